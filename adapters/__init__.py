@@ -1,0 +1,1 @@
+"""Everything that touches the world: the command line and what it prints."""

@@ -1,0 +1,95 @@
+"""What a peer did wrong.  Codes and words for the wire are chosen by each dialect."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from taskmachine.statemachine.errors import TaskmachineError
+
+__all__ = [
+    "AlreadyEnded",
+    "HeaderMismatch",
+    "InvalidParams",
+    "InvalidResult",
+    "MalformedMessage",
+    "MethodNotFound",
+    "MissingCapability",
+    "TaskSupportMismatch",
+    "UnsupportedVersion",
+]
+
+
+class MalformedMessage(TaskmachineError):
+    """These bytes are no JSON-RPC 2.0 message.  `id` is the request's, if it could be read."""
+
+    def __init__(self, code: int, reason: str, id: str | int | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.id = id
+
+
+class MethodNotFound(TaskmachineError):
+    """The dialect has no such method, or not from this side."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(f"unknown method '{method}'")
+        self.method = method
+
+
+class InvalidParams(TaskmachineError):
+    """The parameters do not have the shape of their method; `reason` names the place."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class InvalidResult(TaskmachineError):
+    """A peer answered with something that is no result of the method it was asked for."""
+
+    def __init__(self, method: str, reason: str) -> None:
+        super().__init__(f"invalid answer to {method}: {reason}")
+        self.method = method
+        self.reason = reason
+
+
+class MissingCapability(TaskmachineError):
+    """The client did not declare what this request needs."""
+
+    def __init__(self, required: dict[str, Any]) -> None:
+        super().__init__(f"the client did not declare {required}")
+        self.required = required
+
+
+class UnsupportedVersion(TaskmachineError):
+    """The request is of a protocol revision that is not served."""
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        super().__init__(f"protocol version '{requested}' is not among {list(supported)}")
+        self.requested = requested
+        self.supported = tuple(supported)
+
+
+class HeaderMismatch(TaskmachineError):
+    """An HTTP header is missing, malformed, or says something else than the body."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TaskSupportMismatch(TaskmachineError):
+    """A tool that requires a task was called without one, or the other way round."""
+
+    def __init__(self, tool: str, support: str) -> None:
+        super().__init__(f"task support of tool '{tool}' is '{support}'")
+        self.tool = tool
+        self.support = support
+
+
+class AlreadyEnded(TaskmachineError):
+    """A cancel came after the end."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"the task is already {status}")
+        self.status = status

@@ -1,0 +1,191 @@
+"""JSON-RPC 2.0 as both MCP revisions use it: bytes to messages and back.
+
+Stricter than plain JSON-RPC where MCP is: an id is a string or an integer and never null, params
+and results are objects, batches are gone.  Whatever comes in, the outcome is a message or
+`MalformedMessage`, in time that is linear in the size.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.protocol.errors import MalformedMessage
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "Error",
+    "ErrorResponse",
+    "Id",
+    "Message",
+    "Notification",
+    "Request",
+    "ResultResponse",
+    "decode_message",
+    "encode_message",
+    "json_type",
+]
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+Id = str | int
+
+
+@attrs.frozen
+class Request:
+    """A call that wants an answer with the same id."""
+
+    id: Id
+    method: str
+    params: JSONObject = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Notification:
+    """A call that wants none."""
+
+    method: str
+    params: JSONObject = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class ResultResponse:
+    """The answer to the request of that id."""
+
+    id: Id
+    result: JSONObject
+
+
+@attrs.frozen
+class Error:
+    """Why there is no result."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@attrs.frozen
+class ErrorResponse:
+    """The other answer.  Without an id if the request's could not be read."""
+
+    id: Id | None
+    error: Error
+
+
+Message = Request | Notification | ResultResponse | ErrorResponse
+
+
+def decode_message(data: bytes) -> Message:
+    """One message, or `MalformedMessage` with the code and words for the answer."""
+    try:
+        value = decode_json(data)
+    except ValueError as error:
+        raise MalformedMessage(PARSE_ERROR, f"Parse error: {error}") from None
+    if isinstance(value, list):
+        raise _invalid("batches are not part of MCP, send one message at a time")
+    if not isinstance(value, dict):
+        raise _invalid(f"a message must be an object, got {json_type(value)}")
+    id = value.get("id")
+    if not _is_id(id):
+        if "id" in value and ("method" in value or "result" in value or id is not None):
+            raise _invalid(f"id must be a string or an integer, got {json_type(id)}")
+        id = None
+    if value.get("jsonrpc") != "2.0":
+        raise _invalid('jsonrpc must be "2.0"', id)
+    if len(value.keys() & _KINDS) != 1:
+        raise _invalid("a message has exactly one of method, result and error", id)
+    if "method" in value:
+        return _decode_call(value, id)
+    if "result" in value:
+        return _decode_result(value["result"], id)
+    return ErrorResponse(id, _decode_error(value["error"], id))
+
+
+_KINDS: Final = frozenset({"method", "result", "error"})
+
+
+def _decode_call(value: JSONObject, id: Id | None) -> Request | Notification:
+    method = value["method"]
+    if not isinstance(method, str):
+        raise _invalid(f"method must be a string, got {json_type(method)}", id)
+    params = value.get("params")
+    if params is None:  # some peers write null for nothing
+        params = {}
+    if not isinstance(params, dict):
+        raise MalformedMessage(
+            INVALID_PARAMS, f"params must be an object, got {json_type(params)}", id
+        )
+    return Notification(method, params) if id is None else Request(id, method, params)
+
+
+def _decode_result(result: Any, id: Id | None) -> ResultResponse:
+    if id is None:
+        raise _invalid("a result needs the id of its request")
+    if not isinstance(result, dict):
+        raise _invalid(f"result must be an object, got {json_type(result)}", id)
+    return ResultResponse(id, result)
+
+
+def _decode_error(error: Any, id: Id | None) -> Error:
+    if not isinstance(error, dict):
+        raise _invalid(f"error must be an object, got {json_type(error)}", id)
+    code, message = error.get("code"), error.get("message")
+    if not isinstance(code, int) or isinstance(code, bool):
+        raise _invalid(f"error.code must be an integer, got {json_type(code)}", id)
+    if not isinstance(message, str):
+        raise _invalid(f"error.message must be a string, got {json_type(message)}", id)
+    return Error(code, message, error.get("data"))
+
+
+def encode_message(message: Message) -> bytes:
+    """The bytes of one message, without a newline in or after them."""
+    match message:
+        case Request(id, method, params):
+            return encode_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        case Notification(method, params):
+            return encode_json({"jsonrpc": "2.0", "method": method, "params": params})
+        case ResultResponse(id, result):
+            return encode_json({"jsonrpc": "2.0", "id": id, "result": result})
+        case ErrorResponse(id, error):
+            body = {"code": error.code, "message": error.message}
+            if error.data is not None:
+                body["data"] = error.data
+            # Both revisions have an optional id here, not a null one.
+            return encode_json(
+                {"jsonrpc": "2.0", "error": body}
+                if id is None
+                else {"jsonrpc": "2.0", "id": id, "error": body}
+            )
+
+
+def json_type(value: Any) -> str:
+    """What JSON calls the type of a decoded value."""
+    return _JSON_TYPES.get(type(value), type(value).__name__)
+
+
+_JSON_TYPES: Final = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+
+
+def _is_id(id: Any) -> bool:
+    return isinstance(id, str | int) and not isinstance(id, bool)
+
+
+def _invalid(reason: str, id: Id | None = None) -> MalformedMessage:
+    return MalformedMessage(INVALID_REQUEST, f"Invalid request: {reason}", id)

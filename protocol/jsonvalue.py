@@ -1,0 +1,57 @@
+"""JSON text to values and back, bounded and strict.
+
+`msgspec` is the scanner.  It refuses invalid UTF-8, lone surrogates, NaN, numbers beyond a
+double, control characters and trailing text; integers keep all their digits; of duplicate keys
+the last one wins.  Both bounds are ours: nesting is the depth of objects and arrays.
+"""
+
+import re
+from itertools import accumulate
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Encoded", "JSONObject", "decode_json", "encode_json"]
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_DEPTH: Final = 128
+
+JSONObject = dict[str, Any]
+
+Encoded = msgspec.Raw
+"""JSON text that is already encoded: `encode_json` copies it as it is."""
+
+_decoder: Final = msgspec.json.Decoder()
+_encoder: Final = msgspec.json.Encoder()
+
+
+def decode_json(data: bytes) -> Any:
+    """The value that `data` denotes, or ValueError with the reason."""
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"{len(data)} bytes are more than {MAX_BYTES}")
+    try:
+        value = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
+    # Counting brackets is an upper bound of the depth, and settles nearly every message.
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def encode_json(value: Any) -> bytes:
+    """JSON text on one line.  A lone surrogate is a ValueError; NaN and infinities become null."""
+    return _encoder.encode(value)
+
+
+_STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def _depth(data: bytes) -> int:
+    """Of valid JSON text: linear, without a walk through the values."""
+    brackets = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)

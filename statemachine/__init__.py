@@ -1,0 +1,42 @@
+"""MCP Tasks as one explicit state machine.
+
+Pure: no JSON, no clock, no ids, no I/O, no protocol revision.  Start reading in `table`.
+"""
+
+from taskmachine.statemachine.errors import (
+    ConfigurationError,
+    IllegalTransition,
+    KeyReused,
+    LimitExceeded,
+    NotFound,
+    StaleFence,
+    TaskmachineError,
+)
+from taskmachine.statemachine.machine import fire
+from taskmachine.statemachine.table import TABLE, TERMINAL, Effect, Event, Row, State, lookup
+from taskmachine.statemachine.task import Call, Cause, Entry, Outcome, Progress, Question, Task
+
+__all__ = [
+    "TABLE",
+    "TERMINAL",
+    "Call",
+    "Cause",
+    "ConfigurationError",
+    "Effect",
+    "Entry",
+    "Event",
+    "IllegalTransition",
+    "KeyReused",
+    "LimitExceeded",
+    "NotFound",
+    "Outcome",
+    "Progress",
+    "Question",
+    "Row",
+    "StaleFence",
+    "State",
+    "Task",
+    "TaskmachineError",
+    "fire",
+    "lookup",
+]

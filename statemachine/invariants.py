@@ -1,0 +1,304 @@
+"""The ten invariants, as pure functions over a history of what was done and seen.
+
+A history is a sequence in the order in which it was recorded: moves of the runtime (`Entry`),
+and what callers did and saw.  Whoever records it (a test, a simulation, the conformance tester)
+says by a `Lifecycle` what is legal: taken from `specs/`, never from the table, since a table
+that is asked about itself always agrees.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, TypeVar
+
+import attrs
+
+from taskmachine.statemachine.table import State
+from taskmachine.statemachine.task import Entry
+
+__all__ = [
+    "INVARIANTS",
+    "Answered",
+    "Asked",
+    "Called",
+    "Created",
+    "Lifecycle",
+    "Missed",
+    "Saw",
+    "Violation",
+    "violations",
+]
+
+# --- what a history is made of ---------------------------------------------------------------
+
+
+@attrs.frozen
+class Created:
+    """A caller was told that its task exists."""
+
+    at: int
+    caller: str
+    task_id: str
+
+
+@attrs.frozen
+class Saw:
+    """A caller saw a task, by a read or by a notification."""
+
+    at: int
+    caller: str
+    task_id: str
+    status: str
+    wire: str
+    """Which lifecycle `status` belongs to: the name of a dialect."""
+    pushed: bool = False
+    outcome: Hashable = None
+    """Result, error or cancellation in a form that can be compared across wires."""
+
+
+@attrs.frozen
+class Missed:
+    """A caller was told that there is no such task."""
+
+    at: int
+    caller: str
+    task_id: str
+
+
+@attrs.frozen
+class Asked:
+    """A question of a task was shown."""
+
+    at: int
+    task_id: str
+    key: str
+    request: Hashable
+
+
+@attrs.frozen
+class Called:
+    """A call went out that must be answered within a bound."""
+
+    at: int
+    call_id: Hashable
+    bound_ms: int
+
+
+@attrs.frozen
+class Answered:
+    """The answer to a call came in, whatever it was."""
+
+    at: int
+    call_id: Hashable
+
+
+Event = Entry | Created | Saw | Missed | Asked | Called | Answered
+History = Sequence[Event]
+
+
+@attrs.frozen
+class Lifecycle:
+    """What one generation, or the table of the runtime, may show."""
+
+    initial: frozenset[str]
+    terminal: frozenset[str]
+    edges: frozenset[tuple[str, str]]
+
+    def may_follow(self, before: str, after: str) -> bool:
+        """Whether somebody who looks now and then may see `after` some time after `before`."""
+        reached, frontier = {before}, [before]
+        while frontier:
+            here = frontier.pop()
+            for source, dest in self.edges:
+                if source == here and dest not in reached:
+                    reached.add(dest)
+                    frontier.append(dest)
+        return after in reached
+
+
+RUNTIME: Final = "runtime"
+"""The name under which the lifecycle of `Entry` lines is given."""
+
+Lifecycles = Mapping[str, Lifecycle]
+
+
+@attrs.frozen
+class Violation:
+    """An invariant that does not hold, and why."""
+
+    invariant: str
+    subject: Hashable
+    why: str
+
+
+Found = Iterator[tuple[Hashable, str]]
+
+# --- the ten ---------------------------------------------------------------------------------
+
+
+def every_task_walks_one_legal_path(history: History, lifecycles: Lifecycles) -> Found:
+    """Moves chain without gaps along legal edges; what is seen may follow what was seen before."""
+    for task_id, moves in _by_task(history, Entry):
+        legal = lifecycles[RUNTIME]
+        if moves[0].source not in legal.initial:
+            yield task_id, f"began in {moves[0].source}"
+        for move in moves:
+            if move.source != move.dest and (move.source, move.dest) not in legal.edges:
+                yield task_id, f"went from {move.source} to {move.dest}"
+        for before, after in pairwise(moves):
+            if after.source != before.dest or after.seq <= before.seq:
+                yield task_id, f"move {after.seq} does not continue move {before.seq}"
+    for task_id, seen in _by_task(history, Saw):
+        for wire in {look.wire for look in seen}:
+            reads = [look.status for look in seen if look.wire == wire and not look.pushed]
+            for earlier, later in pairwise(reads):
+                if not lifecycles[wire].may_follow(earlier, later):
+                    yield task_id, f"was {earlier} and then {later} on {wire}"
+
+
+def a_created_task_can_be_read_at_once(history: History, _: Lifecycles) -> Found:
+    """The first read after the create answer finds the task."""
+    waiting: set[tuple[str, str]] = set()
+    for event in history:
+        match event:
+            case Created(caller=caller, task_id=task_id):
+                waiting.add((caller, task_id))
+            case Missed(caller=caller, task_id=task_id) if (caller, task_id) in waiting:
+                yield task_id, f"{caller} created it and could not read it"
+            case Saw(caller=caller, task_id=task_id, pushed=False):
+                waiting.discard((caller, task_id))
+            case _:
+                pass
+
+
+def a_task_ends_once_and_stays_as_it_ended(history: History, lifecycles: Lifecycles) -> Found:
+    """After the first terminal observation on a wire, status and outcome never change."""
+    for task_id, seen in _by_task(history, Saw):
+        ended: dict[str, Saw] = {}
+        for look in seen:
+            final = ended.get(look.wire)
+            if final is not None and (final.status, final.outcome) != (look.status, look.outcome):
+                yield task_id, f"ended as {final.status}, later {look.status} on {look.wire}"
+            elif look.status in lifecycles[look.wire].terminal:
+                ended[look.wire] = look
+
+
+def no_acknowledged_task_is_lost(history: History, _: Lifecycles) -> Found:
+    """Whoever created a task finds it until the runtime has removed it."""
+    removed: set[str] = set()
+    creators: dict[str, str] = {}
+    for event in history:
+        match event:
+            case Created(caller=caller, task_id=task_id):
+                creators[task_id] = caller
+            case Entry(task_id=task_id, dest=State.REMOVED):
+                removed.add(task_id)
+            case Missed(caller=caller, task_id=task_id):
+                if creators.get(task_id) == caller and task_id not in removed:
+                    yield task_id, f"{caller} created it and it was not found"
+            case _:
+                pass
+
+
+def every_call_is_answered_within_its_bound(history: History, _: Lifecycles) -> Found:
+    """No hang: each call has an answer, in time, whatever ended the task."""
+    answered = {event.call_id: event.at for event in _only(history, Answered)}
+    for call in _only(history, Called):
+        at = answered.get(call.call_id)
+        if at is None:
+            yield call.call_id, "was never answered"
+        elif at - call.at > call.bound_ms:
+            yield call.call_id, f"was answered after {at - call.at} of {call.bound_ms} ms"
+
+
+def nobody_sees_a_task_of_somebody_else(history: History, _: Lifecycles) -> Found:
+    """Only the caller that created a task ever sees it."""
+    creators = {event.task_id: event.caller for event in _only(history, Created)}
+    for look in _only(history, Saw):
+        if creators.get(look.task_id, look.caller) != look.caller:
+            yield look.task_id, f"belongs to {creators[look.task_id]}, {look.caller} saw it"
+
+
+def a_question_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
+    """Under one key of one task there is only ever one request."""
+    requests: dict[tuple[str, str], Hashable] = {}
+    for question in _only(history, Asked):
+        first = requests.setdefault((question.task_id, question.key), question.request)
+        if first != question.request:
+            yield question.task_id, f"asked two different things under '{question.key}'"
+
+
+def live_work_is_never_deleted(history: History, lifecycles: Lifecycles) -> Found:
+    """Only what has ended is removed: expiry settles first."""
+    for move in _only(history, Entry):
+        if move.dest is State.REMOVED and move.source not in lifecycles[RUNTIME].terminal:
+            yield move.task_id, f"was removed while {move.source}"
+
+
+def notifications_agree_with_later_reads_and_end_with_the_task(
+    history: History, lifecycles: Lifecycles
+) -> Found:
+    """What was pushed may be followed by what is read next; nothing is pushed after the end."""
+    for task_id, seen in _by_task(history, Saw):
+        last_push: dict[tuple[str, str], Saw] = {}
+        for look in seen:
+            push = last_push.get((look.caller, look.wire))
+            legal = lifecycles[look.wire]
+            if push is not None and look.pushed and push.status in legal.terminal:
+                yield task_id, f"pushed {look.status} after {push.status} on {look.wire}"
+            elif push is not None and not legal.may_follow(push.status, look.status):
+                yield task_id, f"pushed {push.status}, then shown as {look.status} on {look.wire}"
+            if look.pushed:
+                last_push[look.caller, look.wire] = look
+
+
+def every_wire_reports_the_same_outcome(history: History, _: Lifecycles) -> Found:
+    """Result, error or cancellation of a task are the same, whoever asks in whatever dialect."""
+    for task_id, seen in _by_task(history, Saw):
+        outcomes = {look.outcome for look in seen if look.outcome is not None}
+        if len(outcomes) > 1:
+            yield task_id, f"has {len(outcomes)} different outcomes"
+
+
+Invariant = Callable[[History, Lifecycles], Found]
+
+INVARIANTS: Final[tuple[Invariant, ...]] = (
+    every_task_walks_one_legal_path,
+    a_created_task_can_be_read_at_once,
+    a_task_ends_once_and_stays_as_it_ended,
+    no_acknowledged_task_is_lost,
+    every_call_is_answered_within_its_bound,
+    nobody_sees_a_task_of_somebody_else,
+    a_question_key_names_one_request_for_life,
+    live_work_is_never_deleted,
+    notifications_agree_with_later_reads_and_end_with_the_task,
+    every_wire_reports_the_same_outcome,
+)
+
+
+def violations(
+    history: History, lifecycles: Lifecycles, invariants: Iterable[Invariant] = INVARIANTS
+) -> list[Violation]:
+    """Everything that is wrong with a history."""
+    return [
+        Violation(getattr(invariant, "__name__", repr(invariant)), subject, why)
+        for invariant in invariants
+        for subject, why in invariant(history, lifecycles)
+    ]
+
+
+_E = TypeVar("_E", Created, Saw, Missed, Asked, Called, Answered, Entry)
+
+
+def _only(history: History, kind: type[_E]) -> list[_E]:
+    return [event for event in history if isinstance(event, kind)]
+
+
+_T = TypeVar("_T", Entry, Saw)
+
+
+def _by_task(history: History, kind: type[_T]) -> list[tuple[str, list[_T]]]:
+    groups: dict[str, list[_T]] = {}
+    for event in history:
+        if isinstance(event, kind):
+            groups.setdefault(event.task_id, []).append(event)
+    return list(groups.items())

@@ -1,0 +1,133 @@
+"""The task record: frozen values, no behaviour beyond reading themselves.
+
+Times are integers, milliseconds since the epoch.  Arguments, results, questions, answers and
+metadata are encoded JSON that nothing in here looks into.
+"""
+
+from enum import StrEnum
+from math import isfinite
+from typing import Self
+
+import attrs
+
+from taskmachine.statemachine.table import TERMINAL, Event, State
+
+__all__ = ["Call", "Cause", "Entry", "Outcome", "Progress", "Question", "Task"]
+
+
+class Cause(StrEnum):
+    """Why a task ended."""
+
+    RESULT = "result"
+    ERROR = "error"
+    TIMED_OUT = "timed_out"
+    EXPIRED = "expired"
+    WORKER_LOST = "worker_lost"
+    CANCELLED = "cancelled"
+
+
+@attrs.frozen
+class Outcome:
+    """How a task ended.  It is stored as it was; each dialect projects it onto its own status."""
+
+    cause: Cause
+    result: bytes | None = None
+    is_error: bool = False  # the result says of itself that the tool failed (`isError`)
+    code: int | None = None
+    message: str | None = None
+    data: bytes | None = None
+
+    @classmethod
+    def of_result(cls, result: bytes, *, is_error: bool = False) -> Self:
+        return cls(Cause.RESULT, result=result, is_error=is_error)
+
+    @classmethod
+    def of_error(cls, code: int, message: str, data: bytes | None = None) -> Self:
+        return cls(Cause.ERROR, code=code, message=message, data=data)
+
+
+@attrs.frozen
+class Call:
+    """What was asked for.  It never changes."""
+
+    method: str
+    name: str | None = None
+    arguments: bytes = b"{}"
+    progress_token: str | int | None = None
+    answers: frozenset[str] = frozenset()
+    """The methods of the questions that the requestor declared it can answer."""
+
+
+@attrs.frozen
+class Question:
+    """A request to the requestor that the task waits for."""
+
+    key: str
+    method: str
+    params: bytes
+    answer: bytes | None = None
+    withdrawn: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.answer is None and not self.withdrawn
+
+    def asks_the_same_as(self, other: "Question") -> bool:
+        return (self.method, self.params) == (other.method, other.params)
+
+
+def _finite(_: object, attribute: "attrs.Attribute[float]", value: float | None) -> None:
+    if value is not None and not isfinite(value):
+        raise ValueError(f"{attribute.name} must be a finite number, got {value}")
+
+
+@attrs.frozen
+class Progress:
+    """How far the work is, in units that the tool chooses."""
+
+    value: float = attrs.field(validator=_finite)
+    total: float | None = attrs.field(default=None, validator=_finite)
+    message: str | None = None
+
+
+@attrs.frozen
+class Task:
+    """One task.  Every committed step makes the next version of it."""
+
+    id: str
+    owner: str
+    call: Call
+    created_at: int
+    updated_at: int
+    ttl_ms: int | None = None
+    state: State = State.NEW
+    version: int = 0
+    fence: int = 0
+    """Grows with each claim by a worker, so that a worker that woke up late can write nothing."""
+    worker: str | None = None
+    message: str | None = None
+    progress: Progress | None = None
+    questions: tuple[Question, ...] = ()
+    metadata: bytes = b"{}"
+    outcome: Outcome | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def open_questions(self) -> tuple[Question, ...]:
+        return tuple(question for question in self.questions if question.is_open)
+
+
+@attrs.frozen
+class Entry:
+    """One line of a task's append-only history."""
+
+    task_id: str
+    seq: int
+    at: int
+    event: Event
+    source: State
+    dest: State
+    note: str | None = None

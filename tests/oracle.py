@@ -1,0 +1,59 @@
+"""What the specifications say, as the tests use it.  Nothing in here reads the code under test."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+
+from taskmachine.specs import load_lifecycle, load_schema
+from taskmachine.statemachine.invariants import RUNTIME, Lifecycle
+
+SPEC: Final = load_lifecycle()
+REVISIONS: Final = ("2025-11-25", "2026-07-28")
+MOVES: Final[dict[str, dict[str, str]]] = SPEC["table"]["move"]
+ILLEGAL: Final = "illegal"
+
+REPOSITORY: Final = Path(__file__).parent.parent
+REFERENCE: Final = REPOSITORY.parent / "shared" / "reference"
+"""Published schemas, where they are at hand: a second judge."""
+
+
+def _runtime() -> Lifecycle:
+    edges = {
+        (source, dest)
+        for source, row in MOVES.items()
+        for dest in row.values()
+        if dest not in (ILLEGAL, source)
+    }
+    ended = {"completed", "failed", "cancelled"}
+    return Lifecycle(frozenset({"new"}), frozenset(ended), frozenset(edges))
+
+
+def _generation(revision: str) -> Lifecycle:
+    spec = SPEC["generation"][revision]
+    return Lifecycle(
+        frozenset(spec["initial"]),
+        frozenset(spec["terminal"]),
+        frozenset((source, dest) for source, dest in spec["edges"]),
+    )
+
+
+LIFECYCLES: Final = {RUNTIME: _runtime()} | {name: _generation(name) for name in REVISIONS}
+
+
+@cache
+def judge(revision: str, name: str) -> jsonschema_rs.Draft202012Validator:
+    """Our hand-written schema of one message."""
+    return _validator(load_schema(revision), name)
+
+
+@cache
+def published_judge(file: str, name: str) -> jsonschema_rs.Draft202012Validator:
+    """The published schema of one message, from the folder beside the project."""
+    return _validator(json.loads((REFERENCE / file).read_text()), name)
+
+
+def _validator(schema: dict[str, Any], name: str) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator({**schema, "$ref": f"#/$defs/{name}"})

@@ -1,0 +1,350 @@
+"""2025-11-25: what is special about it."""
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from taskmachine.protocol import mcp_2025_11_25 as g1
+from taskmachine.protocol.dialect import answerable_methods
+from taskmachine.protocol.errors import (
+    AlreadyEnded,
+    InvalidParams,
+    InvalidResult,
+    MalformedMessage,
+    MethodNotFound,
+    TaskSupportMismatch,
+)
+from taskmachine.protocol.jsonrpc import Error, Notification, Request, ResultResponse
+from taskmachine.statemachine import (
+    Call,
+    Cause,
+    LimitExceeded,
+    NotFound,
+    Outcome,
+    Progress,
+    Question,
+    Task,
+    lifecycle,
+)
+from tests.oracle import judge
+
+DIALECT = g1.DIALECT
+
+
+def task(token: str | int | None = None) -> Task:
+    call = Call("tools/call", "greet", progress_token=token)
+    step = lifecycle.submit("t1", "alice", call, 1_700_000_000_123, ttl_ms=None)
+    return lifecycle.start(step.task, 1_700_000_000_123, worker="w").task
+
+
+def ended(outcome: Outcome) -> Task:
+    return lifecycle.complete(task(), 1_700_000_001_000, outcome).task
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "reason"),
+    [
+        ("tasks/get", {"taskId": 5}, "params.taskId must be a string, got number"),
+        ("tasks/get", {}, "params.taskId is required"),
+        ("tasks/get", {"taskId": None}, "params.taskId must be a string, got null"),
+        ("tasks/list", {"cursor": 5}, "params.cursor must be a string, got number"),
+        ("tools/call", {"name": "x", "task": []}, "params.task must be an object, got array"),
+        ("tools/call", {"name": "x", "task": True}, "params.task must be an object, got boolean"),
+        (
+            "tools/call",
+            {"name": "x", "task": {"ttl": -1}},
+            "params.task.ttl must be from 0 to 9007199254740991",
+        ),
+        (
+            "tools/call",
+            {"name": "x", "task": {"ttl": 2**53}},
+            "params.task.ttl must be from 0 to 9007199254740991",
+        ),
+        (
+            "tools/call",
+            {"name": "x", "task": {"ttl": 1.5}},
+            "params.task.ttl must be an integer, got number",
+        ),
+        (
+            "tools/call",
+            {"name": "x", "task": {"ttl": True}},
+            "params.task.ttl must be an integer, got boolean",
+        ),
+        (
+            "tools/call",
+            {"name": "x", "arguments": "{}"},
+            "params.arguments must be an object, got string",
+        ),
+        (
+            "tools/call",
+            {"name": "x", "_meta": {"progressToken": 1}, "arguments": 1},
+            "params.arguments must be an object, got number",
+        ),
+    ],
+)
+def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) -> None:
+    with pytest.raises(InvalidParams) as error:
+        DIALECT.decode_request(Request(1, method, params))
+    assert error.value.reason == reason
+    assert DIALECT.encode_error(1, error.value).error == Error(-32602, f"Invalid params: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "reason"),
+    [
+        ({"progressToken": [], "progress": 1}, "progress", "a string or an integer, got array"),
+        ({"progressToken": 1.5, "progress": 1}, "progress", "a string or an integer, got number"),
+        ({"progressToken": None, "progress": 1}, "progress", "a string or an integer, got null"),
+        ({"progressToken": 1, "progress": "1"}, "progress", "must be a number, got string"),
+        ({"progressToken": 1, "progress": True}, "progress", "must be a number, got boolean"),
+        ({"requestId": {}}, "cancelled", "a string or an integer, got object"),
+    ],
+)
+def test_wrong_notifications_name_the_place(params: Any, shape: str, reason: str) -> None:
+    with pytest.raises(InvalidParams, match=reason):
+        DIALECT.decode_notification(Notification(f"notifications/{shape}", params))
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+    call = DIALECT.decode_request(Request(1, "tools/call", {"name": "x", "task": {"ttl": 6e4}}))
+    assert call.task.ttl == 60000
+    assert isinstance(call.task.ttl, int)
+
+
+@pytest.mark.parametrize("method", ["tasks/update", "tasks/create", "server/discover", ""])
+def test_an_unknown_method_is_32601(method: str) -> None:
+    with pytest.raises(MethodNotFound) as error:
+        DIALECT.decode_request(Request(1, method, {}))
+    assert DIALECT.encode_error(1, error.value).error.code == -32601
+    with pytest.raises(MethodNotFound):
+        DIALECT.decode_notification(Notification(method))
+
+
+def test_a_method_is_known_only_from_the_right_side() -> None:
+    with pytest.raises(MethodNotFound):
+        DIALECT.decode_request(Request(1, "elicitation/create", {"message": "x"}))
+    with pytest.raises(MethodNotFound):
+        DIALECT.decode_request(Request(1, "tools/call", {"name": "x"}), sender="server")
+    get = Request(1, "tasks/get", {"taskId": "x"})
+    assert DIALECT.decode_request(get) == DIALECT.decode_request(get, sender="server")
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "reason"),
+    [
+        ("tools/call", {}, "result.content is required"),
+        ("tools/call", {"content": {}}, "result.content must be an array, got object"),
+        ("tools/call", {"task": {}}, "result.task.taskId is required"),
+        ("tasks/list", {"tasks": [{}]}, "result.tasks[0].taskId is required"),
+        (
+            "tasks/get",
+            {"taskId": "x", "status": "done", "createdAt": "", "lastUpdatedAt": "", "ttl": None},
+            "result.status must be 'working' or 'input_required' or 'completed' or 'failed' or "
+            "'cancelled', got 'done'",
+        ),
+        (
+            "tasks/get",
+            {"taskId": "x", "status": 1, "createdAt": "", "lastUpdatedAt": "", "ttl": None},
+            "result.status must be a string, got number",
+        ),
+        (
+            "tools/list",
+            {"tools": [{"name": "x", "inputSchema": {}, "execution": {"taskSupport": "always"}}]},
+            "result.tools[0].execution.taskSupport must be 'required' or 'optional' or "
+            "'forbidden', got 'always'",
+        ),
+    ],
+)
+def test_a_wrong_answer_of_a_peer_names_the_place(method: str, result: Any, reason: str) -> None:
+    with pytest.raises(InvalidResult) as error:
+        DIALECT.decode_result(method, ResultResponse(1, result))
+    assert error.value.reason == reason
+    assert str(error.value) == f"invalid answer to {method}: {reason}"
+
+
+def test_nothing_that_a_tool_says_is_lost() -> None:
+    result = {"content": [], "isError": False, "future": {"a": [1]}, "_meta": {"x/y": 1}}
+    decoded = DIALECT.decode_result("tools/call", ResultResponse(1, result))
+    assert decoded.extra == {"future": {"a": [1]}}
+    assert DIALECT.encode_result(1, decoded).result == result
+
+
+# --- capabilities and task support -----------------------------------------------------------
+
+
+def test_capability_trees() -> None:
+    server = g1.tasks_capability("tools/call", listing=True)
+    assert server == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    judge(g1.REVISION, "ServerTasksCapability").validate(server)
+    client = g1.tasks_capability("sampling/createMessage", "elicitation/create", listing=False)
+    assert client == {
+        "cancel": {},
+        "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+    }
+    judge(g1.REVISION, "ClientTasksCapability").validate(client)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        ({"tasks": {"requests": {"tools": {"call": {}}}}}, True),
+        ({"tasks": {"requests": {"tools": {}}}}, False),
+        ({"tasks": {"requests": {"tools": {"call": True}}}}, False),
+        ({"tasks": {"requests": []}}, False),
+        ({"tasks": None}, False),
+        ({}, False),
+    ],
+)
+def test_only_what_is_declared_can_be_augmented(capabilities: Any, expected: bool) -> None:
+    assert g1.is_augmentable(capabilities, "tools/call") is expected
+
+
+@pytest.mark.parametrize(
+    ("support", "augmented", "allowed"),
+    [
+        ("required", True, True),
+        ("required", False, False),
+        ("optional", True, True),
+        ("optional", False, True),
+        ("forbidden", True, False),
+        ("forbidden", False, True),
+        (None, True, False),
+        (None, False, True),
+    ],
+)
+def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) -> None:
+    if allowed:
+        g1.check_task_support("t", support, augmented=augmented)
+        return
+    with pytest.raises(TaskSupportMismatch) as error:
+        g1.check_task_support("t", support, augmented=augmented)
+    assert (error.value.tool, error.value.support) == ("t", support or "forbidden")
+    assert DIALECT.encode_error(1, error.value).error.code == -32601
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "methods"),
+    [
+        ({}, set()),
+        ({"elicitation": {}}, {"elicitation/create"}),
+        ({"sampling": {"tools": {}}}, {"sampling/createMessage"}),
+        ({"roots": {}, "elicitation": None}, {"roots/list"}),
+    ],
+)
+def test_what_a_client_can_be_asked(capabilities: Any, methods: set[str]) -> None:
+    assert answerable_methods(capabilities) == methods
+
+
+# --- what a receiver shows -------------------------------------------------------------------
+
+
+def test_a_snapshot() -> None:
+    assert DIALECT.shapes.encode(g1.encode_task(task(), 250)) == {
+        "taskId": "t1",
+        "status": "working",
+        "createdAt": "2023-11-14T22:13:20.123Z",
+        "lastUpdatedAt": "2023-11-14T22:13:20.123Z",
+        "ttl": None,
+        "pollInterval": 250,
+    }
+    assert DIALECT.encode_notification(g1.encode_status(task(), 250)) == Notification(
+        "notifications/tasks/status", DIALECT.shapes.encode(g1.encode_task(task(), 250))
+    )
+
+
+def test_the_model_can_be_told_something_meanwhile() -> None:
+    assert g1.encode_created(task())._meta is None
+    created = g1.encode_created(task(), immediate_response="Working on it.")
+    assert created._meta == {"io.modelcontextprotocol/model-immediate-response": "Working on it."}
+
+
+def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
+    shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
+    assert isinstance(shown, g1.TaskPayload)
+    assert DIALECT.shapes.encode(shown) == {
+        "content": [],
+        "_meta": {"a/b": 1, "io.modelcontextprotocol/related-task": {"taskId": "t1"}},
+    }
+    odd = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":null}')))
+    assert isinstance(odd, g1.TaskPayload)
+    assert odd._meta == g1.related_task("t1")
+
+
+def test_a_failed_tool_says_why() -> None:
+    failed = ended(Outcome.of_result(b'{"content":[],"isError":true}', is_error=True))
+    assert g1.encode_task(failed).status == "failed"
+    assert g1.encode_task(failed).statusMessage == "The tool reported an error."
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (Outcome.of_error(-32042, "no", b'{"x":1}'), Error(-32042, "no", {"x": 1})),
+        (Outcome.of_error(7, "no"), Error(7, "no")),
+        (Outcome(Cause.TIMED_OUT, message="too slow"), Error(-32603, "too slow")),
+        (Outcome(Cause.WORKER_LOST), Error(-32603, "Internal error")),
+        (
+            Outcome(Cause.CANCELLED, message="enough"),
+            Error(-32000, "Task cancelled", {"_meta": g1.related_task("t1")}),
+        ),
+    ],
+)
+def test_an_error_is_what_the_plain_call_would_have_got(outcome: Outcome, error: Error) -> None:
+    assert g1.encode_outcome(lifecycle.fail(task(), 2, outcome).task) == error
+
+
+def test_there_is_no_outcome_before_the_end() -> None:
+    with pytest.raises(AssertionError, match="blocks until the end"):
+        g1.encode_outcome(task())
+
+
+def test_progress_carries_the_token_of_the_requestor_until_the_end() -> None:
+    assert g1.encode_progress(task(0)) is None
+    moving = lifecycle.report(task(0), 2, progress=Progress(3, 10, "third")).task
+    shown = g1.encode_progress(moving)
+    assert shown == g1.Progress(0, 3, 10, "third", g1.related_task("t1"))
+    assert g1.encode_progress(lifecycle.cancel(moving, 3).task) is None
+    silent = lifecycle.report(task(None), 2, progress=Progress(3)).task
+    assert g1.encode_progress(silent) is None
+
+
+def test_a_question_is_tied_to_its_task() -> None:
+    question = Question("k", "elicitation/create", b'{"message":"?","_meta":{"a/b":1}}')
+    request = g1.encode_question("q1", task(), question)
+    assert request == Request(
+        "q1",
+        "elicitation/create",
+        {"message": "?", "_meta": {"a/b": 1, **g1.related_task("t1")}},
+    )
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (NotFound("t1"), -32602, "Failed to retrieve task: Task not found"),
+        (
+            AlreadyEnded("failed"),
+            -32602,
+            "Cannot cancel task: already in terminal status 'failed'",
+        ),
+        (TaskSupportMismatch("x", "required"), -32601, "Tool 'x' must be called as a task"),
+        (TaskSupportMismatch("x", "forbidden"), -32601, "Tool 'x' cannot be called as a task"),
+        (LimitExceeded("1000 live tasks", 500), -32603, "Limit reached: 1000 live tasks"),
+        (MalformedMessage(-32700, "Parse error: x"), -32700, "Parse error: x"),
+        (ZeroDivisionError("secret"), -32603, "Internal error"),
+    ],
+)
+def test_error_table(error: Exception, code: int, words: str) -> None:
+    answer = DIALECT.encode_error(9, error)
+    assert (answer.id, answer.error.code, answer.error.message) == (9, code, words)
+    assert "t1" not in json.dumps(attrs.asdict(answer)), "an id that is not found is not repeated"
+
+
+def test_a_limit_says_when_to_come_back() -> None:
+    error = DIALECT.encode_error(1, LimitExceeded("x", 500)).error
+    assert error.data == {"retryAfterMs": 500}

@@ -1,0 +1,146 @@
+"""Each invariant has a history that breaks it, and no other is broken by that one."""
+
+import pytest
+
+from taskmachine.statemachine import Entry, Event, State
+from taskmachine.statemachine.invariants import (
+    INVARIANTS,
+    Answered,
+    Asked,
+    Called,
+    Created,
+    Missed,
+    Saw,
+    violations,
+)
+from taskmachine.statemachine.invariants import Event as Happened
+from tests.oracle import LIFECYCLES
+
+G1, G2 = "2025-11-25", "2026-07-28"
+
+
+def move(seq: int, event: str, source: str, dest: str) -> Entry:
+    return Entry("t", seq, seq, Event(event), State(source), State(dest))
+
+
+def saw(
+    status: str,
+    *,
+    wire: str = G1,
+    caller: str = "a",
+    pushed: bool = False,
+    outcome: str | None = None,
+) -> Saw:
+    return Saw(0, caller, "t", status, wire, pushed, outcome)
+
+
+GOOD: list[Happened] = [
+    Called(0, 1, 100),
+    move(1, "submit", "new", "submitted"),
+    Created(0, "a", "t"),
+    saw("working"),
+    Missed(0, "b", "t"),
+    move(2, "start", "submitted", "working"),
+    move(3, "report", "working", "working"),
+    saw("working", pushed=True),
+    saw("input_required"),
+    Asked(0, "t", "name", "who?"),
+    Asked(0, "t", "name", "who?"),
+    saw("working"),
+    saw("completed", wire=G2, outcome="42"),
+    saw("failed", outcome="42"),
+    saw("failed", outcome="42", pushed=True),
+    Answered(100, 1),
+    move(4, "complete", "working", "completed"),
+    move(5, "purge", "completed", "removed"),
+    Missed(0, "a", "t"),
+]
+
+BROKEN: list[tuple[str, list[Happened]]] = [
+    ("every_task_walks_one_legal_path", [move(1, "start", "submitted", "working")]),
+    (
+        "every_task_walks_one_legal_path",
+        [move(1, "submit", "new", "submitted"), move(2, "ask", "submitted", "input_required")],
+    ),
+    (
+        "every_task_walks_one_legal_path",
+        [move(1, "submit", "new", "submitted"), move(2, "report", "working", "working")],
+    ),
+    (
+        "every_task_walks_one_legal_path",
+        [move(2, "submit", "new", "submitted"), move(2, "start", "submitted", "working")],
+    ),
+    (
+        "a_created_task_can_be_read_at_once",
+        [
+            Created(0, "a", "t"),
+            Missed(0, "a", "t"),
+            move(1, "submit", "new", "submitted"),
+        ],
+    ),
+    ("a_task_ends_once_and_stays_as_it_ended", [saw("completed"), saw("completed", outcome="1")]),
+    (
+        "no_acknowledged_task_is_lost",
+        [Created(0, "a", "t"), saw("working"), Missed(0, "a", "t")],
+    ),
+    ("every_call_is_answered_within_its_bound", [Called(0, 1, 100)]),
+    ("every_call_is_answered_within_its_bound", [Called(0, 1, 100), Answered(101, 1)]),
+    ("nobody_sees_a_task_of_somebody_else", [Created(0, "a", "t"), saw("working", caller="b")]),
+    (
+        "a_question_key_names_one_request_for_life",
+        [Asked(0, "t", "name", "who?"), Asked(0, "t", "name", "why?")],
+    ),
+    ("live_work_is_never_deleted", [move(1, "purge", "working", "removed")]),
+    (
+        "notifications_agree_with_later_reads_and_end_with_the_task",
+        [saw("completed", pushed=True), saw("completed", pushed=True)],
+    ),
+    (
+        "notifications_agree_with_later_reads_and_end_with_the_task",
+        [saw("completed", pushed=True), saw("working", caller="a")],
+    ),
+    (
+        "every_wire_reports_the_same_outcome",
+        [saw("completed", outcome="1"), saw("completed", wire=G2, outcome="2")],
+    ),
+]
+
+ALSO = {
+    # What cannot be broken alone.
+    "a_created_task_can_be_read_at_once": {"no_acknowledged_task_is_lost"},
+    "live_work_is_never_deleted": {"every_task_walks_one_legal_path"},
+    "notifications_agree_with_later_reads_and_end_with_the_task": {
+        "a_task_ends_once_and_stays_as_it_ended"
+    },
+}
+
+
+def test_there_are_ten_with_names_that_say_what_they_mean() -> None:
+    assert len(INVARIANTS) == 10
+    assert {invariant.__name__ for invariant in INVARIANTS} == {name for name, _ in BROKEN}
+
+
+def test_a_good_history_breaks_none() -> None:
+    assert violations(GOOD, LIFECYCLES) == []
+
+
+@pytest.mark.parametrize(("name", "history"), BROKEN)
+def test_a_broken_history_breaks_its_invariant(name: str, history: list[Happened]) -> None:
+    found = violations(history, LIFECYCLES)
+    names = {violation.invariant for violation in found}
+    assert name in names
+    assert names <= {name} | ALSO.get(name, set())
+    assert all(violation.why for violation in found)
+
+
+def test_what_was_seen_must_be_able_to_follow() -> None:
+    found = violations([saw("completed"), saw("working")], LIFECYCLES)
+    assert "was completed and then working on 2025-11-25" in {violation.why for violation in found}
+
+
+def test_somebody_who_looks_seldom_may_miss_steps() -> None:
+    lifecycle = LIFECYCLES[G1]
+    assert lifecycle.may_follow("input_required", "input_required")
+    assert lifecycle.may_follow("input_required", "completed")
+    assert not lifecycle.may_follow("completed", "working")
+    assert LIFECYCLES["runtime"].may_follow("new", "removed")

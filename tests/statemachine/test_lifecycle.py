@@ -1,0 +1,262 @@
+"""What each verb does to the record, beyond the table."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from taskmachine.statemachine import (
+    Call,
+    Cause,
+    Event,
+    IllegalTransition,
+    KeyReused,
+    Outcome,
+    Progress,
+    Question,
+    StaleFence,
+    State,
+    Task,
+    lifecycle,
+)
+
+NAME = Question("name", "elicitation/create", b'{"message":"Your name?"}')
+CITY = Question("city", "elicitation/create", b'{"message":"Your city?"}')
+
+
+def submitted(now: int = 1000) -> Task:
+    call = Call("tools/call", "greet")
+    return lifecycle.submit("t1", "alice", call, now, ttl_ms=60_000).task
+
+
+def working() -> Task:
+    return lifecycle.start(submitted(), 1000, worker="w1").task
+
+
+def waiting(*questions: Question) -> Task:
+    step = lifecycle.ask(working(), 1000, questions or (NAME,))
+    assert step is not None
+    return step.task
+
+
+def ended() -> Task:
+    return lifecycle.complete(working(), 2000, Outcome.of_result(b"{}")).task
+
+
+def test_a_new_task_waits_for_a_worker() -> None:
+    task = submitted()
+    assert task.state is State.SUBMITTED
+    assert (task.version, task.fence, task.worker) == (1, 0, None)
+    assert (task.created_at, task.updated_at) == (1000, 1000)
+
+
+def test_every_step_makes_the_next_version_and_one_line_of_history() -> None:
+    step = lifecycle.start(submitted(), 1500, worker="w1")
+    assert step.task.version == 2
+    entry = step.entry
+    assert (entry.seq, entry.at, entry.event) == (2, 1500, Event.START)
+    assert (entry.source, entry.dest) == (State.SUBMITTED, State.WORKING)
+
+
+def test_claiming_raises_the_fence_and_a_lost_worker_can_write_nothing() -> None:
+    first = working()
+    again = lifecycle.start(lifecycle.requeue(first, 2000).task, 3000, worker="w2").task
+    assert (first.fence, again.fence) == (1, 2)
+    late: list[Callable[[], object]] = [
+        lambda: lifecycle.report(again, 4000, message="hm", fence=first.fence),
+        lambda: lifecycle.ask(again, 4000, [NAME], fence=first.fence),
+        lambda: lifecycle.complete(again, 4000, Outcome.of_result(b"{}"), fence=first.fence),
+        lambda: lifecycle.fail(again, 4000, Outcome.of_error(1, "x"), fence=first.fence),
+        lambda: lifecycle.withdraw(again, 4000, fence=first.fence),
+    ]
+    for write in late:
+        with pytest.raises(StaleFence) as error:
+            write()
+        assert (error.value.task_id, error.value.fence, error.value.current) == ("t1", 1, 2)
+    assert lifecycle.complete(again, 4000, Outcome.of_result(b"{}"), fence=2).task.is_terminal
+
+
+@pytest.mark.parametrize(
+    ("before", "move"),
+    [
+        (submitted(), lambda t: lifecycle.start(t, 9000, worker="w")),
+        (working(), lambda t: lifecycle.requeue(t, 9000)),
+        (working(), lambda t: lifecycle.report(t, 9000, progress=Progress(1))),
+        (working(), lambda t: lifecycle.report(t, 9000, metadata=b'{"a":1}')),
+    ],
+)
+def test_what_nobody_sees_does_not_touch_updated_at(
+    before: Task, move: Callable[[Task], lifecycle.Step]
+) -> None:
+    assert move(before).task.updated_at == before.updated_at
+
+
+@pytest.mark.parametrize(
+    ("before", "move"),
+    [
+        (working(), lambda t: lifecycle.report(t, 9000, message="halfway")),
+        (working(), lambda t: lifecycle.ask(t, 9000, [NAME])),
+        (waiting(), lambda t: lifecycle.ask(t, 9000, [CITY])),
+        (waiting(NAME, CITY), lambda t: lifecycle.answer(t, 9000, {"name": b"{}"})),
+        (waiting(), lambda t: lifecycle.answer(t, 9000, {"name": b"{}"})),
+        (working(), lambda t: lifecycle.cancel(t, 9000)),
+    ],
+)
+def test_what_is_seen_moves_updated_at_and_never_back(
+    before: Task, move: Callable[[Task], lifecycle.Step]
+) -> None:
+    assert move(before).task.updated_at == 9000
+    ahead = attrs.evolve(before, updated_at=50_000)  # the clock was set back
+    assert move(ahead).task.updated_at == 50_000
+
+
+def test_the_same_message_again_is_no_news() -> None:
+    once = lifecycle.report(working(), 2000, message="busy").task
+    assert lifecycle.report(once, 3000, message="busy").task.updated_at == 2000
+
+
+def test_progress_only_grows() -> None:
+    task = lifecycle.report(working(), 2000, progress=Progress(5, 10)).task
+    assert lifecycle.report(task, 2000, progress=Progress(5, 10)).task.progress == Progress(5, 10)
+    assert lifecycle.report(task, 2000, progress=Progress(4)).task.progress == Progress(5, 10)
+    assert lifecycle.report(task, 2000, progress=Progress(5.5)).task.progress == Progress(5.5)
+    again = lifecycle.start(lifecycle.requeue(task, 3000).task, 3000, worker="w2").task
+    assert lifecycle.report(again, 4000, progress=Progress(1)).task.progress == Progress(5, 10)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_progress_is_finite(value: float) -> None:
+    with pytest.raises(ValueError, match="value must be a finite number"):
+        Progress(value)
+    with pytest.raises(ValueError, match="total must be a finite number"):
+        Progress(1, value)
+
+
+def test_answers_resume_a_worker_that_waits() -> None:
+    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": b'"Ada"'})
+    assert half is not None
+    assert half.entry.event is Event.ANSWER
+    assert [question.key for question in half.task.open_questions] == ["city"]
+    whole = lifecycle.answer(half.task, 2000, {"city": b'"London"', "unknown": b"1"})
+    assert whole is not None
+    assert whole.entry.event is Event.RESUME
+    assert [question.answer for question in whole.task.questions] == [b'"Ada"', b'"London"']
+
+
+def test_the_last_answer_requeues_a_task_that_nobody_holds() -> None:
+    parked = lifecycle.release(waiting())
+    assert (parked.worker, parked.version) == (None, waiting().version + 1)
+    assert parked.updated_at == waiting().updated_at
+    step = lifecycle.answer(parked, 2000, {"name": b"1"})
+    assert step is not None
+    assert step.entry.event is Event.REQUEUE
+
+
+def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
+    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": b"1"})
+    assert half is not None
+    assert lifecycle.answer(half.task, 2000, {"name": b"2"}) is None
+    assert lifecycle.answer(half.task, 2000, {"age": b"2"}) is None
+    assert lifecycle.answer(working(), 2000, {"name": b"2"}) is None
+    assert lifecycle.answer(ended(), 2000, {"name": b"2"}) is None
+    whole = lifecycle.answer(half.task, 2000, {"name": b"2", "city": b"3"})
+    assert whole is not None
+    assert [question.answer for question in whole.task.questions] == [b"1", b"3"]
+
+
+def test_a_tool_that_runs_again_asks_nobody_twice() -> None:
+    assert lifecycle.ask(waiting(), 2000, [NAME]) is None
+    answered = lifecycle.answer(waiting(), 2000, {"name": b"1"})
+    assert answered is not None
+    assert lifecycle.ask(answered.task, 2000, [NAME, NAME]) is None
+    both = lifecycle.ask(answered.task, 2000, [NAME, CITY])
+    assert both is not None
+    assert both.task.questions[0].answer == b"1"
+    assert [question.key for question in both.task.open_questions] == ["city"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Question("name", "elicitation/create", b'{"message":"Your age?"}'),
+        Question("name", "sampling/createMessage", NAME.params),
+    ],
+)
+def test_a_key_names_one_request_for_life(other: Question) -> None:
+    answered = lifecycle.answer(waiting(), 2000, {"name": b"1"})
+    assert answered is not None
+    for task in (waiting(), answered.task):
+        with pytest.raises(KeyReused) as error:
+            lifecycle.ask(task, 2000, [other])
+        assert error.value.key == "name"
+    with pytest.raises(KeyReused):
+        lifecycle.ask(working(), 2000, [NAME, other])
+
+
+def test_a_tool_that_ends_withdraws_its_questions_first() -> None:
+    step = lifecycle.withdraw(waiting(), 2000, fence=1)
+    assert step.entry.event is Event.RESUME
+    assert step.task.open_questions == ()
+    assert step.task.questions[0].withdrawn
+    assert lifecycle.complete(step.task, 2000, Outcome.of_result(b"{}"), fence=1).task.is_terminal
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "cause", "message"),
+    [
+        (
+            lambda t: lifecycle.complete(t, 2000, Outcome.of_result(b"{}", is_error=True)),
+            State.COMPLETED,
+            Cause.RESULT,
+            None,
+        ),
+        (
+            lambda t: lifecycle.fail(t, 2000, Outcome.of_error(-32000, "boom", b"1")),
+            State.FAILED,
+            Cause.ERROR,
+            "boom",
+        ),
+        (
+            lambda t: lifecycle.cancel(t, 2000, reason="enough"),
+            State.CANCELLED,
+            Cause.CANCELLED,
+            "enough",
+        ),
+        (
+            lambda t: lifecycle.expire(t, 2000),
+            State.FAILED,
+            Cause.EXPIRED,
+            "The task expired before it finished.",
+        ),
+    ],
+)
+def test_the_end_keeps_the_outcome_and_lets_everything_go(
+    end: Callable[[Task], lifecycle.Step], state: State, cause: Cause, message: str | None
+) -> None:
+    step = end(lifecycle.report(waiting(), 1000, message="waiting for you").task)
+    task = step.task
+    assert task.state is state
+    assert task.outcome is not None
+    assert task.outcome.cause is cause
+    assert (task.message, task.worker, task.open_questions) == (message, None, ())
+    assert step.entry.note == message
+
+
+def test_nothing_moves_a_task_that_has_ended() -> None:
+    task = ended()
+    late: list[Callable[[], object]] = [
+        lambda: lifecycle.start(task, 3000, worker="w"),
+        lambda: lifecycle.report(task, 3000, progress=Progress(1)),
+        lambda: lifecycle.ask(task, 3000, [NAME]),
+        lambda: lifecycle.withdraw(task, 3000),
+        lambda: lifecycle.requeue(task, 3000),
+        lambda: lifecycle.complete(task, 3000, Outcome.of_result(b"{}")),
+        lambda: lifecycle.fail(task, 3000, Outcome.of_error(1, "x")),
+        lambda: lifecycle.cancel(task, 3000),
+        lambda: lifecycle.expire(task, 3000),
+    ]
+    for move in late:
+        with pytest.raises(IllegalTransition):
+            move()
+    assert task == ended()
+    assert lifecycle.purge(task, 3000).task.state is State.REMOVED

@@ -1,0 +1,62 @@
+"""What the documents show is true today."""
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskmachine.adapters.rendering import render
+from taskmachine.protocol import DIALECTS, dialect
+from tests.oracle import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *(REPOSITORY / "docs").glob("*.md")]
+UPDATE = "run `python -m tests.update_docs`"
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_readme_shows_the_table() -> None:
+    assert f"-->\n{render('markdown')}<!--" in README, UPDATE
+
+
+@pytest.mark.parametrize("name", [None, *DIALECTS])
+def test_the_pictures_are_drawn_from_the_table(name: str | None) -> None:
+    file = "table.svg" if name is None else f"table-{name}.svg"
+    picture = render("svg", None if name is None else dialect(name))
+    assert (REPOSITORY / "docs" / file).read_text() == picture, UPDATE
+
+
+def test_the_example_prints_what_the_readme_says() -> None:
+    [example], [output] = blocks(README, "python"), blocks(README, "text")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example, "README.md", "exec"), {})
+    assert printed.getvalue() == output
+
+
+def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
+    _, test_command = (block.strip() for block in blocks(README, "sh"))
+    assert (REPOSITORY / ".ci" / "run").read_text().splitlines()[-1] == test_command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_shown_works(page: Path) -> None:
+    for line in "".join(blocks(page.read_text(), "console")).splitlines():
+        if line.startswith("$ "):
+            program, *arguments = shlex.split(line.removeprefix("$ "))
+            command = [str(Path(sys.executable).with_name(program)), *arguments]
+            assert subprocess.run(command, capture_output=True, check=True).stdout, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"

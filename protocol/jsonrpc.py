@@ -155,16 +155,17 @@ def encode_message(message: Message) -> bytes:
             return encode_json({"jsonrpc": "2.0", "method": method, "params": params})
         case ResultResponse(id, result):
             return encode_json({"jsonrpc": "2.0", "id": id, "result": result})
-        case ErrorResponse(id, error):
-            body = {"code": error.code, "message": error.message}
-            if error.data is not None:
-                body["data"] = error.data
-            # Both revisions have an optional id here, not a null one.
-            return encode_json(
-                {"jsonrpc": "2.0", "error": body}
-                if id is None
-                else {"jsonrpc": "2.0", "id": id, "error": body}
-            )
+        case _:
+            return _encode_error(message)
+
+
+def _encode_error(response: ErrorResponse) -> bytes:
+    body: JSONObject = {"code": response.error.code, "message": response.error.message}
+    if response.error.data is not None:
+        body["data"] = response.error.data
+    # Both revisions have an optional id here, not a null one.
+    id = {} if response.id is None else {"id": response.id}
+    return encode_json({"jsonrpc": "2.0", **id, "error": body})
 
 
 def json_type(value: Any) -> str:

@@ -204,6 +204,13 @@ def test_result_type_tells_results_apart(result: Any, kind: type) -> None:
     assert isinstance(DIALECT.decode_result("tools/call", ResultResponse(1, result)), kind)
 
 
+def test_null_for_nothing_is_taken_as_absent() -> None:
+    nothing = {"statusMessage": None, "result": None, "error": None, "inputRequests": None}
+    result = {**SNAPSHOT, "status": "working", **nothing}
+    seen = DIALECT.decode_result("tasks/get", ResultResponse(1, result))
+    assert (seen.result, seen.error, seen.inputRequests) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("method", "result", "reason"),
     [

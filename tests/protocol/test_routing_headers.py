@@ -151,6 +151,7 @@ def test_marks_are_found_along_properties() -> None:
     }
     assert mirrored_parameters({"type": "object"}) == {}
     assert mirrored_parameters({"type": "object", "properties": []}) == {}
+    assert mirrored_parameters(schema(anything=True, nothing=False)) == {}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+import attrs
+import pytest
+
 from taskmachine.protocol import mcp_2025_11_25 as g1
 from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.jsonrpc import (
@@ -13,7 +16,7 @@ from taskmachine.protocol.jsonrpc import (
     decode_message,
     encode_message,
 )
-from taskmachine.statemachine import State, Task
+from taskmachine.statemachine import TABLE, Call, Outcome, State, Task
 from taskmachine.statemachine.invariants import Asked, Saw
 from tests.oracle import SPEC, judge
 from tests.statemachine.world import World
@@ -124,3 +127,19 @@ def _canonical(value: Any) -> str:
 
 
 TestTwoWires = TwoWires.TestCase
+
+
+@pytest.mark.parametrize("module", [g1, g2], ids=lambda module: module.REVISION)
+def test_the_rows_of_the_table_project_onto_the_edges_of_the_generation(module: Any) -> None:
+    """Exhaustively, for every row and both kinds of result, by the projection of real tasks."""
+    visible = set(SPEC["table"]["states"]) - {"new", "removed"}
+    plain, broken = Outcome.of_result(b"{}"), Outcome.of_result(b"{}", is_error=True)
+    edges = set()
+    for row in TABLE:
+        if {row.source, row.dest} <= visible:
+            for outcome in (plain, broken) if row.dest is State.COMPLETED else (None,):
+                before = Task("t", "o", Call("tools/call"), 0, 0, state=row.source)
+                after = attrs.evolve(before, state=row.dest, outcome=outcome)
+                edges.add((module.DIALECT.status(before), module.DIALECT.status(after)))
+    wanted = {(source, dest) for source, dest in SPEC["generation"][module.REVISION]["edges"]}
+    assert {(source, dest) for source, dest in edges if source != dest} == wanted

@@ -152,6 +152,11 @@ def test_the_last_answer_requeues_a_task_that_nobody_holds() -> None:
     assert step.entry.event is Event.REQUEUE
 
 
+def test_a_task_that_waits_for_answers_is_not_requeued() -> None:
+    with pytest.raises(ValueError, match="release it"):
+        lifecycle.requeue(waiting(), 2000)
+
+
 def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
     half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": b"1"})
     assert half is not None

@@ -33,12 +33,13 @@ _PLACES: Final = {
     "cancelled": Point(_ENDED, 425),
     "removed": Point(830, 275),
 }
-_DIALECT_PLACES: Final = _PLACES | {
+_FEWER_PLACES: Final = _PLACES | {
     "working": Point(_LIVE, 175),
     "input_required": Point(_LIVE, 375),
 }
+_ALIASES: Final = {"pending": "submitted", "processing": "working"}
 
-_COLOURS: Final = {
+_COLOURS = {
     "submitted": "#2563eb",
     "working": "#0891b2",
     "input_required": "#b7791f",
@@ -46,18 +47,21 @@ _COLOURS: Final = {
     "failed": "#dc2626",
     "cancelled": "#9333ea",
 }
+_COLOURS |= {alias: _COLOURS[name] for alias, name in _ALIASES.items()}
 _GREY: Final = "#64748b"
 
 
 def render_svg(dialect: Dialect | None = None) -> str:
     """A picture that explains itself on light and dark pages."""
-    places = _PLACES if dialect is None else _DIALECT_PLACES
+    places = _PLACES | {alias: _PLACES[name] for alias, name in _ALIASES.items()}
     arrows: dict[tuple[str, str], list[str]] = {}
     for move in moves(dialect):
         ends = _end(move.source, "new"), _end(move.dest, "removed")
         arrows.setdefault(ends, []).append(move.event)
     title = "Life of a task" + ("" if dialect is None else f" as MCP {dialect.revision} shows it")
     names = dict.fromkeys(name for ends in arrows for name in ends)
+    if not names.keys() & {"submitted", "pending"}:
+        places = _FEWER_PLACES
     final = terminal_names(dialect)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '

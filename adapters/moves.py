@@ -1,9 +1,10 @@
 """The rows of the table in the words of whoever reads them: the runtime's or a dialect's."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from taskmachine.protocol import Dialect
-from taskmachine.statemachine import TABLE, TERMINAL, State
+from taskmachine.statemachine import TABLE, TERMINAL, Row, State
 
 __all__ = ["OUTSIDE", "Move", "moves", "terminal_names"]
 
@@ -26,22 +27,29 @@ def moves(dialect: Dialect | None = None) -> list[Move]:
         dict.fromkeys(
             Move(source, row.event.value, dest, tuple(effect.value for effect in row.effects))
             for row in TABLE
-            for source in _names(row.source, dialect)
-            for dest in _names(row.dest, dialect)
+            for source, dest in _ends(row, dialect)
         )
     )
 
 
 def terminal_names(dialect: Dialect | None = None) -> frozenset[str]:
     """What final states are called."""
-    return frozenset(name for state in TERMINAL for name in _names(state, dialect))
+    return frozenset(_name(state, dialect, again=False) for state in TERMINAL)
 
 
-def _names(state: State, dialect: Dialect | None) -> tuple[str, ...]:
+def _ends(row: Row, dialect: Dialect | None) -> Iterator[tuple[str, str]]:
+    """Under each pair of names that a row can be seen: before and after a first start."""
+    agains = (False, True) if row.source is State.SUBMITTED else (row.source is not State.NEW,)
+    for again in agains:
+        source = _name(row.source, dialect, again=again)
+        yield source, _name(row.dest, dialect, again=again)
+        if dialect is not None and row.dest is State.COMPLETED:
+            yield source, dialect.error_result_status
+
+
+def _name(state: State, dialect: Dialect | None, *, again: bool) -> str:
     if dialect is None:
-        return (state.value,)
-    if state not in dialect.statuses:
-        return (OUTSIDE,)
-    if state is State.COMPLETED:  # by the tool's result
-        return tuple(dict.fromkeys((dialect.statuses[state], dialect.error_result_status)))
-    return (dialect.statuses[state],)
+        return state.value
+    if again and state is State.SUBMITTED and dialect.requeued_status is not None:
+        return dialect.requeued_status
+    return dialect.statuses.get(state, OUTSIDE)

@@ -22,6 +22,8 @@ _STYLES: Final = {
     "completed": "green",
     "failed": "red",
     "cancelled": "magenta",
+    "pending": "blue",
+    "processing": "cyan",
 }
 
 

@@ -4,8 +4,8 @@ A dialect module fills these in and adds the few functions in which it differs. 
 serves both roles: a receiver decodes requests and encodes results, a requestor the other way.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -19,11 +19,22 @@ from taskmachine.protocol.jsonrpc import (
     Request,
     ResultResponse,
 )
-from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.protocol.shapes import Shapes
-from taskmachine.statemachine import State, Task
+from taskmachine.statemachine import Question, State, Task
 
-__all__ = ["Dialect", "Method", "Side", "answerable_methods"]
+__all__ = [
+    "Dialect",
+    "Method",
+    "Side",
+    "TaskSupport",
+    "answerable_kinds",
+    "capabilities_for",
+    "kind_of",
+]
+
+TaskSupport = Literal["required", "optional", "forbidden"]
+"""Whether a tool runs as a task."""
 
 Side = Literal["client", "server"]
 """Who sends a request.  In 2025-11-25 either side can own tasks."""
@@ -54,9 +65,12 @@ class Dialect:
     error_result_status: str
     """The status of a task whose tool returned a result with `isError: true`."""
     errors: Mapping[type[Exception], Callable[[Any], Error]]
+    """The first row that fits; what fits none is an internal error."""
     shapes: Shapes
     check_first: Callable[[Request], None] = _no_check
     """Raises for requests that are refused whatever their method and parameters are."""
+    requeued_status: str | None = None
+    """What `submitted` is called after a worker has had the task, if that differs."""
     _method_of: Mapping[type, str] = attrs.field(init=False)
 
     @_method_of.default
@@ -68,6 +82,8 @@ class Dialect:
         """What this wire calls the state of a task that exists."""
         if task.outcome is not None and task.outcome.is_error:
             return self.error_result_status
+        if self.requeued_status is not None and task.state is State.SUBMITTED and task.fence:
+            return self.requeued_status
         return self.statuses[task.state]
 
     def decode_request(self, request: Request, *, sender: Side = "client") -> Any:
@@ -118,16 +134,44 @@ class Dialect:
         return ErrorResponse(id, Error(INTERNAL_ERROR, "Internal error"))
 
 
-def answerable_methods(capabilities: JSONObject) -> frozenset[str]:
-    """The questions that a client with these capabilities can be asked."""
-    return frozenset(
-        method
-        for method, capability in _ANSWERED_BY.items()
-        if isinstance(capabilities.get(capability), dict)
-    )
+def answerable_kinds(capabilities: JSONObject) -> frozenset[str]:
+    """The kinds of questions that a client with these capabilities can be asked.
+
+    A kind is the method, and what else has to be declared for it: a mode, or the use of tools.
+    """
+    declared = {name: value for name, value in capabilities.items() if isinstance(value, dict)}
+    kinds = {"roots/list"} if "roots" in declared else set()
+    if "sampling" in declared:
+        kinds.add("sampling/createMessage")
+        if "tools" in declared["sampling"]:
+            kinds.add("sampling/createMessage tools")
+    if "elicitation" in declared:
+        modes = declared["elicitation"].keys() & {"form", "url"} or {"form"}  # empty means forms
+        kinds |= {f"elicitation/create {mode}".removesuffix(" form") for mode in modes}
+    return frozenset(kinds)
 
 
-_ANSWERED_BY = {
+def kind_of(question: Question) -> str:
+    """The kind that has to be declared for a question."""
+    params = decode_json(question.params)
+    if question.method == "elicitation/create":
+        mode = params.get("mode") or "form"
+        return question.method if mode == "form" else f"{question.method} {mode}"
+    if not params.keys().isdisjoint({"tools", "toolChoice"}):
+        return f"{question.method} tools"
+    return question.method
+
+
+def capabilities_for(kinds: Iterable[str]) -> JSONObject:
+    """What a client would have to declare to be asked these kinds of questions."""
+    required: JSONObject = {}
+    for kind in kinds:
+        method, _, more = kind.partition(" ")
+        required.setdefault(_CAPABILITIES[method], {}).update({more: {}} if more else {})
+    return required
+
+
+_CAPABILITIES: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",

@@ -13,6 +13,7 @@ __all__ = [
     "MalformedMessage",
     "MethodNotFound",
     "MissingCapability",
+    "NotIntroduced",
     "TaskSupportMismatch",
     "UnsupportedVersion",
 ]
@@ -26,6 +27,10 @@ class MalformedMessage(TaskmachineError):
         self.code = code
         self.reason = reason
         self.id = id
+
+
+class NotIntroduced(TaskmachineError):
+    """A request came before the handshake."""
 
 
 class MethodNotFound(TaskmachineError):

@@ -9,17 +9,19 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from taskmachine.protocol.dialect import Dialect, Method
+from taskmachine.protocol.dialect import Dialect, Method, TaskSupport
 from taskmachine.protocol.errors import (
     AlreadyEnded,
     InvalidParams,
     MalformedMessage,
     MethodNotFound,
+    NotIntroduced,
     TaskSupportMismatch,
 )
 from taskmachine.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Error,
     Id,
@@ -28,18 +30,20 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.protocol.shapes import Milliseconds, Shapes
 from taskmachine.protocol.timestamps import encode_timestamp
-from taskmachine.statemachine import Cause, LimitExceeded, NotFound, Question, State
+from taskmachine.statemachine import Cause, LimitExceeded, NotFound, Outcome, Question, State
 from taskmachine.statemachine import Task as Record
 
 __all__ = [
     "DIALECT",
     "IMMEDIATE_RESPONSE",
+    "QUESTION_KEY",
     "RELATED_TASK",
     "REVISION",
     "TASK_CANCELLED",
     "check_task_support",
     "encode_created",
     "encode_outcome",
+    "encode_plain",
     "encode_progress",
     "encode_question",
     "encode_status",
@@ -52,10 +56,10 @@ __all__ = [
 REVISION: Final = "2025-11-25"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 IMMEDIATE_RESPONSE: Final = "io.modelcontextprotocol/model-immediate-response"
+QUESTION_KEY: Final = "io.taskmachine/question-key"  # ours: a redelivery is no new question
 TASK_CANCELLED: Final = -32000  # X07-10; the specification leaves the code open
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
-TaskSupport = Literal["required", "optional", "forbidden"]
 
 # --- messages --------------------------------------------------------------------------------
 
@@ -305,6 +309,7 @@ _SUPPORT_WORDS: Final = {
 ERRORS: Final = {
     MalformedMessage: lambda e: Error(e.code, e.reason),
     MethodNotFound: lambda e: Error(METHOD_NOT_FOUND, f"Method not found: {e.method}"),
+    NotIntroduced: lambda _: Error(INVALID_REQUEST, "Invalid request: initialize comes first"),
     InvalidParams: lambda e: Error(INVALID_PARAMS, f"Invalid params: {e.reason}"),
     NotFound: lambda _: Error(INVALID_PARAMS, "Failed to retrieve task: Task not found"),
     AlreadyEnded: lambda e: Error(
@@ -323,7 +328,7 @@ DIALECT: Final = Dialect(
     methods=METHODS,
     notifications=NOTIFICATIONS,
     statuses=STATUSES,
-    error_result_status="failed",  # 2025-11-25:is-error-fails
+    error_result_status="failed",  # 2025-11-25:failed-on-is-error
     errors=ERRORS,
     shapes=Shapes(),
 )
@@ -349,7 +354,7 @@ def tasks_capability(*methods: str, listing: bool) -> JSONObject:
         group, name = method.split("/")
         requests.setdefault(group, {})[name] = {}
     tree: JSONObject = {"cancel": {}, "requests": requests}
-    # 2025-11-25:no-list-without-identity
+    # 2025-11-25:list-not-declared-without-identity
     return {"list": {}, **tree} if listing else tree
 
 
@@ -389,22 +394,29 @@ def encode_created(
     return CreateTaskResult(encode_task(record, poll_interval_ms), meta)
 
 
+def encode_plain(outcome: Outcome) -> TaskPayload | Error:
+    """What a plain call is answered with."""
+    if outcome.result is not None:
+        result = decode_json(outcome.result)
+        meta = result.pop("_meta", None)
+        return TaskPayload(meta if isinstance(meta, dict) else None, result)
+    if outcome.code is None:
+        return Error(INTERNAL_ERROR, outcome.message or "Internal error")
+    data = None if outcome.data is None else decode_json(outcome.data)
+    return Error(outcome.code, outcome.message or "", data)
+
+
 def encode_outcome(record: Record) -> TaskPayload | Error:
     """The answer to `tasks/result` of a task that has ended: what the plain call would have got."""
     outcome = record.outcome
     assert outcome is not None, "tasks/result blocks until the end (2025-11-25:result-blocks)"
-    if outcome.result is not None:
-        result = decode_json(outcome.result)
-        meta = result.pop("_meta", None)
-        # ROO-18: what the tool put there stays.
-        meta = {**(meta if isinstance(meta, dict) else {}), **related_task(record.id)}
-        return TaskPayload(meta, result)
     if outcome.cause is Cause.CANCELLED:
         return Error(TASK_CANCELLED, "Task cancelled", {"_meta": related_task(record.id)})
-    if outcome.code is not None:
-        data = None if outcome.data is None else decode_json(outcome.data)
-        return Error(outcome.code, outcome.message or "", data)
-    return Error(INTERNAL_ERROR, outcome.message or "Internal error")
+    plain = encode_plain(outcome)
+    if isinstance(plain, Error):
+        return plain
+    # ROO-18: what the tool put into `_meta` stays.
+    return TaskPayload({**(plain._meta or {}), **related_task(record.id)}, plain.extra)
 
 
 def encode_progress(record: Record) -> Progress | None:
@@ -420,7 +432,8 @@ def encode_progress(record: Record) -> Progress | None:
 def encode_question(id: Id, record: Record, question: Question) -> Request:
     """The request that brings a question to the requestor."""
     params = decode_json(question.params)
-    params["_meta"] = {**params.get("_meta", {}), **related_task(record.id)}
+    ours = {**related_task(record.id), QUESTION_KEY: question.key}
+    params["_meta"] = {**(params.get("_meta") or {}), **ours}
     return Request(id, question.method, params)
 
 
@@ -432,7 +445,7 @@ def related_task(task_id: str) -> JSONObject:
 def _snapshot(record: Record, poll_interval_ms: int | None) -> dict[str, Any]:
     status, words = DIALECT.status(record), record.message
     if status == "failed" and words is None:
-        words = "The tool reported an error."  # 2025-11-25:failed-says-why
+        words = "The tool reported an error."  # 2025-11-25:failed-status-message
     return {
         "taskId": record.id,
         "status": status,

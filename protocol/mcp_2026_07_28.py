@@ -5,11 +5,12 @@ extension in its `_meta`.  Every request stands alone.  Results and questions ar
 `tasks/get`; answers come by `tasks/update`.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal, cast
 
 import attrs
 
-from taskmachine.protocol.dialect import Dialect, Method
+from taskmachine.protocol.dialect import Dialect, Method, kind_of
 from taskmachine.protocol.errors import (
     HeaderMismatch,
     InvalidParams,
@@ -26,10 +27,10 @@ from taskmachine.protocol.jsonrpc import (
     Id,
     Request,
 )
-from taskmachine.protocol.jsonvalue import Encoded, JSONObject
+from taskmachine.protocol.jsonvalue import Encoded, JSONObject, decode_json
 from taskmachine.protocol.shapes import Milliseconds, Shapes, wire
 from taskmachine.protocol.timestamps import encode_timestamp
-from taskmachine.statemachine import LimitExceeded, NotFound, Outcome, State
+from taskmachine.statemachine import LimitExceeded, NotFound, Outcome, Question, State
 from taskmachine.statemachine import Task as Record
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "UNSUPPORTED_VERSION",
     "declares_tasks",
     "encode_created",
+    "encode_plain",
+    "encode_questions",
     "encode_status",
     "encode_task",
 ]
@@ -53,6 +56,7 @@ PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 HEADER_MISMATCH: Final = -32020
@@ -69,7 +73,7 @@ InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/lis
 
 @attrs.frozen
 class RequestMeta:
-    """What every request must say about itself (2026-07-28:request-meta-required)."""
+    """What every request must say about itself (2026-07-28:meta-required-fields)."""
 
     protocolVersion: str = wire(PROTOCOL_VERSION, required=True)
     clientCapabilities: JSONObject = wire(CLIENT_CAPABILITIES, required=True)
@@ -135,7 +139,7 @@ class InputRequest:
 
 @attrs.frozen
 class CallTool:
-    """A `params.task` of the older generation is not read (2026-07-28:legacy-task-ignored)."""
+    """A `params.task` of the older generation is not read (2026-07-28:task-parameter-ignored)."""
 
     name: str
     _meta: RequestMeta
@@ -320,7 +324,7 @@ STATUSES: Final = {
 
 ERRORS: Final = {
     MalformedMessage: lambda e: Error(e.code, e.reason),
-    MethodNotFound: lambda e: Error(METHOD_NOT_FOUND, f"Method not found: {e.method}"),
+    MethodNotFound: lambda e: Error(METHOD_NOT_FOUND, _unknown_method(e.method)),
     InvalidParams: lambda e: Error(INVALID_PARAMS, f"Invalid params: {e.reason}"),
     NotFound: lambda _: Error(INVALID_PARAMS, "Failed to retrieve task: Task not found"),
     MissingCapability: lambda e: Error(
@@ -338,6 +342,12 @@ ERRORS: Final = {
         INTERNAL_ERROR, f"Limit reached: {e.limit}", {"retryAfterMs": e.retry_after_ms}
     ),
 }
+
+
+def _unknown_method(method: str) -> str:
+    if method == "initialize":  # 2026-07-28:initialize-refusal-names-versions
+        return f"Method not found: initialize. This server speaks MCP {REVISION}, without it"
+    return f"Method not found: {method}"
 
 
 def declares_tasks(capabilities: Any) -> bool:
@@ -383,7 +393,7 @@ DIALECT: Final = Dialect(
     methods=METHODS,
     notifications=NOTIFICATIONS,
     statuses=STATUSES,
-    error_result_status="completed",  # 2026-07-28:is-error-completes
+    error_result_status="completed",  # 2026-07-28:is-error-is-completed
     errors=ERRORS,
     shapes=Shapes(),
     check_first=_check_first,
@@ -403,7 +413,7 @@ def encode_task(
     """The answer to `tasks/get`.
 
     `answers` are the methods that this poll declared; questions of other kinds are not sent
-    (2026-07-28:only-declared-input-requests), and the status message says that they exist.
+    (2026-07-28:undeclared-capability-not-used), and the status message says that they exist.
     """
     return GetTaskResult(**_details(record, poll_interval_ms, answers))
 
@@ -420,6 +430,14 @@ def encode_status(
     return TaskStatus(**details, meta=SubscriptionMeta(subscription))
 
 
+def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:
+    """Questions under their keys."""
+    return {
+        question.key: InputRequest(cast(InputMethod, question.method), Encoded(question.params))
+        for question in questions
+    }
+
+
 def encode_created(record: Record, poll_interval_ms: int | None = None) -> CreateTaskResult:
     """The answer to the call that became a task."""
     return CreateTaskResult(**_snapshot(record, poll_interval_ms))
@@ -431,32 +449,38 @@ def _details(
     details = _snapshot(record, poll_interval_ms)
     outcome = record.outcome
     if record.state is State.INPUT_REQUIRED:
-        shown = [q for q in record.open_questions if answers is None or q.method in answers]
+        shown = [q for q in record.open_questions if answers is None or kind_of(q) in answers]
         hidden = sorted({q.method for q in record.open_questions} - {q.method for q in shown})
-        details["inputRequests"] = {
-            q.key: InputRequest(cast(InputMethod, q.method), Encoded(q.params)) for q in shown
-        }
+        details["inputRequests"] = encode_questions(shown)
         if hidden:
             details["statusMessage"] = f"Waits for answers to: {', '.join(hidden)}"
     elif outcome is not None and outcome.result is not None:
         details["result"] = Encoded(outcome.result)
     elif outcome is not None and record.state is State.FAILED:
-        details["error"] = _error(outcome)
+        error = _error(outcome)
+        details["error"] = attrs.asdict(error, filter=lambda _, value: value is not None)
+        details["statusMessage"] = error.message  # 2026-07-28:failed-status-message
     return details
 
 
-def _error(outcome: Outcome) -> JSONObject:
-    body: JSONObject = {
-        "code": _public_code(outcome.code),
-        "message": outcome.message or "Internal error",
-    }
-    if outcome.data is not None:
-        body["data"] = Encoded(outcome.data)
-    return body
+def encode_plain(outcome: Outcome) -> CallToolResult | Error:
+    """What a plain call is answered with."""
+    if outcome.result is None:
+        return _error(outcome)
+    result: CallToolResult = DIALECT.shapes.decode(
+        decode_json(outcome.result), CallToolResult, "result"
+    )
+    return result
+
+
+def _error(outcome: Outcome) -> Error:
+    data = None if outcome.data is None else Encoded(outcome.data)
+    return Error(_public_code(outcome.code), outcome.message or "Internal error", data)
 
 
 def _public_code(code: int | None) -> int:
-    """2026-07-28:reserved-codes: what a tool raised must not look like a word of the protocol."""
+    """What a tool raised must not look like a word of the protocol."""
+    # 2026-07-28:reserved-codes-not-invented, 2026-07-28:old-codes-not-sent
     if code == _LEGACY_RESOURCE_NOT_FOUND:
         return INVALID_PARAMS  # its successor
     if code is None or -32099 <= code <= -32020:

@@ -86,7 +86,10 @@ def mirrored_parameters(input_schema: JSONObject) -> dict[str, Path]:
 
 
 def headers_of(request: Request, mirrored: Mapping[str, Path] | None = None) -> dict[str, str]:
-    """The headers that a client sends along with this request."""
+    """The headers that a client sends along with this request.
+
+    ValueError if a parameter is an integer that not everybody reads as the same number.
+    """
     headers = {
         "MCP-Protocol-Version": request.params["_meta"][PROTOCOL_VERSION],
         "Mcp-Method": request.method,
@@ -95,6 +98,9 @@ def headers_of(request: Request, mirrored: Mapping[str, Path] | None = None) -> 
         headers["Mcp-Name"] = encode_header_value(request.params[_NAMED_BY[request.method]])
     for name, path in (mirrored or {}).items():
         value = _value_at(request.params.get("arguments"), path)
+        if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
+            # 2026-07-28:x-mcp-header-safe-integers
+            raise ValueError(f"{'.'.join(path)} is beyond the integers that a header may carry")
         if value is not None:
             headers[f"Mcp-Param-{name}"] = encode_header_value(_text_of(value))
     return headers

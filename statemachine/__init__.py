@@ -14,7 +14,16 @@ from taskmachine.statemachine.errors import (
 )
 from taskmachine.statemachine.machine import fire
 from taskmachine.statemachine.table import TABLE, TERMINAL, Effect, Event, Row, State, lookup
-from taskmachine.statemachine.task import Call, Cause, Entry, Outcome, Progress, Question, Task
+from taskmachine.statemachine.task import (
+    Call,
+    Cause,
+    Entry,
+    Outcome,
+    Progress,
+    Question,
+    Reply,
+    Task,
+)
 
 __all__ = [
     "TABLE",
@@ -32,6 +41,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Question",
+    "Reply",
     "Row",
     "StaleFence",
     "State",

@@ -13,7 +13,16 @@ import attrs
 from taskmachine.statemachine.errors import KeyReused, StaleFence
 from taskmachine.statemachine.machine import fire
 from taskmachine.statemachine.table import Effect, Event, State
-from taskmachine.statemachine.task import Call, Cause, Entry, Outcome, Progress, Question, Task
+from taskmachine.statemachine.task import (
+    Call,
+    Cause,
+    Entry,
+    Outcome,
+    Progress,
+    Question,
+    Reply,
+    Task,
+)
 
 __all__ = [
     "Step",
@@ -77,7 +86,12 @@ def report(
 
 
 def ask(
-    task: Task, now: int, questions: Iterable[Question], *, fence: int | None = None
+    task: Task,
+    now: int,
+    questions: Iterable[Question],
+    *,
+    partial: bytes | None = None,
+    fence: int | None = None,
 ) -> Step | None:
     """Open questions; None if all of them have been asked before.
 
@@ -92,10 +106,10 @@ def ask(
             raise KeyReused(question.key)
     if len(asked) == len(task.questions):
         return None
-    return _step(task, Event.ASK, now, questions=tuple(asked.values()))
+    return _step(task, Event.ASK, now, questions=tuple(asked.values()), partial=partial)
 
 
-def answer(task: Task, now: int, answers: Mapping[str, bytes]) -> Step | None:
+def answer(task: Task, now: int, answers: Mapping[str, Reply]) -> Step | None:
     """Answer open questions; None if none of the keys is open, as the first answer wins."""
     if not any(question.key in answers for question in task.open_questions):
         return None
@@ -143,7 +157,7 @@ def fail(task: Task, now: int, outcome: Outcome, *, fence: int | None = None) ->
     return _end(task, Event.FAIL, now, outcome, fence)
 
 
-def cancel(task: Task, now: int, *, reason: str = "The task was cancelled by request.") -> Step:
+def cancel(task: Task, now: int, *, reason: str) -> Step:
     """Somebody asked to stop."""
     return _end(task, Event.CANCEL, now, Outcome(Cause.CANCELLED, message=reason))
 

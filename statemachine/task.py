@@ -12,7 +12,7 @@ import attrs
 
 from taskmachine.statemachine.table import TERMINAL, Event, State
 
-__all__ = ["Call", "Cause", "Entry", "Outcome", "Progress", "Question", "Task"]
+__all__ = ["Call", "Cause", "Entry", "Outcome", "Progress", "Question", "Reply", "Task"]
 
 
 class Cause(StrEnum):
@@ -55,7 +55,15 @@ class Call:
     arguments: bytes = b"{}"
     progress_token: str | int | None = None
     answers: frozenset[str] = frozenset()
-    """The methods of the questions that the requestor declared it can answer."""
+    """The kinds of questions that the requestor declared it can answer."""
+
+
+@attrs.frozen
+class Reply:
+    """What the requestor said to a question: a result, or an error if it could not."""
+
+    body: bytes
+    is_error: bool = False
 
 
 @attrs.frozen
@@ -65,7 +73,7 @@ class Question:
     key: str
     method: str
     params: bytes
-    answer: bytes | None = None
+    answer: Reply | None = None
     withdrawn: bool = False
 
     @property
@@ -109,6 +117,8 @@ class Task:
     progress: Progress | None = None
     questions: tuple[Question, ...] = ()
     metadata: bytes = b"{}"
+    partial: bytes | None = None
+    """What there is to show of the result while questions are open (ERL-25)."""
     outcome: Outcome | None = None
 
     @property

@@ -40,7 +40,23 @@ def _generation(revision: str) -> Lifecycle:
     )
 
 
-LIFECYCLES: Final = {RUNTIME: _runtime()} | {name: _generation(name) for name in REVISIONS}
+_ERLMCP: Final = Lifecycle(  # ERL-18, ERL-38..43, and input_required
+    frozenset({"pending"}),
+    frozenset({"completed", "failed", "cancelled"}),
+    frozenset(
+        {
+            ("pending", "processing"),
+            ("processing", "input_required"),
+            ("input_required", "processing"),
+            *((a, b) for a in ("pending", "processing", "input_required")
+              for b in ("completed", "failed", "cancelled")),
+        }
+    ),
+)  # fmt: skip
+
+LIFECYCLES: Final = {RUNTIME: _runtime(), "erlmcp": _ERLMCP} | {
+    name: _generation(name) for name in REVISIONS
+}
 
 
 @cache

@@ -15,7 +15,14 @@ PORTIONS = ("statemachine", "protocol", "adapters", "specs")
 # Who may import what, besides the standard library.
 ALLOWED = {
     "statemachine": {"attrs", "transitions", "taskmachine.statemachine"},
-    "protocol": {"attrs", "cattrs", "msgspec", "taskmachine.statemachine", "taskmachine.protocol"},
+    "protocol": {
+        "attrs",
+        "cattrs",
+        "cryptography",
+        "msgspec",
+        "taskmachine.statemachine",
+        "taskmachine.protocol",
+    },
     "specs": {"taskmachine.specs"},
 }
 

@@ -10,28 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.rendering import render
-from taskmachine.protocol import DIALECTS, dialect
 from tests.oracle import REPOSITORY
+from tests.update_docs import documents
 
 README = (REPOSITORY / "README.md").read_text()
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *(REPOSITORY / "docs").glob("*.md")]
-UPDATE = "run `python -m tests.update_docs`"
 
 
 def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def test_the_readme_shows_the_table() -> None:
-    assert f"-->\n{render('markdown')}<!--" in README, UPDATE
-
-
-@pytest.mark.parametrize("name", [None, *DIALECTS])
-def test_the_pictures_are_drawn_from_the_table(name: str | None) -> None:
-    file = "table.svg" if name is None else f"table-{name}.svg"
-    picture = render("svg", None if name is None else dialect(name))
-    assert (REPOSITORY / "docs" / file).read_text() == picture, UPDATE
+@pytest.mark.parametrize("path", documents())
+def test_generated_documents_are_up_to_date(path: str) -> None:
+    assert (REPOSITORY / path).read_text() == documents()[path], "python -m tests.update_docs"
 
 
 def test_the_example_prints_what_the_readme_says() -> None:

@@ -13,7 +13,7 @@ def test_a_dialect_is_found_by_its_revision() -> None:
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match=r"'2024'.*2025-11-25, 2026-07-28"):
+    with pytest.raises(ConfigurationError, match=r"'2024'.*2025-11-25, 2026-07-28, erlmcp"):
         dialect("2024")
 
 

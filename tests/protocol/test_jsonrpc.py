@@ -25,6 +25,7 @@ from taskmachine.protocol.jsonvalue import (
     decode_json,
     encode_json,
 )
+from tests.requirements import covers
 from tests.strategies import json_objects, json_values, text
 
 PARSE, INVALID, PARAMS = -32700, -32600, -32602
@@ -47,6 +48,9 @@ def test_round_trip(message: Message) -> None:
     assert decode_message(encode_message(message)) == message
 
 
+@covers(
+    "2025-11-25:jsonrpc-2-0", "2025-11-25:messages-utf8", "2025-11-25:stdio-no-embedded-newlines"
+)
 @given(messages)
 def test_a_message_is_one_line_of_utf_8(message: Message) -> None:
     data = encode_message(message)
@@ -54,10 +58,17 @@ def test_a_message_is_one_line_of_utf_8(message: Message) -> None:
     assert json.loads(data.decode())["jsonrpc"] == "2.0"
 
 
+@covers("2025-11-25:error-same-id")
 def test_an_error_without_an_id_has_no_id() -> None:
     assert "id" not in json.loads(encode_message(ErrorResponse(None, Error(PARSE, "x"))))
 
 
+@covers(
+    "2025-11-25:jsonrpc-2-0",
+    "2025-11-25:request-id-type",
+    "2025-11-25:request-id-not-null",
+    "2025-11-25:error-code-integer",
+)
 @pytest.mark.parametrize(
     ("data", "code", "reason"),
     [
@@ -120,6 +131,7 @@ def test_bad_input_is_refused_with_a_code_and_a_reason(data: bytes, code: int, r
     assert reason in error.value.reason
 
 
+@covers("2025-11-25:error-same-id")
 @pytest.mark.parametrize(
     ("data", "id"),
     [

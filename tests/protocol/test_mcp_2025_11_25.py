@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol.dialect import answerable_methods
+from taskmachine.protocol.dialect import answerable_kinds
 from taskmachine.protocol.errors import (
     AlreadyEnded,
     InvalidParams,
@@ -29,6 +29,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import judge
+from tests.requirements import covers
 
 DIALECT = g1.DIALECT
 
@@ -43,6 +44,7 @@ def ended(outcome: Outcome) -> Task:
     return lifecycle.complete(task(), 1_700_000_001_000, outcome).task
 
 
+@covers("2025-11-25:ttl-parameter-number", "2025-11-25:get-unknown-32602")
 @pytest.mark.parametrize(
     ("method", "params", "reason"),
     [
@@ -174,6 +176,11 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
 # --- capabilities and task support -----------------------------------------------------------
 
 
+@covers(
+    "2025-11-25:capability-shape",
+    "2025-11-25:server-capability-keys",
+    "2025-11-25:client-capability-keys",
+)
 def test_capability_trees() -> None:
     server = g1.tasks_capability("tools/call", listing=True)
     assert server == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -186,6 +193,7 @@ def test_capability_trees() -> None:
     judge(g1.REVISION, "ClientTasksCapability").validate(client)
 
 
+@covers("2025-11-25:augment-only-if-declared")
 @pytest.mark.parametrize(
     ("capabilities", "expected"),
     [
@@ -201,6 +209,11 @@ def test_only_what_is_declared_can_be_augmented(capabilities: Any, expected: boo
     assert g1.is_augmentable(capabilities, "tools/call") is expected
 
 
+@covers(
+    "2025-11-25:forbidden-tool-task-refused-32601",
+    "2025-11-25:required-tool-plain-refused-32601",
+    "2025-11-25:task-support-default-forbidden",
+)
 @pytest.mark.parametrize(
     ("support", "augmented", "allowed"),
     [
@@ -229,12 +242,14 @@ def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) ->
     [
         ({}, set()),
         ({"elicitation": {}}, {"elicitation/create"}),
-        ({"sampling": {"tools": {}}}, {"sampling/createMessage"}),
+        ({"elicitation": {"url": {}}}, {"elicitation/create url"}),
+        ({"sampling": {}}, {"sampling/createMessage"}),
+        ({"sampling": {"tools": {}}}, {"sampling/createMessage", "sampling/createMessage tools"}),
         ({"roots": {}, "elicitation": None}, {"roots/list"}),
     ],
 )
 def test_what_a_client_can_be_asked(capabilities: Any, methods: set[str]) -> None:
-    assert answerable_methods(capabilities) == methods
+    assert answerable_kinds(capabilities) == methods
 
 
 # --- what a receiver shows -------------------------------------------------------------------
@@ -254,12 +269,14 @@ def test_a_snapshot() -> None:
     )
 
 
+@covers("2025-11-25:model-immediate-response")
 def test_the_model_can_be_told_something_meanwhile() -> None:
     assert g1.encode_created(task())._meta is None
     created = g1.encode_created(task(), immediate_response="Working on it.")
     assert created._meta == {"io.modelcontextprotocol/model-immediate-response": "Working on it."}
 
 
+@covers("2025-11-25:related-task-on-result")
 def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
     shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
     assert isinstance(shown, g1.TaskPayload)
@@ -272,12 +289,14 @@ def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
     assert odd._meta == g1.related_task("t1")
 
 
+@covers("2025-11-25:failed-on-is-error", "2025-11-25:failed-status-message")
 def test_a_failed_tool_says_why() -> None:
     failed = ended(Outcome.of_result(b'{"content":[],"isError":true}', is_error=True))
     assert g1.encode_task(failed).status == "failed"
     assert g1.encode_task(failed).statusMessage == "The tool reported an error."
 
 
+@covers("2025-11-25:result-same-error")
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
@@ -305,24 +324,26 @@ def test_progress_carries_the_token_of_the_requestor_until_the_end() -> None:
     moving = lifecycle.report(task(0), 2, progress=Progress(3, 10, "third")).task
     shown = g1.encode_progress(moving)
     assert shown == g1.Progress(0, 3, 10, "third", g1.related_task("t1"))
-    assert g1.encode_progress(lifecycle.cancel(moving, 3).task) is None
+    assert g1.encode_progress(lifecycle.cancel(moving, 3, reason="enough").task) is None
     silent = lifecycle.report(task(None), 2, progress=Progress(3)).task
     assert g1.encode_progress(silent) is None
 
 
+@covers("2025-11-25:related-task-on-question")
 def test_a_question_is_tied_to_its_task() -> None:
     question = Question("k", "elicitation/create", b'{"message":"?","_meta":{"a/b":1}}')
     request = g1.encode_question("q1", task(), question)
     assert request == Request(
         "q1",
         "elicitation/create",
-        {"message": "?", "_meta": {"a/b": 1, **g1.related_task("t1")}},
+        {"message": "?", "_meta": {"a/b": 1, **g1.related_task("t1"), g1.QUESTION_KEY: "k"}},
     )
 
 
 # --- errors ----------------------------------------------------------------------------------
 
 
+@covers("2025-11-25:internal-error-32603", "2025-11-25:informative-error-messages")
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [

@@ -24,10 +24,12 @@ from taskmachine.statemachine import (
     NotFound,
     Outcome,
     Question,
+    Reply,
     Task,
     lifecycle,
 )
 from tests.oracle import judge
+from tests.requirements import covers
 
 DIALECT = g2.DIALECT
 
@@ -53,6 +55,10 @@ def shown(task: Task, **options: Any) -> dict[str, Any]:
     return response.result
 
 
+@covers(
+    "2026-07-28:meta-missing-32602",
+    "2026-07-28:progress-token-type",
+)
 @pytest.mark.parametrize(
     ("meta", "reason"),
     [
@@ -85,6 +91,9 @@ def test_every_request_must_say_who_it_is(meta: Any, reason: str) -> None:
         DIALECT.decode_request(Request(1, "tools/list", {}))
 
 
+@covers(
+    "2026-07-28:unsupported-version-32022",
+)
 def test_another_version_is_refused_before_anything_else() -> None:
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "1900-01-01"}
     with pytest.raises(UnsupportedVersion) as error:
@@ -96,6 +105,13 @@ def test_another_version_is_refused_before_anything_else() -> None:
     )
 
 
+@covers(
+    "2026-07-28:get-missing-capability-32021",
+    "2026-07-28:update-missing-capability-32021",
+    "2026-07-28:cancel-missing-capability-32021",
+    "2026-07-28:listen-missing-capability-32021",
+    "2026-07-28:legacy-capability-is-undeclared",
+)
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -128,6 +144,9 @@ def test_who_did_not_declare_the_extension_gets_32021(
     )
 
 
+@covers(
+    "2026-07-28:one-sided-extension",
+)
 def test_what_is_not_about_tasks_does_not_need_the_extension() -> None:
     harmless: dict[str, Any] = {
         "tools/call": {"name": "x"},
@@ -139,6 +158,10 @@ def test_what_is_not_about_tasks_does_not_need_the_extension() -> None:
         DIALECT.decode_request(Request(1, method, {**params, "_meta": UNDECLARED}))
 
 
+@covers(
+    "2026-07-28:tasks-result-gone-32601",
+    "2026-07-28:no-tasks-list",
+)
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "initialize", "tasks/create"])
 def test_methods_of_other_generations_are_unknown(method: str) -> None:
     with pytest.raises(MethodNotFound) as error:
@@ -146,11 +169,18 @@ def test_methods_of_other_generations_are_unknown(method: str) -> None:
     assert DIALECT.encode_error(1, error.value).error.code == -32601
 
 
+@covers(
+    "2026-07-28:task-parameter-ignored",
+)
 def test_the_older_way_to_ask_for_a_task_is_ignored() -> None:
     params = {"name": "x", "task": "whatever", "_meta": META}
     assert not hasattr(DIALECT.decode_request(Request(1, "tools/call", params)), "task")
 
 
+@covers(
+    "2026-07-28:informative-error-messages",
+    "2026-07-28:input-responses-malformed-error",
+)
 @pytest.mark.parametrize(
     ("method", "params", "reason"),
     [
@@ -191,6 +221,10 @@ def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) 
 SNAPSHOT = {"taskId": "t", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
 
 
+@covers(
+    "2026-07-28:absent-result-type-is-complete",
+    "2026-07-28:client-handles-both-results",
+)
 @pytest.mark.parametrize(
     ("result", "kind"),
     [
@@ -211,6 +245,10 @@ def test_null_for_nothing_is_taken_as_absent() -> None:
     assert (seen.result, seen.error, seen.inputRequests) == (None, None, None)
 
 
+@covers(
+    "2026-07-28:unknown-result-type-invalid",
+    "2026-07-28:task-for-unsupported-request-invalid",
+)
 @pytest.mark.parametrize(
     ("method", "result", "reason"),
     [
@@ -287,6 +325,10 @@ def waiting() -> Task:
     return step.task
 
 
+@covers(
+    "2026-07-28:get-input-required-has-requests",
+    "2026-07-28:input-requests-complete",
+)
 def test_open_questions_are_inlined() -> None:
     requests = shown(waiting())["inputRequests"]
     assert set(requests) == {"name", "idea"}
@@ -294,11 +336,14 @@ def test_open_questions_are_inlined() -> None:
         "method": "sampling/createMessage",
         "params": {"messages": [], "maxTokens": 5},
     }
-    step = lifecycle.answer(waiting(), 1_700_000_000_300, {"name": b"{}"})
+    step = lifecycle.answer(waiting(), 1_700_000_000_300, {"name": Reply(b"{}")})
     assert step is not None
     assert set(shown(step.task)["inputRequests"]) == {"idea"}
 
 
+@covers(
+    "2026-07-28:undeclared-capability-not-used",
+)
 def test_only_declared_kinds_of_questions_are_sent() -> None:
     reduced = shown(waiting(), answers=frozenset({"elicitation/create"}))
     assert set(reduced["inputRequests"]) == {"name"}
@@ -309,6 +354,10 @@ def test_only_declared_kinds_of_questions_are_sent() -> None:
     assert "statusMessage" not in whole
 
 
+@covers(
+    "2026-07-28:is-error-is-completed",
+    "2026-07-28:failed-only-for-jsonrpc-errors",
+)
 def test_a_tool_error_is_a_completed_task() -> None:
     body = b'{"content":[],"isError":true}'
     done = lifecycle.complete(task(), 1_700_000_001_000, Outcome.of_result(body, is_error=True))
@@ -316,6 +365,11 @@ def test_a_tool_error_is_a_completed_task() -> None:
     assert (result["status"], result["result"]) == ("completed", {"content": [], "isError": True})
 
 
+@covers(
+    "2026-07-28:error-is-underlying",
+    "2026-07-28:reserved-codes-not-invented",
+    "2026-07-28:old-codes-not-sent",
+)
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
@@ -338,12 +392,20 @@ def test_an_error_is_inlined_with_a_code_that_is_free_to_use(
     assert (result["status"], result["error"]) == ("failed", error)
 
 
+@covers(
+    "2026-07-28:get-cancelled",
+    "2026-07-28:payload-matches-status",
+)
 def test_a_cancelled_task_has_nothing_to_show() -> None:
-    result = shown(lifecycle.cancel(task(), 1_700_000_001_000).task)
+    result = shown(lifecycle.cancel(task(), 1_700_000_001_000, reason="enough").task)
     assert result["status"] == "cancelled"
     assert not {"result", "error", "inputRequests"} & set(result)
 
 
+@covers(
+    "2026-07-28:internal-error-32603",
+    "2026-07-28:header-mismatch-32020",
+)
 @pytest.mark.parametrize(
     ("error", "code", "words", "schema"),
     [
@@ -361,6 +423,10 @@ def test_error_table(error: Exception, code: int, words: str, schema: str) -> No
     judge(g2.REVISION, schema).validate({"code": answer.code, "message": answer.message})
 
 
+@covers(
+    "2026-07-28:missing-capability-names-extension",
+    "2026-07-28:reserved-codes-as-defined",
+)
 @pytest.mark.parametrize(
     ("error", "schema"),
     [

@@ -15,6 +15,7 @@ from taskmachine.protocol.routing_headers import (
     headers_of,
     mirrored_parameters,
 )
+from tests.requirements import covers
 from tests.strategies import text
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -24,6 +25,12 @@ def request(method: str = "tasks/get", **params: Any) -> Request:
     return Request(1, method, {"_meta": META, **params})
 
 
+@covers(
+    "2026-07-28:header-values-encoded",
+    "2026-07-28:header-value-base64",
+    "2026-07-28:header-sentinel-exact",
+    "2026-07-28:header-sentinel-lookalike-encoded",
+)
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -41,6 +48,11 @@ def test_examples_of_the_specification(value: str, header: str) -> None:
     assert decode_header_value("Mcp-Name", header) == value
 
 
+@covers(
+    "2026-07-28:header-values-encoded",
+    "2026-07-28:header-value-base64",
+    "2026-07-28:header-values-decoded",
+)
 @given(text)
 def test_any_text_survives_the_header(value: str) -> None:
     header = encode_header_value(value)
@@ -50,6 +62,9 @@ def test_any_text_survives_the_header(value: str) -> None:
     assert decode_header_value("Mcp-Name", header) == value
 
 
+@covers(
+    "2026-07-28:param-header-bad-characters",
+)
 @pytest.mark.parametrize(
     "header", ["caf\xe9", "a\x00b", "a\x7f", "=?base64?!!?=", "=?base64?/w==?=", "=?base64?YQ?="]
 )
@@ -58,10 +73,20 @@ def test_what_a_header_cannot_carry_is_refused(header: str) -> None:
         decode_header_value("Mcp-Name", header)
 
 
+@covers(
+    "2026-07-28:header-sentinel-exact",
+)
 def test_the_sentinel_is_case_sensitive() -> None:
     assert decode_header_value("Mcp-Name", "=?BASE64?YQ==?=") == "=?BASE64?YQ==?="
 
 
+@covers(
+    "2026-07-28:mcp-method-header",
+    "2026-07-28:mcp-name-header",
+    "2026-07-28:mcp-name-is-task-id",
+    "2026-07-28:mcp-method-is-method",
+    "2026-07-28:header-names-case-insensitive",
+)
 @pytest.mark.parametrize(
     ("method", "params", "name"),
     [
@@ -88,6 +113,14 @@ def test_what_a_client_sends_a_server_accepts(method: str, params: Any, name: st
 GOOD = headers_of(request(taskId="t1"))
 
 
+@covers(
+    "2026-07-28:header-body-mismatch-rejected",
+    "2026-07-28:header-values-case-sensitive",
+    "2026-07-28:header-missing-rejected",
+    "2026-07-28:http-version-mismatch-32020",
+    "2026-07-28:http-version-header-missing-refused",
+    "2026-07-28:http-version-header-missing-legacy",
+)
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
@@ -154,6 +187,16 @@ def test_marks_are_found_along_properties() -> None:
     assert mirrored_parameters(schema(anything=True, nothing=False)) == {}
 
 
+@covers(
+    "2026-07-28:x-mcp-header-not-empty",
+    "2026-07-28:x-mcp-header-token",
+    "2026-07-28:x-mcp-header-no-control",
+    "2026-07-28:x-mcp-header-unique",
+    "2026-07-28:x-mcp-header-primitive",
+    "2026-07-28:x-mcp-header-reachable",
+    "2026-07-28:x-mcp-header-chain",
+    "2026-07-28:x-mcp-header-invalid-rejected",
+)
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
@@ -180,6 +223,15 @@ def call(**arguments: Any) -> Request:
     return request("tools/call", name="sql", arguments=arguments)
 
 
+@covers(
+    "2026-07-28:param-headers-mirrored",
+    "2026-07-28:param-header-included",
+    "2026-07-28:param-header-omitted-for-null",
+    "2026-07-28:param-header-omitted-if-absent",
+    "2026-07-28:param-header-not-expected-for-null",
+    "2026-07-28:param-header-not-expected-if-absent",
+    "2026-07-28:tools-call-headers-built",
+)
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -201,6 +253,13 @@ def test_parameters_are_mirrored(arguments: Any, expected: dict[str, str]) -> No
     check_headers(headers.items(), call(**arguments), mirrored)
 
 
+@covers(
+    "2026-07-28:param-header-matches-body",
+    "2026-07-28:param-header-missing-rejected",
+    "2026-07-28:header-integers-numeric",
+    "2026-07-28:header-decoded-before-compare",
+    "2026-07-28:header-values-decoded",
+)
 @pytest.mark.parametrize(
     ("arguments", "headers", "accepted"),
     [

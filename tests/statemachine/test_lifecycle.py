@@ -14,11 +14,13 @@ from taskmachine.statemachine import (
     Outcome,
     Progress,
     Question,
+    Reply,
     StaleFence,
     State,
     Task,
     lifecycle,
 )
+from tests.requirements import covers
 
 NAME = Question("name", "elicitation/create", b'{"message":"Your name?"}')
 CITY = Question("city", "elicitation/create", b'{"message":"Your city?"}')
@@ -91,15 +93,16 @@ def test_what_nobody_sees_does_not_touch_updated_at(
     assert move(before).task.updated_at == before.updated_at
 
 
+@covers("2025-11-25:last-updated-at-order")
 @pytest.mark.parametrize(
     ("before", "move"),
     [
         (working(), lambda t: lifecycle.report(t, 9000, message="halfway")),
         (working(), lambda t: lifecycle.ask(t, 9000, [NAME])),
         (waiting(), lambda t: lifecycle.ask(t, 9000, [CITY])),
-        (waiting(NAME, CITY), lambda t: lifecycle.answer(t, 9000, {"name": b"{}"})),
-        (waiting(), lambda t: lifecycle.answer(t, 9000, {"name": b"{}"})),
-        (working(), lambda t: lifecycle.cancel(t, 9000)),
+        (waiting(NAME, CITY), lambda t: lifecycle.answer(t, 9000, {"name": Reply(b"{}")})),
+        (waiting(), lambda t: lifecycle.answer(t, 9000, {"name": Reply(b"{}")})),
+        (working(), lambda t: lifecycle.cancel(t, 9000, reason="enough")),
     ],
 )
 def test_what_is_seen_moves_updated_at_and_never_back(
@@ -115,6 +118,7 @@ def test_the_same_message_again_is_no_news() -> None:
     assert lifecycle.report(once, 3000, message="busy").task.updated_at == 2000
 
 
+@covers("2025-11-25:progress-increases")
 def test_progress_only_grows() -> None:
     task = lifecycle.report(working(), 2000, progress=Progress(5, 10)).task
     assert lifecycle.report(task, 2000, progress=Progress(5, 10)).task.progress == Progress(5, 10)
@@ -133,21 +137,24 @@ def test_progress_is_finite(value: float) -> None:
 
 
 def test_answers_resume_a_worker_that_waits() -> None:
-    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": b'"Ada"'})
+    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": Reply(b'"Ada"')})
     assert half is not None
     assert half.entry.event is Event.ANSWER
     assert [question.key for question in half.task.open_questions] == ["city"]
-    whole = lifecycle.answer(half.task, 2000, {"city": b'"London"', "unknown": b"1"})
+    whole = lifecycle.answer(half.task, 2000, {"city": Reply(b'"London"'), "unknown": Reply(b"1")})
     assert whole is not None
     assert whole.entry.event is Event.RESUME
-    assert [question.answer for question in whole.task.questions] == [b'"Ada"', b'"London"']
+    assert [question.answer for question in whole.task.questions] == [
+        Reply(b'"Ada"'),
+        Reply(b'"London"'),
+    ]
 
 
 def test_the_last_answer_requeues_a_task_that_nobody_holds() -> None:
     parked = lifecycle.release(waiting())
     assert (parked.worker, parked.version) == (None, waiting().version + 1)
     assert parked.updated_at == waiting().updated_at
-    step = lifecycle.answer(parked, 2000, {"name": b"1"})
+    step = lifecycle.answer(parked, 2000, {"name": Reply(b"1")})
     assert step is not None
     assert step.entry.event is Event.REQUEUE
 
@@ -158,25 +165,25 @@ def test_a_task_that_waits_for_answers_is_not_requeued() -> None:
 
 
 def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
-    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": b"1"})
+    half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": Reply(b"1")})
     assert half is not None
-    assert lifecycle.answer(half.task, 2000, {"name": b"2"}) is None
-    assert lifecycle.answer(half.task, 2000, {"age": b"2"}) is None
-    assert lifecycle.answer(working(), 2000, {"name": b"2"}) is None
-    assert lifecycle.answer(ended(), 2000, {"name": b"2"}) is None
-    whole = lifecycle.answer(half.task, 2000, {"name": b"2", "city": b"3"})
+    assert lifecycle.answer(half.task, 2000, {"name": Reply(b"2")}) is None
+    assert lifecycle.answer(half.task, 2000, {"age": Reply(b"2")}) is None
+    assert lifecycle.answer(working(), 2000, {"name": Reply(b"2")}) is None
+    assert lifecycle.answer(ended(), 2000, {"name": Reply(b"2")}) is None
+    whole = lifecycle.answer(half.task, 2000, {"name": Reply(b"2"), "city": Reply(b"3")})
     assert whole is not None
-    assert [question.answer for question in whole.task.questions] == [b"1", b"3"]
+    assert [question.answer for question in whole.task.questions] == [Reply(b"1"), Reply(b"3")]
 
 
 def test_a_tool_that_runs_again_asks_nobody_twice() -> None:
     assert lifecycle.ask(waiting(), 2000, [NAME]) is None
-    answered = lifecycle.answer(waiting(), 2000, {"name": b"1"})
+    answered = lifecycle.answer(waiting(), 2000, {"name": Reply(b"1")})
     assert answered is not None
     assert lifecycle.ask(answered.task, 2000, [NAME, NAME]) is None
     both = lifecycle.ask(answered.task, 2000, [NAME, CITY])
     assert both is not None
-    assert both.task.questions[0].answer == b"1"
+    assert both.task.questions[0].answer == Reply(b"1")
     assert [question.key for question in both.task.open_questions] == ["city"]
 
 
@@ -188,7 +195,7 @@ def test_a_tool_that_runs_again_asks_nobody_twice() -> None:
     ],
 )
 def test_a_key_names_one_request_for_life(other: Question) -> None:
-    answered = lifecycle.answer(waiting(), 2000, {"name": b"1"})
+    answered = lifecycle.answer(waiting(), 2000, {"name": Reply(b"1")})
     assert answered is not None
     for task in (waiting(), answered.task):
         with pytest.raises(KeyReused) as error:
@@ -247,6 +254,7 @@ def test_the_end_keeps_the_outcome_and_lets_everything_go(
     assert step.entry.note == message
 
 
+@covers("2025-11-25:terminal-final", "2025-11-25:cancelled-sticks")
 def test_nothing_moves_a_task_that_has_ended() -> None:
     task = ended()
     late: list[Callable[[], object]] = [
@@ -257,7 +265,7 @@ def test_nothing_moves_a_task_that_has_ended() -> None:
         lambda: lifecycle.requeue(task, 3000),
         lambda: lifecycle.complete(task, 3000, Outcome.of_result(b"{}")),
         lambda: lifecycle.fail(task, 3000, Outcome.of_error(1, "x")),
-        lambda: lifecycle.cancel(task, 3000),
+        lambda: lifecycle.cancel(task, 3000, reason="enough"),
         lambda: lifecycle.expire(task, 3000),
     ]
     for move in late:

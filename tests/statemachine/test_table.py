@@ -4,6 +4,7 @@ import pytest
 
 from taskmachine.statemachine import TABLE, TERMINAL, Effect, Event, State, lookup
 from tests.oracle import ILLEGAL, MOVES, REVISIONS, SPEC
+from tests.requirements import covers
 
 PAIRS = [(state, event) for state in State for event in Event]
 
@@ -15,6 +16,7 @@ def test_the_specification_lists_all_pairs() -> None:
     assert {(state, event) for state in MOVES for event in MOVES[state]} == set(PAIRS)
 
 
+@covers("2025-11-25:paths-from-working", "2025-11-25:paths-from-input-required")
 @pytest.mark.parametrize(("state", "event"), PAIRS)
 def test_every_pair_leads_where_the_specification_says(state: State, event: Event) -> None:
     row = lookup(state, event)
@@ -25,6 +27,7 @@ def test_no_pair_is_listed_twice() -> None:
     assert len({(row.source, row.event) for row in TABLE}) == len(TABLE) == 26
 
 
+@covers("2025-11-25:terminal-final")
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_final_states_are_those_of_the_specification(revision: str) -> None:
     assert set(SPEC["generation"][revision]["terminal"]) == TERMINAL

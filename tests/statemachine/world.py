@@ -19,6 +19,7 @@ from taskmachine.statemachine import (
     Outcome,
     Progress,
     Question,
+    Reply,
     StaleFence,
     Task,
     lifecycle,
@@ -136,7 +137,7 @@ class World(RuleBasedStateMachine):
     @rule(task_id=task_ids, keys=st.sets(st.sampled_from(["name", "city", "age", "plan", "no"])))
     def answer(self, task_id: str, keys: set[str]) -> None:
         task = self.tasks[task_id]
-        step = lifecycle.answer(task, self.now, dict.fromkeys(keys, b"{}"))
+        step = lifecycle.answer(task, self.now, dict.fromkeys(keys, Reply(b"{}")))
         wanted = {question.key for question in task.questions if question.is_open}
         if not keys & wanted:
             assert step is None
@@ -182,7 +183,7 @@ class World(RuleBasedStateMachine):
 
     @rule(task_id=task_ids)
     def cancel(self, task_id: str) -> None:
-        self.fire(task_id, Event.CANCEL, lambda t: lifecycle.cancel(t, self.now))
+        self.fire(task_id, Event.CANCEL, lambda t: lifecycle.cancel(t, self.now, reason="enough"))
 
     @rule(task_id=task_ids)
     def expire(self, task_id: str) -> None:

@@ -1,0 +1,188 @@
+"""What a message asks for, in words that all dialects share, and what that does to a task.
+
+A receiver reads a request into one of these; whoever owns the tasks loads the one that it names,
+lets `decide` say which steps follow, commits them, and hands the result back.
+"""
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Final
+
+import attrs
+
+from taskmachine.protocol.jsonvalue import decode_json, encode_json
+from taskmachine.statemachine import (
+    Call,
+    Event,
+    IllegalTransition,
+    Progress,
+    Question,
+    Reply,
+    State,
+    Task,
+    lifecycle,
+)
+from taskmachine.statemachine.lifecycle import Step
+
+__all__ = [
+    "Advance",
+    "Amend",
+    "Answer",
+    "Browse",
+    "Cancel",
+    "Collect",
+    "Create",
+    "Get",
+    "Operation",
+    "Run",
+    "Watch",
+    "decide",
+]
+
+
+@attrs.frozen
+class Create:
+    """Run a call as a task."""
+
+    call: Call
+    ttl_ms: int | None = None
+    metadata: bytes = b"{}"
+
+
+@attrs.frozen
+class Run:
+    """Run a call and answer with its result.
+
+    A call that was paused for questions comes again with answers, and with the state that it
+    was given then.
+    """
+
+    call: Call
+    answers: Mapping[str, Reply] = attrs.field(factory=dict)
+    state: str | None = None
+
+
+@attrs.frozen
+class Get:
+    """Show a task; of its questions those of the kinds that this poll can answer (None: all)."""
+
+    task_id: str
+    answers: frozenset[str] | None = None
+
+
+@attrs.frozen
+class Collect:
+    """Answer with the outcome of a task."""
+
+    task_id: str
+
+
+@attrs.frozen
+class Browse:
+    """Show a page of the caller's tasks, newest first."""
+
+    cursor: str | None = None
+    limit: int | None = None
+
+
+@attrs.frozen
+class Cancel:
+    """Stop a task."""
+
+    task_id: str
+    reason: str = "The task was cancelled by request."
+
+
+@attrs.frozen
+class Answer:
+    """Answer questions of a task."""
+
+    task_id: str
+    answers: Mapping[str, Reply]
+
+
+@attrs.frozen
+class Amend:
+    """Merge into the metadata of a task; let it ask for input, or give the input it asks for.
+
+    Ours is the key of such a free-form question, and the form in which it is shown to those who
+    know only forms (ERL-2, ERL-3, ERL-6, ERL-8).
+    """
+
+    task_id: str
+    metadata: bytes = b"{}"
+    asks: bool = False
+    input: Reply | None = None
+
+
+@attrs.frozen
+class Advance:
+    """Say how far a task is (ERL-11)."""
+
+    task_id: str
+    progress: Progress
+
+
+@attrs.frozen
+class Watch:
+    """Be told of changes to these tasks until further notice."""
+
+    task_ids: tuple[str, ...]
+    answers: frozenset[str] | None = None
+
+
+Operation = Create | Run | Get | Collect | Browse | Cancel | Answer | Amend | Advance | Watch
+
+
+def decide(operation: Operation, task: Task, now: int) -> tuple[Step, ...]:
+    """The steps that an operation takes on the task that it names; none if nothing is to do.
+
+    To be committed together.  `IllegalTransition` if the task cannot do that now.
+    """
+    match operation:
+        case Cancel(reason=reason) if not task.is_terminal:
+            return (lifecycle.cancel(task, now, reason=reason),)
+        case Answer(answers=answers):
+            step = lifecycle.answer(task, now, answers)
+            return () if step is None else (step,)
+        case Advance(progress=progress):
+            return (lifecycle.report(task, now, progress=progress),)
+        case Amend():
+            return _amend(operation, task, now)
+        case _:
+            return ()
+
+
+def _amend(operation: Amend, task: Task, now: int) -> tuple[Step, ...]:
+    merged = {**decode_json(task.metadata), **decode_json(operation.metadata)}
+    steps = [lifecycle.report(task, now, metadata=encode_json(merged))]
+    if operation.asks:
+        if task.state is not State.WORKING:  # ERL-6
+            raise IllegalTransition(task.state, Event.ASK)
+        used = {question.key for question in task.questions}
+        key = next(key for n in count(1) if (key := f"input-{n}") not in used)
+        question = Question(key, "elicitation/create", FREE_FORM)
+        asked = lifecycle.ask(steps[-1].task, now, [question])
+        assert asked is not None, "its key is new"
+        steps.append(asked)
+    if operation.input is not None:
+        open_questions = steps[-1].task.open_questions
+        answers = {question.key: operation.input for question in open_questions}
+        answered = lifecycle.answer(steps[-1].task, now, answers)
+        if answered is None:
+            raise IllegalTransition(task.state, Event.ANSWER)
+        steps.append(answered)
+    return tuple(steps)
+
+
+FREE_FORM: Final = encode_json(
+    {
+        "mode": "form",
+        "message": "The task needs input.",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"],
+        },
+    }
+)

@@ -1,0 +1,198 @@
+"""How a server of 2026-07-28 reads requests and shows tasks."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from taskmachine.protocol.dialect import answerable_kinds
+from taskmachine.protocol.errors import InvalidParams, MissingCapability
+from taskmachine.protocol.jsonrpc import Id, Request
+from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.mcp_2026_07_28 import (
+    DIALECT,
+    REVISION,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
+    TASKS_REQUIRED,
+    Acknowledgement,
+    CallTool,
+    Cancelled,
+    CancelTask,
+    DiscoverResult,
+    GetTask,
+    InputRequiredResult,
+    Listen,
+    ListenAcknowledged,
+    ListenResult,
+    ListTools,
+    ListToolsResult,
+    SubscriptionFilter,
+    SubscriptionMeta,
+    Tool,
+    UpdateTask,
+    declares_tasks,
+    encode_created,
+    encode_plain,
+    encode_questions,
+    encode_status,
+    encode_task,
+)
+from taskmachine.protocol.operations import (
+    Answer,
+    Cancel,
+    Create,
+    Get,
+    Operation,
+    Run,
+    Watch,
+)
+from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, poll_interval_ms
+from taskmachine.protocol.shapes import Milliseconds, Shapes
+from taskmachine.statemachine import Call, Question, Reply, Task
+from taskmachine.statemachine.lifecycle import Step
+
+__all__ = ["RULES", "capabilities_of"]
+
+CACHE: Final = Milliseconds(60_000)  # tools and capabilities of a server seldom change
+
+
+def capabilities_of(offer: Offer) -> JSONObject:
+    """What a server declares when it is discovered."""
+    capabilities: JSONObject = {"tools": {}} if offer.tools else {}
+    return capabilities | (TASKS_REQUIRED if offer.augmentable else {})
+
+
+def _read(request: Request, session: Session) -> Operation | Immediate:
+    offer = session.offer
+    params = DIALECT.decode_request(request)
+    answers = answerable_kinds(params._meta.clientCapabilities)
+    match params:
+        case GetTask(taskId=task_id):
+            return Get(task_id, answers)
+        case UpdateTask(taskId=task_id, inputResponses=responses):
+            return Answer(task_id, _replies(responses))
+        case CancelTask(taskId=task_id):
+            return Cancel(task_id)
+        case CallTool():
+            return _run_or_create(params, answers, offer)
+        case Listen(notifications=wanted):
+            return Watch(tuple(wanted.taskIds or ()), answers)
+        case ListTools():
+            tools = [
+                DIALECT.shapes.decode(tool.definition, Tool, f"tool {name}")
+                for name, tool in offer.tools.items()
+            ]
+            return Immediate(ListToolsResult(tools, CACHE, "public"))
+        case _:
+            return Immediate(_discovered(offer))
+
+
+def _discovered(offer: Offer) -> DiscoverResult:
+    return DiscoverResult(
+        supportedVersions=[REVISION],
+        capabilities=capabilities_of(offer),
+        ttlMs=CACHE,
+        cacheScope="public",
+        instructions=offer.instructions,
+    )
+
+
+def _run_or_create(params: CallTool, answers: frozenset[str], offer: Offer) -> Operation:
+    """The server decides, within what this very request declares."""
+    tool = offer.tool(params.name)
+    call = Call("tools/call", params.name, encode_json(params.arguments or {}), answers=answers)
+    understands = declares_tasks(params._meta.clientCapabilities)
+    if tool.task_support == "required" and not understands:
+        raise MissingCapability(TASKS_REQUIRED)
+    # A plain call that was paused goes on as one; what must be a task never was one.
+    is_retry = params.inputResponses is not None or params.requestState is not None
+    if tool.task_support == "required" or (
+        tool.task_support == "optional" and understands and not is_retry
+    ):
+        return Create(call)
+    return Run(call, _replies(params.inputResponses or {}), params.requestState)
+
+
+@attrs.frozen
+class _Elicited:
+    action: Literal["accept", "decline", "cancel"]
+    content: JSONObject | None = None
+
+
+@attrs.frozen
+class _Sampled:
+    role: Literal["user", "assistant"]
+    content: Any
+    model: str
+
+
+@attrs.frozen
+class _Roots:
+    roots: list[JSONObject]
+
+
+def _kind_of(answer: JSONObject) -> type:
+    if "roots" in answer:
+        return _Roots
+    return _Sampled if "role" in answer else _Elicited
+
+
+_Answers = dict[str, _Elicited | _Sampled | _Roots]
+_ANSWERS: Final = Shapes()
+_ANSWERS.choose(_Elicited | _Sampled | _Roots, _kind_of)
+
+
+def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
+    """What can answer no question is refused (2026-07-28:input-responses-validated)."""
+    try:
+        _ANSWERS.decode(responses, _Answers, "params.inputResponses")
+    except ValueError as error:
+        raise InvalidParams(str(error)) from None
+    return {key: Reply(encode_json(response)) for key, response in responses.items()}
+
+
+def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) -> Any:
+    interval = poll_interval_ms(now - task.created_at)
+    match operation:
+        case Create():
+            return encode_created(task, interval)
+        case Get(answers=answers):
+            return encode_task(task, interval, answers=answers)
+        case _:  # 2026-07-28:cancel-terminal-acked: whether it did anything or not
+            return Acknowledgement()
+
+
+def _notice(task: Task, stream: Id | None, operation: Operation | None, now: int) -> Any:
+    assert stream is not None, "only subscribers are told"
+    assert isinstance(operation, Watch)
+    interval = poll_interval_ms(now - task.created_at)
+    return encode_status(task, stream, interval, answers=operation.answers)
+
+
+def _paused(questions: Sequence[Question], state: str | None) -> InputRequiredResult:
+    return InputRequiredResult(encode_questions(questions) or None, state)
+
+
+def _acknowledgement(id: Id, task_ids: Sequence[str]) -> ListenAcknowledged:
+    # What we cannot tell of is left out of what we agree to, and so is what nobody asked for.
+    agreed = SubscriptionFilter(taskIds=list(task_ids) or None)
+    return ListenAcknowledged(agreed, SubscriptionMeta(id))
+
+
+def _farewell(id: Id) -> tuple[Cancelled, ListenResult]:
+    # 2026-07-28:subscription-id-in-meta: like everything on this stream
+    return Cancelled(id, meta={SUBSCRIPTION_ID: id}), ListenResult(SubscriptionMeta(id))
+
+
+RULES: Final = Rules(
+    dialect=DIALECT,
+    read=_read,
+    reply=_reply,
+    ran=encode_plain,
+    paused=_paused,
+    notice=_notice,
+    signature=lambda offer: {SERVER_INFO: offer.info},
+    acknowledgement=_acknowledgement,
+    farewell=_farewell,
+)

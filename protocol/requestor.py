@@ -1,0 +1,483 @@
+"""Who makes calls and follows their tasks, without I/O and without a clock of its own.
+
+The same calls for every dialect: `start`, `answer`, `cancel`; `receive` for what the peer sends,
+`tick` when `next_tick` says so.  Out come messages to send, questions to answer, and exactly one
+`Finished` for each call, whether it ran as a task or not.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from taskmachine.protocol.dialect import Dialect
+from taskmachine.protocol.errors import InvalidParams, InvalidResult
+from taskmachine.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    Error,
+    ErrorResponse,
+    Id,
+    Message,
+    Notification,
+    Request,
+    ResultResponse,
+)
+from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
+from taskmachine.statemachine import (
+    TERMINAL,
+    Call,
+    Cause,
+    Outcome,
+    Progress,
+    Reply,
+    State,
+    TaskmachineError,
+)
+
+__all__ = ["Asking", "Paused", "Requestor", "Seen", "Speech"]
+
+Output = Send | Asked | Changed | Moved | Finished
+Purpose = Literal["create", "get", "collect", "cancel", "answer"]
+
+FIRST_POLL_MS: Final = 500
+LAST_POLL_MS: Final = 5_000  # where the receiver suggests nothing
+LONGEST_BACK_OFF_MS: Final = 60_000
+MOST_FAILURES: Final = 8
+
+
+@attrs.frozen
+class Seen:
+    """A task as its receiver showed it, in the words of the table."""
+
+    task_id: str
+    state: State
+    poll_ms: int | None = None
+    message: str | None = None
+    questions: Mapping[str, tuple[str, JSONObject]] = attrs.field(factory=dict)
+    outcome: Outcome | None = None
+    token: Id | None = None
+    """The progress token, where the receiver makes it."""
+
+
+@attrs.frozen
+class Asking:
+    """A question that came as a request.  `is_named` if its key is unique for the task's life."""
+
+    task_id: str
+    key: str
+    params: JSONObject
+    is_named: bool
+
+
+@attrs.frozen
+class Paused:
+    """A plain call that wants answers before it is made again, with the state that it was given."""
+
+    questions: Mapping[str, tuple[str, JSONObject]]
+    state: str | None
+
+
+@attrs.frozen(eq=False)
+class Speech:
+    """How one dialect says it; None for what its wire does not have."""
+
+    dialect: Dialect
+    create: Callable[[Call, int | None], Any]
+    get: Callable[[str], Any]
+    cancel: Callable[[str], Any] | None
+    """None if the peer takes no cancel."""
+    read_created: Callable[[Any], Seen | Outcome | Paused]
+    """The answer to create: a task, or the outcome at once, or questions first."""
+    read: Callable[[Any], Seen | None]
+    """The answers to get and cancel, and the notification of a change."""
+    failed: Callable[[Error], Outcome]
+    """What an error in place of the outcome means."""
+    is_gone: Callable[[Error], bool]
+    """Whether an error says that there is no such task."""
+    retry: Callable[[Call, Mapping[str, Reply], str | None], Any] | None = None
+    """The call once more, with answers and state."""
+    collect: Callable[[str], Any] | None = None
+    """The request for the outcome, where a get does not bring it."""
+    collected: Callable[[Any], Outcome] | None = None
+    answer: Callable[[str, str, Reply], Any] | None = None
+    """The request that answers a question, where it is not a request itself."""
+    read_question: Callable[[Request], Asking] | None = None
+    """A question that is a request; raises if the request is none."""
+    encode_answer: Callable[[Id, str, Reply], Message] | None = None
+    """The response to a question that is a request."""
+    read_progress: Callable[[Any], tuple[Id, Progress]] | None = None
+    forget: Callable[[Id], Any] | None = None
+    """The notification that nobody waits for the answer to a request any more."""
+    forgets_calls: bool = False
+    """Whether that may be said of a call that may become a task."""
+
+
+@attrs.define
+class _Job:
+    """A call that has not ended."""
+
+    name: str
+    call: Call
+    task_id: str | None = None
+    state: State | None = None
+    message: str | None = None
+    interval_ms: int = FIRST_POLL_MS
+    due: int | None = None
+    failures: int = 0
+    progress: float | None = None
+    token: Id | None = None
+    is_collecting: bool = False
+    is_unwanted: bool = False
+    paused: Paused | None = None
+    asked: set[str] = attrs.field(factory=set)
+    replies: dict[str, Reply] = attrs.field(factory=dict)
+    confirmed: set[str] = attrs.field(factory=set)
+    """Keys whose answer is on its way or has arrived."""
+    questions: dict[str, Id] = attrs.field(factory=dict)
+    """Where a question is a request: the id to answer."""
+    open: set[str] = attrs.field(factory=set)
+    """Keys that wait for an answer, as far as we know."""
+    unnamed: set[str] = attrs.field(factory=set)
+    """Keys that only say what was asked."""
+
+
+@attrs.frozen
+class _Sent:
+    """A request that is not answered yet."""
+
+    job: str
+    purpose: Purpose
+    method: str
+    at: int
+    key: str = ""
+
+
+class Requestor:
+    """One conversation of a requestor with a receiver."""
+
+    def __init__(
+        self, speech: Speech, *, new_id: Callable[[], Id], timeout_ms: int = 60_000
+    ) -> None:
+        self._speech = speech
+        self._new_id = new_id
+        self._timeout_ms = timeout_ms
+        self._jobs: dict[str, _Job] = {}
+        self._sent: dict[Id, _Sent] = {}
+
+    # --- what the caller wants ---------------------------------------------------------------
+
+    def start(self, name: str, call: Call, *, now: int, ttl_ms: int | None = None) -> list[Output]:
+        """Make a call, to be spoken of under this name."""
+        if name in self._jobs:
+            raise ValueError(f"a call named {name!r} is under way")
+        tokens = [job.call.progress_token for job in self._jobs.values()]
+        if call.progress_token is not None and call.progress_token in tokens:
+            raise ValueError(f"progress token {call.progress_token!r} is in use")
+        job = self._jobs[name] = _Job(name, call)
+        return [self._send(job, "create", self._speech.create(call, ttl_ms), now)]
+
+    def answer(self, name: str, key: str, reply: Reply, *, now: int) -> list[Output]:
+        """Answer a question; nothing happens if nobody asks it any more."""
+        job = self._jobs.get(name)
+        if job is None or key not in job.asked or key in job.replies:
+            return []
+        job.replies[key] = reply
+        if job.paused is not None:
+            return self._retry(job, now)
+        # What is not open now may be shown as open again, if this was overtaken by older news.
+        return self._reply(job, key, now) if key in job.open else []
+
+    def cancel(self, name: str, *, now: int) -> list[Output]:
+        """Ask to stop a call; it still ends by `Finished`, perhaps otherwise than cancelled."""
+        job = self._jobs.get(name)
+        if job is None:
+            return []
+        job.is_unwanted = True
+        if job.paused is not None:
+            return self._finish(job, Outcome(Cause.CANCELLED, message="given up by the caller"))
+        if job.task_id is None:
+            return self._give_up(job)
+        if self._speech.cancel is None:
+            return []
+        return [self._send(job, "cancel", self._speech.cancel(job.task_id), now)]
+
+    def _give_up(self, job: _Job) -> list[Output]:
+        """A call that is not answered yet: now, or as soon as we know what to cancel."""
+        if not self._speech.forgets_calls:
+            return []
+        creates = [id for id, sent in self._sent.items() if sent.job == job.name]
+        forgotten = [out for id in creates for out in self._forget(id)]
+        outcome = Outcome(Cause.CANCELLED, message="given up by the caller")
+        return [*forgotten, *self._finish(job, outcome)]
+
+    def _forget(self, id: Id) -> list[Output]:
+        if self._speech.forget is None:
+            return []
+        return [Send(self._speech.dialect.encode_notification(self._speech.forget(id)), id)]
+
+    def next_tick(self) -> int | None:
+        """When to call `tick` at the latest; None if there is nothing to wait for."""
+        dues = [job.due for job in self._jobs.values() if job.due is not None]
+        dues += [s.at + self._timeout_ms for s in self._sent.values() if s.purpose != "collect"]
+        return min(dues, default=None)
+
+    def tick(self, now: int) -> list[Output]:
+        """Look after what is due, and after requests that nobody answered in time."""
+        out: list[Output] = []
+        for id, sent in list(self._sent.items()):
+            if sent.purpose != "collect" and now >= sent.at + self._timeout_ms:
+                del self._sent[id]
+                if sent.job in self._jobs and (
+                    sent.purpose != "create" or self._speech.forgets_calls
+                ):
+                    out += self._forget(id)
+                out += self._failed(sent, Error(INTERNAL_ERROR, "no answer in time"), now)
+        for job in list(self._jobs.values()):
+            if job.due is not None and job.task_id is not None and now >= job.due:
+                job.due = None
+                out.append(self._send(job, "get", self._speech.get(job.task_id), now))
+        return out
+
+    def disconnected(self, *, now: int) -> list[Output]:
+        """The connection is gone, and with it every answer that was on its way."""
+        lost, self._sent = self._sent, {}
+        out: list[Output] = []
+        for sent in lost.values():
+            if sent.purpose == "create":  # nobody knows whether there is a task
+                out += self._failed(sent, Error(INTERNAL_ERROR, "the connection was lost"), now)
+        for job in self._jobs.values():
+            job.is_collecting, job.due = False, None if job.task_id is None else now
+            job.confirmed.clear()
+            job.questions.clear()
+        return out
+
+    # --- what comes in -----------------------------------------------------------------------
+
+    def receive(self, message: Message, *, now: int) -> list[Output]:
+        """What follows from a message of the receiver."""
+        match message:
+            case ResultResponse(id=id):
+                sent = self._sent.pop(id, None)
+                return [] if sent is None else self._result(sent, message, now)
+            case ErrorResponse(id=id, error=error):
+                sent = None if id is None else self._sent.pop(id, None)
+                return [] if sent is None else self._failed(sent, error, now)
+            case Notification():
+                return self._notification(message, now)
+            case Request():
+                return self._question(message, now)
+
+    def _result(self, sent: _Sent, response: ResultResponse, now: int) -> list[Output]:
+        job = self._jobs.get(sent.job)
+        if job is None:
+            return self._orphan(sent, response)
+        speech = self._speech
+        try:
+            result = speech.dialect.decode_result(sent.method, response)
+        except InvalidResult as error:
+            return self._failed(sent, Error(INTERNAL_ERROR, str(error)), now)
+        if sent.purpose == "collect":
+            assert speech.collected is not None, "what was asked for can be read"
+            return self._finish(job, speech.collected(result))
+        if sent.purpose == "create":
+            created = speech.read_created(result)
+            if isinstance(created, Outcome):
+                return self._finish(job, created)
+            if isinstance(created, Paused):
+                return self._pause(job, created, now)
+            job.task_id = created.task_id
+            job.asked, job.replies = set(), {}  # its keys are its own
+            out = self._see(job, created, now)
+            return out + (self.cancel(job.name, now=now) if job.is_unwanted else [])
+        seen = speech.read(result)
+        if seen is None:  # an acknowledgement
+            job.due = now if job.due is None else job.due
+            return []
+        return self._see(job, seen, now)
+
+    def _failed(self, sent: _Sent, error: Error, now: int) -> list[Output]:
+        job = self._jobs.get(sent.job)
+        if job is None:
+            return []
+        outcome = self._speech.failed(error)
+        has_ended = job.state in TERMINAL or outcome.cause is Cause.CANCELLED
+        if sent.purpose == "create" or (sent.purpose == "collect" and has_ended):
+            return self._finish(job, outcome)
+        if sent.purpose == "collect":  # of a task that was alive: perhaps only the wait has failed
+            job.is_collecting = False
+        job.confirmed.discard(sent.key)
+        job.failures += 1
+        is_gone = sent.purpose == "get" and self._speech.is_gone(error)
+        if is_gone or job.failures > MOST_FAILURES:
+            return self._finish(job, Outcome.of_error(error.code, error.message))
+        wait = min(LONGEST_BACK_OFF_MS, job.interval_ms * 2**job.failures)
+        if isinstance(error.data, dict) and isinstance(error.data.get("retryAfterMs"), int):
+            wait = max(wait, error.data["retryAfterMs"])
+        job.due = now + wait
+        return []
+
+    def _notification(self, notification: Notification, now: int) -> list[Output]:
+        speech = self._speech
+        try:
+            params = speech.dialect.decode_notification(notification)
+        except TaskmachineError:
+            return []  # nobody could be told
+        if speech.read_progress is not None and hasattr(params, "progressToken"):
+            return self._progress(*speech.read_progress(params))
+        if hasattr(params, "requestId"):
+            return self._withdrawn(params.requestId)
+        seen = speech.read(params) if hasattr(params, "status") or hasattr(params, "task") else None
+        job = None if seen is None else self._job_of(seen.task_id)
+        if job is None or seen is None:
+            return []
+        return self._see(job, seen, now)
+
+    def _progress(self, token: Id, progress: Progress) -> list[Output]:
+        for job in self._jobs.values():
+            is_news = job.progress is None or progress.value > job.progress
+            if token in (job.call.progress_token, job.token) and is_news:
+                job.progress = progress.value
+                return [Moved(job.name, progress)]
+        return []
+
+    def _withdrawn(self, id: Id) -> list[Output]:
+        """A question that was a request is taken back."""
+        for job in self._jobs.values():
+            for key in [key for key, asked in job.questions.items() if asked == id]:
+                del job.questions[key]
+                job.open.discard(key)
+        return []
+
+    def _question(self, request: Request, now: int) -> list[Output]:
+        """A question that is a request of its own: asked once, however often it is delivered."""
+        speech = self._speech
+        if speech.read_question is None:
+            return []  # 2026-07-28:client-sends-no-responses, and servers no requests
+        try:
+            asking = speech.read_question(request)
+            job = self._job_of(asking.task_id)
+            if job is None:
+                raise InvalidParams("no call waits for this task")
+        except TaskmachineError as error:
+            return [Send(speech.dialect.encode_error(request.id, error), request.id)]
+        key = asking.key
+        job.questions[key] = request.id
+        job.open.add(key)
+        if key in job.replies:
+            return self._reply(job, key, now)
+        if key in job.asked:
+            return []
+        job.asked.add(key)
+        if not asking.is_named:
+            job.unnamed.add(key)
+        return [Asked(job.name, key, request.method, asking.params)]
+
+    # --- one call ----------------------------------------------------------------------------
+
+    def _see(self, job: _Job, seen: Seen, now: int) -> list[Output]:
+        if job.state in TERMINAL:  # nothing that comes late counts
+            return self._collect(job, now)
+        out: list[Output] = []
+        if (job.state, job.message) != (seen.state, seen.message):
+            out.append(Changed(job.name, seen.state, seen.message))
+        job.interval_ms = seen.poll_ms or min(LAST_POLL_MS, job.interval_ms * 3 // 2)
+        job.state, job.message, job.failures = seen.state, seen.message, 0
+        job.token = seen.token
+        if seen.outcome is not None:
+            return out + self._finish(job, seen.outcome)
+        if seen.state in TERMINAL or (
+            seen.state is State.INPUT_REQUIRED and self._speech.read_question is not None
+        ):
+            return out + self._collect(job, now)  # 2025-11-25:result-called-on-input-required
+        for key in job.unnamed:
+            # Their answers have arrived; whoever asks the same again wants to know it again.
+            job.asked.discard(key)
+            job.replies.pop(key, None)
+        job.unnamed.clear()
+        if self._speech.answer is not None:
+            job.open = set(seen.questions)
+        for key, (method, params) in seen.questions.items():
+            if key not in job.asked:  # 2026-07-28:questions-deduplicated
+                job.asked.add(key)
+                out.append(Asked(job.name, key, method, params))
+            elif key in job.replies and key not in job.confirmed:
+                out += self._reply(job, key, now)  # the answer was lost
+        if not job.is_collecting:
+            job.due = now + job.interval_ms
+        return out
+
+    def _pause(self, job: _Job, paused: Paused, now: int) -> list[Output]:
+        """Each round asks anew: its keys are its own."""
+        job.paused, job.asked, job.replies = paused, set(paused.questions), {}
+        if job.is_unwanted:
+            return self.cancel(job.name, now=now)
+        asked = [Asked(job.name, key, *question) for key, question in paused.questions.items()]
+        return [*asked, *self._retry(job, now)]
+
+    def _retry(self, job: _Job, now: int) -> list[Output]:
+        paused = job.paused
+        assert paused is not None, "only what was paused is made again"
+        assert self._speech.retry is not None
+        if any(reply.is_error for reply in job.replies.values()):
+            return self.cancel(job.name, now=now)  # this wire has no way to say no
+        if set(job.replies) != job.asked:
+            return []
+        job.paused = None
+        params = self._speech.retry(job.call, job.replies, paused.state)
+        return [self._send(job, "create", params, now)]
+
+    def _collect(self, job: _Job, now: int) -> list[Output]:
+        speech = self._speech
+        assert job.task_id is not None, "only tasks are collected"
+        if speech.collect is None:
+            return self._finish(job, Outcome(Cause.CANCELLED, message=job.message))
+        job.due = None
+        if job.is_collecting:
+            return []
+        job.is_collecting = True
+        return [self._send(job, "collect", speech.collect(job.task_id), now)]
+
+    def _reply(self, job: _Job, key: str, now: int) -> list[Output]:
+        speech, reply = self._speech, job.replies[key]
+        assert job.task_id is not None, "only tasks ask"
+        job.confirmed.add(key)
+        if speech.encode_answer is not None:
+            id = job.questions.get(key)
+            return [] if id is None else [Send(speech.encode_answer(id, job.task_id, reply), id)]
+        if reply.is_error or speech.answer is None:  # this wire has no way to say no
+            return self.cancel(job.name, now=now)
+        params = speech.answer(job.task_id, key, reply)
+        return [self._send(job, "answer", params, now, key)]
+
+    def _orphan(self, sent: _Sent, response: ResultResponse) -> list[Output]:
+        """A task that was made for a call that nobody wants any more."""
+        speech = self._speech
+        if sent.purpose != "create" or speech.cancel is None:
+            return []
+        try:
+            made = speech.read_created(speech.dialect.decode_result(sent.method, response))
+        except InvalidResult:
+            return []
+        if not isinstance(made, Seen):
+            return []
+        id = self._new_id()
+        return [Send(speech.dialect.encode_request(id, speech.cancel(made.task_id)), id)]
+
+    def _finish(self, job: _Job, outcome: Outcome) -> list[Output]:
+        del self._jobs[job.name]
+        self._sent = {
+            id: sent
+            for id, sent in self._sent.items()
+            if sent.job != job.name or sent.purpose == "create"  # see `_orphan`
+        }
+        return [Finished(job.name, outcome)]
+
+    def _job_of(self, task_id: str) -> _Job | None:
+        return next((job for job in self._jobs.values() if job.task_id == task_id), None)
+
+    def _send(self, job: _Job, purpose: Purpose, params: Any, now: int, key: str = "") -> Send:
+        id = self._new_id()
+        request = self._speech.dialect.encode_request(id, params)
+        self._sent[id] = _Sent(job.name, purpose, request.method, now, key)
+        return Send(request, id)

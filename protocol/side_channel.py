@@ -1,0 +1,75 @@
+"""Questions of 2025-11-25 on their way: which one is in flight on which stream, under which id.
+
+A question is in flight on one stream at a time.  It is sent again, under a new id, only after
+that stream is gone.  An answer under any id it was ever sent under counts; the record decides
+which came first.
+"""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from taskmachine.protocol.jsonrpc import Id
+from taskmachine.statemachine import Question, Task
+
+__all__ = ["Delivery", "SideChannel"]
+
+
+@attrs.frozen
+class Delivery:
+    """A question that was sent."""
+
+    id: Id
+    task_id: str
+    key: str
+    stream: Id | None
+
+
+class SideChannel:
+    """The questions of one conversation.  `new_id` makes ids of requests that are never reused."""
+
+    def __init__(self, new_id: Callable[[], Id]) -> None:
+        self._new_id = new_id
+        self._sent: dict[Id, Delivery] = {}
+        self._in_flight: dict[tuple[str, str], Delivery] = {}
+
+    def offer(self, task: Task, streams: Sequence[Id | None]) -> list[tuple[Delivery, Question]]:
+        """Put every open question that is not in flight on the first of these streams."""
+        offered = []
+        for question in task.open_questions if streams else ():
+            if (task.id, question.key) not in self._in_flight:
+                delivery = Delivery(self._new_id(), task.id, question.key, streams[0])
+                self._sent[delivery.id] = delivery
+                self._in_flight[task.id, question.key] = delivery
+                offered.append((delivery, question))
+        return offered
+
+    def close(self, stream: Id | None) -> None:
+        """What was in flight on that stream may be sent again."""
+        for place, delivery in list(self._in_flight.items()):
+            if delivery.stream == stream:
+                del self._in_flight[place]
+
+    def take(self, id: Id) -> Delivery | None:
+        """Which question an answer is for; None if none was sent under this id, or it was taken."""
+        delivery = self._sent.pop(id, None)
+        if (
+            delivery is not None
+            and self._in_flight.get((delivery.task_id, delivery.key)) == delivery
+        ):
+            del self._in_flight[delivery.task_id, delivery.key]
+        return delivery
+
+    def withdraw(self, task: Task) -> list[Delivery]:
+        """What is in flight and no longer open: answered by another way, or withdrawn."""
+        still_open = {question.key for question in task.open_questions}
+        stale = [
+            delivery
+            for delivery in self._in_flight.values()
+            if delivery.task_id == task.id and delivery.key not in still_open
+        ]
+        for delivery in stale:
+            self.take(delivery.id)
+        if task.is_terminal:  # no answer can count any more
+            self._sent = {id: sent for id, sent in self._sent.items() if sent.task_id != task.id}
+        return stale

@@ -1,0 +1,174 @@
+"""A client of 2026-07-28 that knows only JSON, in front of a desk; and what workers do meanwhile.
+
+Every message that comes out is judged by the hand-written schema of its envelope.
+"""
+
+import json
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from taskmachine.protocol import receiver_2026_07_28
+from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
+from taskmachine.protocol.receiver import Offer, Rules
+from taskmachine.statemachine import Outcome, Question, Task, lifecycle
+from taskmachine.statemachine.lifecycle import Step
+from tests.oracle import judge
+from tests.protocol.desk import OFFER, Desk
+
+REVISION: Final = "2026-07-28"
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+TASKS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
+ABLE: Final[dict[str, Any]] = {**TASKS, "elicitation": {}, "sampling": {}}
+
+FORM: Final[dict[str, Any]] = {
+    "mode": "form",
+    "message": "Your name?",
+    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+}
+SAMPLING: Final[dict[str, Any]] = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "2+2?"}}],
+    "maxTokens": 5,
+}
+ACCEPTED: Final[dict[str, Any]] = {"action": "accept", "content": {"name": "Ada"}}
+RESULT: Final[dict[str, Any]] = {"content": [{"type": "text", "text": "Hello, Ada"}]}
+
+
+def form(key: str = "name", **changes: Any) -> Question:
+    return Question(key, "elicitation/create", json.dumps({**FORM, **changes}).encode())
+
+
+def sampling(key: str = "idea", **changes: Any) -> Question:
+    return Question(key, "sampling/createMessage", json.dumps({**SAMPLING, **changes}).encode())
+
+
+def returned(result: dict[str, Any] = RESULT) -> Outcome:
+    return Outcome.of_result(json.dumps(result).encode(), is_error=result.get("isError") is True)
+
+
+def still(shown: Any) -> Any:
+    """What is shown, apart from the interval: it grows with the age of a task."""
+    return {**shown, "pollIntervalMs": None}
+
+
+def on_the_wire(message: Message) -> Any:
+    """The message as JSON, which is one of the four envelopes."""
+    seen = json.loads(encode_message(message))
+    if "method" in seen:
+        envelope = "JSONRPCRequest" if "id" in seen else "JSONRPCNotification"
+    else:
+        envelope = "JSONRPCResultResponse" if "result" in seen else "JSONRPCErrorResponse"
+    judge(REVISION, envelope).validate(seen)
+    return seen
+
+
+class Peer:
+    """One conversation with a server."""
+
+    def __init__(
+        self,
+        desk: Desk | None = None,
+        *,
+        owner: str = "alice",
+        offer: Offer = OFFER,
+        rules: Rules = receiver_2026_07_28.RULES,
+    ) -> None:
+        self.desk = Desk() if desk is None else desk
+        self.line = self.desk.connect(rules, offer, owner)
+        self._ids = count(1)
+        self._read = 0
+
+    @property
+    def transcript(self) -> list[Any]:
+        """All that the server has sent."""
+        return [on_the_wire(send.message) for send in self.line.sent]
+
+    def news(self) -> list[Any]:
+        """What it has sent since the last look."""
+        before, self._read = self._read, len(self.line.sent)
+        return self.transcript[before:]
+
+    def send(
+        self,
+        method: str,
+        able: Any = ABLE,
+        *,
+        id: Id | None = None,
+        says: dict[str, Any] | None = None,
+        **params: Any,
+    ) -> list[Any]:
+        """Send a request; what came because of it.  `says` is further `_meta`."""
+        meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: able, **(says or {})}
+        body = {"_meta": meta, **params}
+        return self.post(
+            {"id": next(self._ids) if id is None else id, "method": method, "params": body}
+        )
+
+    def post(self, message: dict[str, Any]) -> list[Any]:
+        """Send any message; what came because of it."""
+        self.news()
+        self.line.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        return self.news()
+
+    def result(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
+        """The result, which is the only response that comes."""
+        (answer,) = (seen for seen in self.send(method, able, **rest) if "id" in seen)
+        return answer["result"]
+
+    def error(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
+        """The error, which is all that comes."""
+        (answer,) = self.send(method, able, **rest)
+        return answer["error"]
+
+    def create(self, tool: str = "greet", **rest: Any) -> str:
+        """A task that a worker has taken up; its id."""
+        created = self.result("tools/call", name=tool, **rest)
+        judge(REVISION, "CreateTaskResult").validate(created)
+        task_id: str = created["taskId"]
+        self.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
+        return task_id
+
+    def get(self, task_id: str, able: Any = ABLE) -> Any:
+        """What `tasks/get` shows."""
+        shown = self.result("tasks/get", able, taskId=task_id)
+        judge(REVISION, "GetTaskResult").validate(shown)
+        return shown
+
+    def update(self, task_id: str, **answers: Any) -> Any:
+        """Answer questions; the acknowledgement."""
+        ack = self.result("tasks/update", taskId=task_id, inputResponses=answers)
+        judge(REVISION, "UpdateTaskResult").validate(ack)
+        return ack
+
+    def cancel(self, task_id: str) -> Any:
+        """Ask to stop; the acknowledgement."""
+        ack = self.result("tasks/cancel", taskId=task_id)
+        judge(REVISION, "CancelTaskResult").validate(ack)
+        return ack
+
+    def listen(self, *task_ids: str, id: Id | None = None) -> list[Any]:
+        """Open a subscription; what comes first."""
+        return self.send("subscriptions/listen", id=id, notifications={"taskIds": list(task_ids)})
+
+    # --- workers ---
+
+    def work(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
+        """A second passes, then a worker does something."""
+        self.desk.now += 1_000
+        self.desk.move(task_id, lambda task: act(task, self.desk.now))
+
+    def ask(self, task_id: str, *questions: Question) -> None:
+        """The tool asks."""
+        self.work(task_id, lambda task, now: lifecycle.ask(task, now, questions))
+
+    def complete(self, task_id: str, result: dict[str, Any] = RESULT) -> None:
+        """The tool returns."""
+        self.work(task_id, lambda task, now: lifecycle.complete(task, now, returned(result)))
+
+    def fail(self, task_id: str, outcome: Outcome) -> None:
+        """The tool raises, or something else goes wrong."""
+        self.work(task_id, lambda task, now: lifecycle.fail(task, now, outcome))

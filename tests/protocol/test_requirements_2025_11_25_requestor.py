@@ -1,0 +1,408 @@
+"""What 2025-11-25 demands of a requestor, seen on the wire."""
+
+import json
+from typing import Any
+
+import pytest
+
+from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved
+from taskmachine.protocol.requestor_2025_11_25 import speech
+from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
+from tests.protocol.peers_2025_11_25 import ACCEPT, FORM, HELLO, RELATED, SAMPLING, Caller, shown
+from tests.requirements import covers
+
+SERVER: Any = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
+TOOLS: Any = {"greet": "optional", "slow": "required", "quick": "forbidden", "odd": None}
+DONE = Outcome.of_result(json.dumps(HELLO, separators=(",", ":")).encode())
+
+
+@pytest.fixture
+def caller() -> Caller:
+    return Caller()
+
+
+def elicit(task_id: str = "t1", id: Any = "q1", **params: Any) -> dict[str, Any]:
+    meta = {"_meta": {RELATED: {"taskId": task_id}}}
+    return {"id": id, "method": "elicitation/create", "params": {**FORM, **meta, **params}}
+
+
+# --- what becomes a task ---------------------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:augment-only-if-declared",
+    "2025-11-25:no-tasks-without-capability",
+    "2025-11-25:no-tool-task-without-capability",
+    "2025-11-25:forbidden-tool-not-called-as-task",
+    "2025-11-25:required-tool-called-as-task",
+    "2025-11-25:optional-tool-either-way",
+    "2025-11-25:task-support-default-forbidden",
+    "2025-11-25:only-negotiated-capabilities",
+)
+@pytest.mark.parametrize(
+    ("peer", "tool", "augmented"),
+    [
+        (SERVER, "slow", True),
+        (SERVER, "greet", True),
+        (SERVER, "quick", False),
+        (SERVER, "odd", False),
+        (SERVER, "not listed", False),
+        ({"tools": {}}, "slow", False),
+        ({"tools": {}, "tasks": {"list": {}, "requests": {}}}, "slow", False),
+    ],
+)
+def test_a_tool_is_called_as_a_task_where_server_and_tool_allow_it(
+    peer: Any, tool: str, augmented: bool
+) -> None:
+    caller = Caller(speech({}, peer, TOOLS))
+    call = caller.start(call=Call("tools/call", tool, b'{"a":1}'), ttl_ms=60_000)
+    assert ("task" in call["params"]) == augmented
+    assert (call["params"]["name"], call["params"]["arguments"]) == (tool, {"a": 1})
+    if not augmented:
+        assert caller.reply(HELLO) == [Finished("job", DONE)]
+
+
+@covers("2025-11-25:augment-only-if-declared", "2025-11-25:no-tasks-without-capability")
+@pytest.mark.parametrize(
+    ("peer", "augmented"),
+    [
+        ({"sampling": {}}, False),
+        ({"tasks": {"requests": {"elicitation": {"create": {}}}}}, False),
+        ({"tasks": {"requests": {"sampling": {"createMessage": {}}}}}, True),
+    ],
+)
+def test_a_server_asks_for_a_sampling_task_where_the_client_takes_it(
+    peer: Any, augmented: bool
+) -> None:
+    caller = Caller(speech({}, peer, {}))
+    call = Call("sampling/createMessage", None, json.dumps(SAMPLING).encode())
+    params = caller.start(call=call)["params"]
+    assert ("task" in params) == augmented
+    assert {key: params[key] for key in SAMPLING} == SAMPLING
+
+
+@covers(
+    "2025-11-25:task-field-asks-for-task",
+    "2025-11-25:request-ttl",
+    "2025-11-25:ttl-parameter-number",
+)
+@pytest.mark.parametrize(
+    ("ttl_ms", "task"), [(None, {}), (60_000, {"ttl": 60_000}), (0, {"ttl": 0})]
+)
+def test_the_wish_for_a_task_may_name_a_ttl(caller: Caller, ttl_ms: Any, task: Any) -> None:
+    assert caller.start(ttl_ms=ttl_ms)["params"]["task"] == task
+
+
+# --- polling ---------------------------------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:poll-until-terminal",
+    "2025-11-25:poll-interval-respected",
+    "2025-11-25:status-notification-not-relied-on",
+)
+def test_a_task_is_polled_at_its_interval_until_the_end(caller: Caller) -> None:
+    caller.create(pollInterval=3_000)
+    for _ in range(20):
+        assert caller.wait(2_999) == []
+        [poll] = caller.wait(1)
+        assert (poll["method"], poll["params"]) == ("tasks/get", {"taskId": "t1"})
+        caller.reply(shown(pollInterval=3_000))
+    caller.wait(3_000)
+    caller.reply(shown(status="completed"))
+    collect = caller.sent[-1]
+    assert collect["method"] == "tasks/result"
+    assert caller.reply(HELLO) == [Finished("job", DONE)]
+    assert caller.wait(10**7) == [], "it has ended"
+
+
+@covers("2025-11-25:poll-interval-respected")
+def test_a_new_interval_counts_from_then_on(caller: Caller) -> None:
+    caller.create(pollInterval=1_000)
+    caller.wait(1_000)
+    caller.reply(shown(pollInterval=20_000))
+    assert caller.wait(19_999) == []
+    assert len(caller.wait(1)) == 1
+
+
+@covers("2025-11-25:poll-despite-notifications")
+def test_notifications_do_not_replace_polling(caller: Caller) -> None:
+    caller.create()
+    told = caller.hear(method="notifications/tasks/status", params=shown(statusMessage="busy"))
+    assert told == [Changed("job", "working", "busy")]
+    [poll] = caller.wait(1_000)
+    assert poll["method"] == "tasks/get"
+
+
+@covers("2025-11-25:poll-when-not-waiting")
+def test_a_broken_wait_is_followed_by_polls(caller: Caller) -> None:
+    caller.create(status="input_required")
+    assert caller.sent[-1]["method"] == "tasks/result"
+    caller.do(caller.requestor.disconnected(now=caller.now))
+    [poll] = caller.wait(0)
+    assert poll["method"] == "tasks/get"
+    caller.reply(shown(status="working"))
+    assert [request["method"] for request in caller.wait(1_000)] == ["tasks/get"]
+
+
+@covers("2025-11-25:result-called-on-input-required")
+@pytest.mark.parametrize("how", ["created", "polled", "told"])
+def test_a_task_that_needs_input_is_asked_for_its_result_at_once(caller: Caller, how: str) -> None:
+    waiting = shown(status="input_required")
+    if how == "created":
+        caller.create(status="input_required")
+    elif how == "polled":
+        caller.create()
+        caller.wait(1_000)
+        caller.reply(waiting)
+    else:
+        caller.create()
+        caller.hear(method="notifications/tasks/status", params=waiting)
+    last = caller.sent[-1]
+    assert (last["method"], last["params"]) == ("tasks/result", {"taskId": "t1"})
+
+
+@covers(
+    "2025-11-25:no-related-task-on-task-requests",
+    "2025-11-25:request-id-type",
+    "2025-11-25:request-id-not-null",
+    "2025-11-25:request-id-not-reused",
+)
+def test_requests_about_a_task_name_it_once_and_have_ids_of_their_own(caller: Caller) -> None:
+    caller.create()
+    for _ in range(3):
+        caller.wait(1_000)
+        caller.reply(shown())
+    caller.do(caller.requestor.cancel("job", now=caller.now))
+    caller.wait(1_000)
+    caller.reply(shown(status="completed"))
+    methods = {request["method"] for request in caller.sent}
+    assert methods == {"tools/call", "tasks/get", "tasks/cancel", "tasks/result"}
+    for request in caller.sent[1:]:
+        assert request["params"] == {"taskId": "t1"}
+    ids = [request["id"] for request in caller.sent]
+    assert len(set(ids)) == len(ids)
+    assert all(type(id) in (str, int) for id in ids)
+
+
+# --- questions -------------------------------------------------------------------------------
+
+
+@covers("2025-11-25:related-task-on-answer", "2025-11-25:related-task-on-task-messages")
+@pytest.mark.parametrize("meta", [{}, {"_meta": None}, {"_meta": {"com.example/a": 1}}])
+def test_an_answer_names_the_task_of_its_question(caller: Caller, meta: Any) -> None:
+    caller.create(status="input_required")
+    [asked] = caller.hear(**elicit())
+    assert isinstance(asked, Asked)
+    assert (asked.method, asked.params) == ("elicitation/create", FORM)
+    reply = Reply(json.dumps({**ACCEPT, **meta}).encode())
+    caller.do(caller.requestor.answer("job", asked.key, reply, now=caller.now))
+    answer = caller.sent[-1]
+    assert answer["id"] == "q1"
+    assert answer["result"]["_meta"] == {**(meta.get("_meta") or {}), RELATED: {"taskId": "t1"}}
+    assert ACCEPT.items() <= answer["result"].items()
+
+
+@covers("2025-11-25:elicitation-three-actions", "2025-11-25:sampling-user-rejected")
+@pytest.mark.parametrize(
+    ("reply", "member", "value"),
+    [
+        (Reply(b'{"action":"decline"}'), "result", {"action": "decline"}),
+        (Reply(b'{"action":"cancel"}'), "result", {"action": "cancel"}),
+        (
+            Reply(b'{"code":-1,"message":"User rejected"}', is_error=True),
+            "error",
+            {"code": -1, "message": "User rejected"},
+        ),
+    ],
+)
+def test_a_person_may_say_no(caller: Caller, reply: Reply, member: str, value: Any) -> None:
+    caller.create(status="input_required")
+    [asked] = caller.hear(**elicit())
+    assert isinstance(asked, Asked)
+    caller.do(caller.requestor.answer("job", asked.key, reply, now=caller.now))
+    said = caller.sent[-1]
+    assert said["id"] == "q1"
+    assert value.items() <= said[member].items()
+
+
+URL = {"mode": "url", "url": "https://x.org", "elicitationId": "e"}
+
+
+@covers(
+    "2025-11-25:elicitation-undeclared-mode-32602",
+    "2025-11-25:elicitation-empty-is-form",
+    "2025-11-25:elicitation-no-mode-is-form",
+    "2025-11-25:elicitation-declared",
+)
+@pytest.mark.parametrize(
+    ("declared", "params", "code"),
+    [
+        ({"elicitation": {}}, {}, None),
+        ({"elicitation": {}}, {"mode": "form"}, None),
+        ({"elicitation": {}}, URL, -32602),
+        ({"elicitation": {"form": {}}}, URL, -32602),
+        ({"elicitation": {"url": {}}}, URL, None),
+        ({"elicitation": {"url": {}}}, {}, -32602),
+        ({"elicitation": {"url": {}}}, {"mode": "form"}, -32602),
+        ({"elicitation": {"form": {}, "url": {}}}, URL, None),
+        ({"elicitation": {}}, {"mode": ["form"]}, -32602),
+        ({}, {}, -32601),
+        ({"sampling": {}}, {}, -32601),
+    ],
+)
+def test_only_declared_kinds_of_elicitation_reach_a_person(
+    declared: Any, params: Any, code: int | None
+) -> None:
+    caller = Caller(speech(declared, SERVER, TOOLS))
+    caller.create(status="input_required")
+    told = caller.hear(**elicit(**params))
+    if code is None:
+        assert [type(output) for output in told] == [Asked]
+        return
+    assert told == []
+    assert (caller.sent[-1]["id"], caller.sent[-1]["error"]["code"]) == ("q1", code)
+
+
+@covers("2025-11-25:sampling-declared", "2025-11-25:sampling-tools-declared")
+@pytest.mark.parametrize(
+    ("declared", "params", "code"),
+    [
+        ({"sampling": {}}, {}, None),
+        ({"sampling": {}}, {"tools": []}, -32602),
+        ({"sampling": {}}, {"toolChoice": {"mode": "auto"}}, -32602),
+        ({"sampling": {"tools": {}}}, {"tools": []}, None),
+        ({"elicitation": {}}, {}, -32601),
+    ],
+)
+def test_only_declared_kinds_of_sampling_reach_the_model(
+    declared: Any, params: Any, code: int | None
+) -> None:
+    caller = Caller(speech(declared, SERVER, TOOLS))
+    caller.create(status="input_required")
+    body = {**SAMPLING, **params, "_meta": {RELATED: {"taskId": "t1"}}}
+    told = caller.hear(id="q1", method="sampling/createMessage", params=body)
+    if code is None:
+        assert [type(output) for output in told] == [Asked]
+        return
+    assert told == []
+    assert (caller.sent[-1]["id"], caller.sent[-1]["error"]["code"]) == ("q1", code)
+
+
+# --- cancelling ------------------------------------------------------------------------------
+
+
+@covers("2025-11-25:tasks-cancelled-by-tasks-cancel")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_is_cancelled_by_tasks_cancel_alone(caller: Caller, when: str) -> None:
+    create = caller.start()
+    if when == "before":  # while the create is on its way nobody knows what to cancel
+        caller.do(caller.requestor.cancel("job", now=caller.now))
+    caller.reply({"task": shown()}, to=create)
+    if when == "after":
+        caller.do(caller.requestor.cancel("job", now=caller.now))
+    assert [m["method"] for m in caller.sent] == ["tools/call", "tasks/cancel"]
+    assert caller.sent[-1]["params"] == {"taskId": "t1"}
+
+
+@covers("2025-11-25:cancelled-not-relied-on")
+@pytest.mark.parametrize("how", ["answer", "poll", "push"])
+def test_a_cancelled_task_need_not_be_kept(caller: Caller, how: str) -> None:
+    caller.create()
+    cancelled = shown(status="cancelled", statusMessage="enough")
+    caller.do(caller.requestor.cancel("job", now=caller.now))
+    if how == "answer":
+        told = caller.reply(cancelled)
+    elif how == "poll":
+        [poll] = caller.wait(1_000)
+        told = caller.reply(cancelled, to=poll)
+    else:
+        told = caller.hear(method="notifications/tasks/status", params=cancelled)
+    ended = Finished("job", Outcome(Cause.CANCELLED, message="enough"))
+    assert told == [Changed("job", "cancelled", "enough"), ended]
+    assert caller.wait(10**7) == [], "nothing is asked of a task that may be gone"
+
+
+@covers("2025-11-25:result-of-cancelled-task")
+def test_a_wait_for_a_task_that_is_cancelled_ends_as_cancelled(caller: Caller) -> None:
+    caller.create(status="input_required")
+    told = caller.refuse(-32000, "Task cancelled")
+    assert told == [Finished("job", Outcome(Cause.CANCELLED, message="Task cancelled"))]
+
+
+@covers("2025-11-25:cancelled-not-relied-on", "2025-11-25:cancellation-races-handled")
+@pytest.mark.parametrize("message", ["Task not found", "already in terminal status 'completed'"])
+def test_a_cancel_that_comes_too_late_still_ends_the_call(caller: Caller, message: str) -> None:
+    caller.create()
+    caller.do(caller.requestor.cancel("job", now=caller.now))
+    assert caller.refuse(-32602, message) == []
+    [poll] = caller.wait(60_000)[:1]
+    assert poll["method"] == "tasks/get"
+    if "not found" in message:
+        [told] = caller.refuse(-32602, message, to=poll)
+        assert isinstance(told, Finished)
+        return
+    caller.reply(shown(status="completed"), to=poll)
+    assert caller.reply(HELLO) == [Finished("job", DONE)]
+
+
+# --- progress and time -----------------------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:progress-token-type",
+    "2025-11-25:progress-may-be-float",
+    "2025-11-25:progress-any-frequency",
+    "2025-11-25:progress-supported-on-tasks",
+)
+@pytest.mark.parametrize("token", ["abc", 7, 0])
+def test_progress_is_taken_under_the_token_that_was_given(caller: Caller, token: Any) -> None:
+    call = caller.start(call=Call("tools/call", "greet", progress_token=token))
+    assert call["params"]["_meta"] == {"progressToken": token}
+    caller.reply({"task": shown()})
+
+    def hear(value: float, under: Any = token) -> Any:
+        params = {"progressToken": under, "progress": value, "_meta": {RELATED: {"taskId": "t1"}}}
+        return caller.hear(method="notifications/progress", params=params)
+
+    assert hear(0.5) == [Moved("job", Progress(0.5))]
+    assert hear(0.5) == hear(0.25) == hear(3, "other") == []
+    assert hear(2) == [Moved("job", Progress(2))]
+
+
+@covers("2025-11-25:progress-token-type")
+def test_without_a_wish_for_progress_there_is_no_token(caller: Caller) -> None:
+    assert "_meta" not in caller.start()["params"]
+
+
+@covers("2025-11-25:negotiation-errors-handled", "2025-11-25:late-response-ignored")
+def test_a_poll_that_nobody_answers_is_given_up_and_made_again(caller: Caller) -> None:
+    caller.create()
+    [lost] = caller.wait(1_000)
+    later = [m for m in caller.wait(120_000) if m.get("method") == "tasks/get"]
+    assert later != []
+    assert caller.reply(shown(status="completed"), to=lost) == [], "too late to count"
+    caller.reply(shown(status="completed"), to=later[-1])
+    assert caller.reply(HELLO) == [Finished("job", DONE)]
+
+
+@covers("2025-11-25:negotiation-errors-handled")
+def test_a_call_that_nobody_answers_ends_with_an_error(caller: Caller) -> None:
+    caller.start()
+    caller.wait(60_000)
+    [told] = caller.said
+    assert isinstance(told, Finished)
+    assert told.outcome.cause is Cause.ERROR
+
+
+@covers("2025-11-25:result-any-object", "2025-11-25:meta-no-assumptions")
+def test_what_a_receiver_adds_of_its_own_is_tolerated(caller: Caller) -> None:
+    odd = {"future": {"x": [1]}, "_meta": {"io.modelcontextprotocol/future": 5, "a": None}}
+    caller.start()
+    caller.reply({"task": {**shown(), **odd}, **odd})
+    caller.wait(1_000)
+    caller.reply({**shown(status="completed"), **odd})
+    [told] = caller.reply({**HELLO, **odd})
+    assert isinstance(told, Finished)
+    assert told.outcome.result is not None
+    assert json.loads(told.outcome.result) == {**HELLO, **odd}

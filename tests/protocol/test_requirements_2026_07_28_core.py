@@ -1,0 +1,389 @@
+"""What the core of 2026-07-28 demands of every message of a server."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol import receiver_2025_11_25
+from taskmachine.protocol.errors import HeaderMismatch, MalformedMessage
+from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
+from taskmachine.protocol.receiver import Offer
+from taskmachine.protocol.routing_headers import check_headers, headers_of
+from taskmachine.statemachine import LimitExceeded, NotFound, Outcome
+from tests.oracle import judge
+from tests.protocol.desk import OFFER, Desk
+from tests.protocol.plain_2026_07_28 import (
+    ABLE,
+    ACCEPTED,
+    CAPABILITIES_KEY,
+    EXTENSION,
+    REVISION,
+    VERSION_KEY,
+    Peer,
+    form,
+    on_the_wire,
+    returned,
+    sampling,
+)
+from tests.requirements import covers
+
+
+def conversation() -> Peer:
+    """A peer to whom everything has been said that our server can say."""
+    peer = Peer()
+    peer.result("server/discover")
+    peer.result("tools/list")
+    tasks = [peer.create() for _ in range(4)]
+    peer.listen(*tasks, id="watch")
+    peer.ask(tasks[0], form(), sampling())
+    peer.update(tasks[0], name=ACCEPTED)
+    peer.cancel(tasks[0])
+    peer.complete(tasks[1])
+    peer.complete(tasks[2], {"content": [], "isError": True, "_meta": {"com.example/x": 1}})
+    for code in (7, -32002, -32042, -32021, -32099):
+        failing = peer.create()
+        peer.fail(failing, Outcome.of_error(code, "boom"))
+        peer.get(failing)
+    for task in tasks:
+        peer.get(task)
+    peer.send("tools/call", {"elicitation": {}}, name="greet", id="plain")
+    peer.line.finish_run("plain", returned())
+    peer.send("tools/call", {"elicitation": {}}, name="greet", id="paused")
+    peer.desk.handle(peer.line, peer.line.receiver.paused("paused", [form()], "s"))
+    for method in ("nonsense", "tasks/list", "initialize", "tasks/get"):
+        peer.error(method)
+    peer.error("tasks/get", {}, taskId=tasks[0])
+    peer.error("tools/call", {}, name="slow")
+    peer.error("tasks/get", taskId="never-issued")
+    peer.error("tools/list", says={VERSION_KEY: "1900-01-01"})
+    for error in (LimitExceeded("tasks", 5), ZeroDivisionError(), NotFound("x")):
+        peer.send("tools/call", {}, name="greet", id="refused")
+        peer.desk.handle(peer.line, peer.line.receiver.refused("refused", error))
+    peer.desk.handle(peer.line, peer.line.receiver.ended("watch"))
+    return peer
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside a message."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from parts(inner)
+
+
+# --- every message ----------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:base-protocol-supported",
+    "2026-07-28:jsonrpc-2-0",
+    "2026-07-28:result-field",
+    "2026-07-28:result-type-present",
+    "2026-07-28:server-sends-no-requests",
+    "2026-07-28:only-tools-call",
+    "2026-07-28:result-type-task-only-on-create",
+    "2026-07-28:result-type-task-reserved",
+    "2026-07-28:method-prefix-reserved",
+    "2026-07-28:mrtr-no-other-requests",
+    "2026-07-28:notification-without-id",
+    "2026-07-28:request-scoped-notifications",
+)
+def test_every_message_of_a_server_is_a_response_or_a_notification_that_exists() -> None:
+    for seen in conversation().transcript:
+        assert seen["jsonrpc"] == "2.0"
+        if "method" in seen:
+            assert "id" not in seen
+            assert seen["method"] in {
+                "notifications/subscriptions/acknowledged",
+                "notifications/tasks",
+                "notifications/cancelled",
+            }
+        elif "result" in seen:
+            kind = seen["result"]["resultType"]
+            assert kind in {"complete", "input_required", "task"}
+            assert (kind == "task") == ("createdAt" in seen["result"] and kind != "complete")
+            assert (kind == "input_required") == ("requestState" in seen["result"])
+
+
+@covers(
+    "2026-07-28:error-code-and-message",
+    "2026-07-28:error-code-integer",
+    "2026-07-28:no-new-codes-in-legacy-range",
+    "2026-07-28:legacy-codes-avoided",
+    "2026-07-28:reserved-codes-not-invented",
+    "2026-07-28:reserved-codes-as-defined",
+    "2026-07-28:old-codes-not-sent",
+    "2026-07-28:own-codes-outside-range",
+    "2026-07-28:internal-error-32603",
+    "2026-07-28:standard-jsonrpc-errors",
+)
+def test_every_error_code_is_one_that_may_be_sent() -> None:
+    transcript = conversation().transcript
+    errors = [part["error"] for seen in transcript for part in parts(seen) if "error" in part]
+    codes = {error["code"] for error in errors}
+    assert codes == {-32601, -32602, -32603, -32021, -32022, 7}
+    for error in errors:
+        judge(REVISION, "Error").validate(error)
+        assert error["message"]
+        assert ("requiredCapabilities" in error.get("data", {})) == (error["code"] == -32021)
+        assert ("supported" in error.get("data", {})) == (error["code"] == -32022)
+
+
+LABEL = r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?"
+KEY = re.compile(rf"({LABEL}(\.{LABEL})*/)?([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+
+
+@covers(
+    "2026-07-28:meta-prefix-format",
+    "2026-07-28:meta-label-format",
+    "2026-07-28:meta-name-format",
+    "2026-07-28:meta-prefix-reserved",
+    "2026-07-28:meta-prefix-reverse-dns",
+    "2026-07-28:extension-id-format",
+    "2026-07-28:extension-label-reserved",
+    "2026-07-28:trace-context-format",
+)
+def test_every_meta_key_of_a_server_is_well_formed_and_defined() -> None:
+    keys: set[str] = set()
+    for seen in conversation().transcript:
+        for part in parts(seen):
+            keys |= part.get("_meta", {}).keys() | part.get("extensions", {}).keys()
+        declared = sum(EXTENSION in part.get("extensions", {}) for part in parts(seen))
+        assert json.dumps(seen).count(EXTENSION) == declared, "it is no key of anything else"
+    assert all(KEY.fullmatch(key) for key in keys)
+    assert keys == {
+        "io.modelcontextprotocol/serverInfo",
+        "io.modelcontextprotocol/subscriptionId",
+        "io.modelcontextprotocol/tasks",
+        "com.example/x",  # the tool's own
+    }
+
+
+@covers("2026-07-28:result-same-id", "2026-07-28:error-same-id")
+def test_every_response_carries_the_id_of_its_request() -> None:
+    peer = Peer()
+    ids: list[Any] = [0, -1, 1, "1", "", "ü", 2**60]
+    for id in ids:
+        peer.send("tools/call", {}, name="greet", id=id)
+    for id in reversed(ids):
+        peer.line.finish_run(id, returned())
+    answered = [seen["id"] for seen in peer.news()]
+    assert [(id, type(id)) for id in answered] == [(id, type(id)) for id in reversed(ids)]
+    for id in ids:
+        (error,) = peer.send("nonsense", id=id)
+        assert (error["id"], type(error["id"])) == (id, type(id))
+
+
+@covers(
+    "2026-07-28:error-same-id",
+    "2026-07-28:request-id-type",
+    "2026-07-28:request-id-not-null",
+    "2026-07-28:jsonrpc-2-0",
+)
+@pytest.mark.parametrize(
+    ("data", "id"),
+    [
+        (b"{", None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"tasks/get"}', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"tasks/get"}', None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"tasks/get"}', None),
+        (b'{"jsonrpc":"1.0","id":3,"method":"tasks/get"}', 3),
+        (b'{"jsonrpc":"2.0","id":"a","method":"tasks/get","params":[]}', "a"),
+    ],
+)
+def test_what_is_no_request_is_refused_under_the_id_that_could_be_read(
+    data: bytes, id: Any
+) -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        decode_message(data)
+    seen = on_the_wire(g2.DIALECT.encode_error(caught.value.id, caught.value))
+    assert seen.get("id") == id
+    assert ("id" in seen) == (id is not None)
+
+
+@covers("2026-07-28:request-id-not-in-use")
+def test_an_id_that_is_in_use_is_refused_and_the_first_request_goes_on() -> None:
+    peer = Peer()
+    peer.send("tools/call", {}, name="greet", id=1)
+    (refusal,) = peer.send("tools/call", {}, name="greet", id=1)
+    assert refusal["error"]["code"] == -32600
+    peer.line.finish_run(1, returned())
+    assert [seen["id"] for seen in peer.news()] == [1]
+
+
+@covers("2026-07-28:internal-error-32603")
+def test_a_fault_of_the_server_is_32603_and_betrays_nothing() -> None:
+    peer = Peer()
+    peer.send("tools/call", {}, name="greet", id=1)
+    error = KeyError("secret of the database")
+    peer.desk.handle(peer.line, peer.line.receiver.refused(1, error))
+    (answer,) = peer.news()
+    assert answer["error"]["code"] == -32603
+    assert "secret" not in json.dumps(answer)
+    assert peer.result("tools/list")["tools"]
+
+
+# --- _meta ------------------------------------------------------------------------------------
+
+
+@covers("2026-07-28:meta-missing-32602", "2026-07-28:meta-required-fields")
+@pytest.mark.parametrize("missing", [VERSION_KEY, CAPABILITIES_KEY, "_meta"])
+@pytest.mark.parametrize(
+    "method", ["server/discover", "tools/list", "tools/call", "tasks/get", "tasks/cancel"]
+)
+def test_a_request_that_does_not_say_who_it_is_is_32602(method: str, missing: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: ABLE}
+    meta.pop(missing, None)
+    params: dict[str, Any] = {"taskId": task, "name": "greet", "_meta": meta}
+    if missing == "_meta":
+        del params["_meta"]
+    (answer,) = peer.post({"id": 1, "method": method, "params": params})
+    assert answer["error"]["code"] == -32602
+    assert "_meta" in answer["error"]["message"]
+    assert peer.get(task)["status"] == "working"
+
+
+@covers(
+    "2026-07-28:meta-no-assumptions",
+    "2026-07-28:meta-name-characters",
+    "2026-07-28:trace-context-format",
+    "2026-07-28:info-changes-nothing",
+)
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"io.modelcontextprotocol/unheard-of": [1]},
+        {"com.example.mcp/a-b_c.d": {}, "com.example/": 1, "plain": None},
+        {"traceparent": "nonsense", "tracestate": 5, "baggage": {}},
+        {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"},
+        {"io.modelcontextprotocol/clientInfo": {"name": "x", "version": "9"}},
+        {"io.modelcontextprotocol/related-task": {"taskId": "x"}},
+    ],
+)
+def test_unknown_meta_changes_nothing(says: Any) -> None:
+    peer = Peer()
+    task = peer.create(says=says)
+    assert peer.result("tasks/get", says=says, taskId=task) == peer.get(task)
+    assert "traceparent" not in json.dumps(peer.transcript)
+
+
+@covers("2026-07-28:progress-token-type")
+@pytest.mark.parametrize("token", [{}, [], True, 1.5])
+def test_a_progress_token_of_a_wrong_type_is_32602(token: Any) -> None:
+    peer = Peer()
+    error = peer.error("tools/call", name="greet", says={"progressToken": token})
+    assert error["code"] == -32602
+    assert not peer.desk.tasks
+
+
+# --- versions ---------------------------------------------------------------------------------
+
+
+@covers("2026-07-28:unsupported-version-32022", "2026-07-28:reserved-codes-as-defined")
+@pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25", "", "2026-07-28 "])
+@pytest.mark.parametrize("method", ["tasks/get", "tools/call", "server/discover", "nonsense"])
+def test_another_version_is_refused_with_those_that_are_served(method: str, version: str) -> None:
+    peer = Peer()
+    (answer,) = peer.send(method, {}, says={VERSION_KEY: version}, taskId="x", name="greet")
+    judge(REVISION, "UnsupportedProtocolVersionError").validate(answer)
+    data = answer["error"]["data"]
+    assert (data["supported"], data["requested"]) == (["2026-07-28"], version)
+    assert not peer.line.runs
+
+
+@covers("2026-07-28:initialize-refusal-names-versions", "2026-07-28:both-eras")
+def test_who_sends_initialize_is_told_which_version_to_speak() -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    (answer,) = Peer().post({"id": 1, "method": "initialize", "params": hello})
+    assert "2026-07-28" in json.dumps(answer["error"])
+    line = Desk().connect(receiver_2025_11_25.RULES)
+    (welcome,) = line.receive(Request(1, "initialize", hello))
+    assert "result" in json.loads(encode_message(welcome))
+
+
+# --- tools ------------------------------------------------------------------------------------
+
+
+@covers("2026-07-28:tools-list-answered", "2026-07-28:tools-list-not-per-connection")
+def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
+    desk = Desk()
+    peer = Peer(desk)
+    first = peer.result("tools/list")
+    judge(REVISION, "ListToolsResult").validate(first)
+    assert [tool["name"] for tool in first["tools"]] == ["greet", "slow", "quick"]
+    peer.create()
+    assert peer.result("tools/list", {}) == Peer(desk).result("tools/list") == first
+
+
+@covers("2026-07-28:tool-protocol-errors")
+@pytest.mark.parametrize(
+    "params", [{"name": "nonsense"}, {}, {"name": 5}, {"name": "greet", "arguments": []}]
+)
+def test_a_call_of_nothing_is_an_error_and_no_task(params: Any) -> None:
+    peer = Peer()
+    assert peer.error("tools/call", **params)["code"] == -32602
+    assert not peer.desk.tasks
+
+
+@covers("2026-07-28:tool-access-controlled")
+def test_a_caller_reaches_only_the_tools_that_it_is_offered() -> None:
+    desk = Desk()
+    few = Offer(OFFER.info, {"quick": OFFER.tools["quick"]})
+    guest = Peer(desk, owner="guest", offer=few)
+    assert [tool["name"] for tool in guest.result("tools/list")["tools"]] == ["quick"]
+    assert guest.error("tools/call", name="greet")["code"] == -32602
+    assert not desk.tasks
+    assert Peer(desk).create()
+
+
+# --- headers ----------------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:header-mismatch-32020",
+    "2026-07-28:header-body-mismatch-rejected",
+    "2026-07-28:http-version-mismatch-32020",
+    "2026-07-28:http-version-header-missing-refused",
+    "2026-07-28:header-missing-rejected",
+    "2026-07-28:param-header-failure-32020",
+    "2026-07-28:reserved-codes-as-defined",
+)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MCP-Protocol-Version", "2025-11-25"),
+        ("MCP-Protocol-Version", None),
+        ("Mcp-Method", "tasks/cancel"),
+        ("Mcp-Method", None),
+        ("Mcp-Name", "slow"),
+        ("Mcp-Name", None),
+        ("Mcp-Param-Region", "eu"),
+        ("Mcp-Param-Region", None),
+    ],
+)
+def test_headers_that_do_not_fit_are_32020(name: str, value: str | None) -> None:
+    params = {"name": "greet", "arguments": {"region": "us"}, "_meta": {VERSION_KEY: REVISION}}
+    request, mirrored = Request(5, "tools/call", params), {"Region": ("region",)}
+    headers: dict[str, str | None] = {**headers_of(request, mirrored)}
+    check_headers([(n, v) for n, v in headers.items() if v is not None], request, mirrored)
+    headers[name] = value
+    with pytest.raises(HeaderMismatch) as caught:
+        check_headers([(n, v) for n, v in headers.items() if v is not None], request, mirrored)
+    seen = on_the_wire(g2.DIALECT.encode_error(request.id, caught.value))
+    judge(REVISION, "HeaderMismatchError").validate(seen)
+    assert seen["error"]["code"] == -32020
+
+
+@covers("2026-07-28:server-info-sent")
+def test_a_server_names_itself_in_every_result() -> None:
+    for seen in conversation().transcript:
+        if "result" in seen:
+            info = seen["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]
+            assert info == OFFER.info

@@ -1,0 +1,478 @@
+"""Subscriptions, cancelled requests and multi round trips of a server of 2026-07-28."""
+
+import json
+from typing import Any
+
+import pytest
+
+from taskmachine.protocol.errors import InvalidParams, MissingCapability
+from taskmachine.protocol.jsonrpc import Id
+from taskmachine.protocol.sealing import RequestState, Sealer, request_digest
+from taskmachine.statemachine import Progress, lifecycle
+from tests.oracle import judge
+from tests.protocol.desk import Desk
+from tests.protocol.plain_2026_07_28 import (
+    ABLE,
+    ACCEPTED,
+    FORM,
+    REVISION,
+    SUBSCRIPTION_KEY,
+    TASKS,
+    Peer,
+    form,
+    returned,
+    sampling,
+)
+from tests.requirements import covers
+
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+# --- subscriptions ----------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:ack-first",
+    "2026-07-28:nothing-before-ack",
+    "2026-07-28:ack-lists-task-ids",
+    "2026-07-28:ack-is-subset",
+    "2026-07-28:subscription-id-in-meta",
+    "2026-07-28:subscription-id-is-request-id",
+    "2026-07-28:notification-without-id",
+    "2026-07-28:notifications-optional",
+)
+@pytest.mark.parametrize("id", [7, "seven", 0, ""])
+def test_a_subscription_begins_with_what_was_agreed_to(id: Id) -> None:
+    peer = Peer()
+    task = peer.create()
+    begun, *told = peer.listen(task, "never-issued", id=id)
+    judge(REVISION, "SubscriptionsAcknowledgedNotification").validate(begun)
+    assert begun["method"] == ACKNOWLEDGED
+    assert begun["params"]["notifications"] == {"taskIds": [task]}
+    peer.complete(task)
+    told += peer.news()
+    assert [seen["params"]["status"] for seen in told] == ["working", "completed"]
+    for seen in told:
+        judge(REVISION, "TaskStatusNotification").validate(seen)
+    for seen in (begun, *told):
+        key = seen["params"]["_meta"][SUBSCRIPTION_KEY]
+        assert (key, type(key)) == (id, type(id))
+        assert "id" not in seen
+
+
+@covers(
+    "2026-07-28:only-requested-notifications",
+    "2026-07-28:ack-is-subset",
+    "2026-07-28:notifications-only-for-listened-ids",
+)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"toolsListChanged": True},
+        {"taskIds": []},
+        {"resourceSubscriptions": ["file:///a"], "promptsListChanged": True},
+    ],
+)
+def test_what_was_not_asked_for_or_is_not_there_is_not_agreed_to(wanted: Any) -> None:
+    peer = Peer()
+    task = peer.create()
+    (begun,) = peer.send("subscriptions/listen", notifications=wanted)
+    judge(REVISION, "SubscriptionsAcknowledgedNotification").validate(begun)
+    assert begun["params"]["notifications"] == {}
+    peer.complete(task)
+    assert peer.news() == []
+
+
+@covers(
+    "2026-07-28:notifications-only-for-listened-ids",
+    "2026-07-28:listen-with-task-ids",
+    "2026-07-28:only-requested-notifications",
+    "2026-07-28:no-subscription-state-kept",
+)
+def test_only_who_listens_is_told_and_only_of_what_it_listens_to() -> None:
+    desk = Desk()
+    listener, poller = Peer(desk), Peer(desk)
+    mine, other = listener.create(), listener.create()
+    listener.listen(mine)
+    listener.ask(other, form())
+    listener.complete(other)
+    assert listener.news() == []
+    listener.complete(mine)
+    assert [seen["params"]["taskId"] for seen in listener.news()] == [mine]
+    assert poller.news() == []
+    assert Peer(desk).news() == [], "a new connection begins without subscriptions"
+
+
+@covers("2026-07-28:notification-is-whole-task", "2026-07-28:poll-beside-notifications")
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+def test_a_notification_is_what_a_poll_would_see(end: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    acts: list[Any] = [
+        lambda: peer.work(task, lambda t, now: lifecycle.report(t, now, message="busy")),
+        lambda: peer.ask(task, form(), sampling()),
+        lambda: peer.update(task, name=ACCEPTED),
+        lambda: peer.work(task, lambda t, now: lifecycle.withdraw(t, now)),
+        {
+            "completed": lambda: peer.complete(task),
+            "failed": lambda: peer.work(task, lifecycle.expire),
+            "cancelled": lambda: peer.cancel(task),
+        }[end],
+    ]
+    peer.listen(task, id="w")
+    seen = []
+    for act in acts:
+        before = len(peer.transcript)
+        act()
+        (told,) = (m["params"] for m in peer.transcript[before:] if "method" in m)
+        polled = peer.get(task)
+        del polled["resultType"], told["_meta"]
+        polled.pop("_meta", None)
+        assert told == polled
+        seen.append(told["status"])
+    assert seen == ["working", "input_required", "input_required", "working", end]
+
+
+@covers("2026-07-28:undeclared-capability-not-used")
+def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared() -> None:
+    peer = Peer()
+    task = peer.create()
+    able = {**TASKS, "elicitation": {}}
+    peer.send("subscriptions/listen", able, notifications={"taskIds": [task]})
+    peer.ask(task, form("a"), sampling("b"))
+    (told,) = peer.news()
+    assert set(told["params"]["inputRequests"]) == {"a"}
+
+
+@covers("2026-07-28:many-subscriptions", "2026-07-28:stdio-interleaving")
+def test_two_subscriptions_to_one_task_are_both_told() -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.listen(task, id=1001)
+    peer.listen(task, id="b")
+    peer.complete(task)
+    told = peer.news()
+    assert [seen["params"]["_meta"][SUBSCRIPTION_KEY] for seen in told] == [1001, "b"]
+    assert {seen["params"]["status"] for seen in told} == {"completed"}
+
+
+@covers(
+    "2026-07-28:no-progress-on-listen",
+    "2026-07-28:no-log-messages-on-listen",
+    "2026-07-28:no-progress-for-tasks",
+    "2026-07-28:progress-may-be-absent",
+    "2026-07-28:progress-operation-running",
+    "2026-07-28:progress-stops-after-completion",
+)
+def test_tasks_have_neither_progress_nor_log_messages() -> None:
+    peer = Peer()
+    says = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
+    task = peer.create(says=says)
+    peer.listen(task)
+    for value in (1.0, 2.0):
+        progress = Progress(value, 2.0, "on it")
+        peer.work(task, lambda t, now, p=progress: lifecycle.report(t, now, progress=p))  # type: ignore[misc]
+    peer.complete(task)
+    methods = {seen.get("method") for seen in peer.transcript}
+    assert methods == {None, ACKNOWLEDGED, "notifications/tasks"}
+    assert "progressToken" not in json.dumps(peer.transcript)
+
+
+# --- the end of a subscription ----------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:listen-final-response",
+    "2026-07-28:listen-final-response-shape",
+    "2026-07-28:listen-teardown-cancelled",
+    "2026-07-28:server-cancelled-names-listen",
+    "2026-07-28:subscription-id-in-meta",
+)
+@pytest.mark.parametrize("id", [7, "seven"])
+def test_a_server_that_ends_a_subscription_says_so(id: Id) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.listen(task, id=id)
+    peer.news()
+    peer.desk.handle(peer.line, peer.line.receiver.ended(id))
+    cancelled, answer = peer.news()
+    judge(REVISION, "CancelledNotification").validate(cancelled)
+    assert cancelled["method"] == "notifications/cancelled"
+    assert cancelled["params"]["requestId"] == id
+    assert cancelled["params"]["_meta"][SUBSCRIPTION_KEY] == id
+    judge(REVISION, "SubscriptionsListenResult").validate(answer["result"])
+    assert answer["id"] == answer["result"]["_meta"][SUBSCRIPTION_KEY] == id
+    peer.complete(task)
+    assert peer.news() == [], "nothing follows"
+    assert peer.line.receiver.ended(id) == []
+
+
+@covers("2026-07-28:server-cancelled-only-for-listen")
+@pytest.mark.parametrize("end", ["complete", "cancel", "expire"])
+def test_the_end_of_a_task_cancels_nothing_on_the_wire(end: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.listen(task)
+    peer.ask(task, form())
+    if end == "expire":
+        peer.work(task, lifecycle.expire)
+    else:
+        getattr(peer, end)(task)
+    assert "notifications/cancelled" not in {seen.get("method") for seen in peer.transcript}
+
+
+# --- cancelled requests -----------------------------------------------------------------------
+
+
+def cancelled(request_id: Any) -> dict[str, Any]:
+    return {"method": "notifications/cancelled", "params": {"requestId": request_id}}
+
+
+@covers(
+    "2026-07-28:stdio-silence-after-cancel",
+    "2026-07-28:cancelled-request-not-answered",
+    "2026-07-28:cancellation-races-handled",
+)
+def test_nothing_more_is_said_of_a_cancelled_request() -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.listen(task, id="watch")
+    peer.send("tools/call", {}, name="greet", id="call")
+    assert peer.post(cancelled("call")) == []
+    assert peer.post(cancelled("watch")) == []
+    assert peer.line.abandoned == ["call", "watch"], "whoever works on it is told"
+    peer.desk.handle(peer.line, peer.line.receiver.ran("call", returned()))  # it crossed
+    peer.desk.handle(peer.line, peer.line.receiver.paused("call", [form()], None))
+    peer.desk.handle(peer.line, peer.line.receiver.refused("call", ZeroDivisionError()))
+    peer.complete(task)
+    assert peer.news() == []
+    assert peer.get(task)["status"] == "completed"
+
+
+@covers(
+    "2026-07-28:cancelled-may-be-ignored",
+    "2026-07-28:invalid-cancellation-ignored",
+    "2026-07-28:cancellation-races-handled",
+    "2026-07-28:notification-not-answered",
+)
+@pytest.mark.parametrize(
+    "message",
+    [
+        cancelled("the call"),
+        cancelled("unknown"),
+        cancelled(None),
+        cancelled({}),
+        cancelled([1]),
+        cancelled(1.5),
+        {"method": "notifications/cancelled"},
+        {"method": "notifications/cancelled", "params": {"requestId": "the call", "reason": 5}},
+    ],
+)
+def test_cancellations_of_nothing_that_runs_are_ignored(message: Any) -> None:
+    peer = Peer()
+    task = peer.create(id="the call")
+    assert peer.post(message) == []
+    # The call has been answered by a task: taking it back would be `tasks/cancel`.
+    assert peer.get(task)["status"] == "working"
+
+
+@covers("2026-07-28:notification-not-answered")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"method": "notifications/initialized"},
+        {"method": "notifications/tasks", "params": {"taskId": 5}},
+        {"method": "notifications/tasks/status", "params": {}},
+        {"method": "notifications/progress", "params": {"progressToken": {}}},
+        {"method": "tasks/get", "params": {"taskId": "x"}},
+        {"method": "nonsense"},
+    ],
+)
+def test_a_notification_is_never_answered(message: Any) -> None:
+    assert Peer().post(message) == []
+
+
+# --- multi round trips ------------------------------------------------------------------------
+
+SEALER = Sealer(b"a secret of thirty-two bytes!!!!")
+DIGEST = request_digest("tools/call", "greet", b'{"n":1}')
+
+
+def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
+    peer.news()
+    peer.desk.handle(peer.line, peer.line.receiver.paused(id, questions, state))
+    (answer,) = peer.news()
+    return answer
+
+
+@covers(
+    "2026-07-28:questions-by-mrtr",
+    "2026-07-28:server-sends-no-requests",
+    "2026-07-28:mrtr-supported-requests",
+    "2026-07-28:mrtr-server-may-ask",
+    "2026-07-28:mrtr-input-requests-optional",
+    "2026-07-28:mrtr-request-state-optional",
+    "2026-07-28:mrtr-something-to-do",
+    "2026-07-28:mrtr-keys-unique",
+    "2026-07-28:input-request-kinds",
+    "2026-07-28:result-type-input-required-means-more",
+)
+@pytest.mark.parametrize(
+    ("questions", "state"),
+    [([form("a"), sampling("b")], "s"), ([form("a")], None), ([], "s")],
+)
+def test_a_plain_call_asks_by_its_result(questions: Any, state: str | None) -> None:
+    peer = Peer()
+    peer.send("tools/call", {"elicitation": {}, "sampling": {}}, name="greet", id=1)
+    answer = pause(peer, 1, *questions, state=state)
+    judge(REVISION, "InputRequiredResult").validate(answer["result"])
+    assert (answer["id"], answer["result"]["resultType"]) == (1, "input_required")
+    assert list(answer["result"].get("inputRequests", {})) == [q.key for q in questions]
+    assert answer["result"].get("requestState") == state
+    if questions:
+        first = answer["result"]["inputRequests"]["a"]
+        assert first == {"method": "elicitation/create", "params": FORM}
+    assert all("method" not in seen for seen in peer.transcript)
+
+
+def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime() -> None:
+    peer = Peer()
+    peer.send("tools/call", {}, name="greet", id=1)
+    with pytest.raises(ValueError, match="must have inputRequests or requestState"):
+        peer.line.receiver.paused(1, [], None)
+
+
+@covers(
+    "2026-07-28:mrtr-no-assumed-retry",
+    "2026-07-28:mrtr-may-ask-again",
+    "2026-07-28:input-responses-extra-ignored",
+)
+def test_a_paused_call_leaves_nothing_behind_and_may_come_again() -> None:
+    peer = Peer()
+    for _ in range(3):  # the same id each time: none of them is still in use
+        peer.send("tools/call", {"elicitation": {}}, name="greet", id=1, requestState="s")
+        assert pause(peer, 1, form())["result"]["resultType"] == "input_required"
+    peer.line.runs.clear()
+    answers = {"name": ACCEPTED, "unasked": ACCEPTED}
+    peer.send("tools/call", ABLE, name="greet", id=1, inputResponses=answers, requestState="s")
+    run = peer.line.runs[1]
+    assert run.state == "s"
+    assert {key: json.loads(reply.body) for key, reply in run.answers.items()} == answers
+    peer.line.finish_run(1, returned())
+    assert peer.news()[0]["result"]["resultType"] == "complete"
+    assert not peer.desk.tasks
+
+
+def retry(peer: Peer, state: str, *, owner: str = "alice", now: int = 0, digest: bytes) -> Any:
+    """What a runtime does with a state that comes back."""
+    peer.send("tools/call", {}, name="greet", id="retry", requestState=state)
+    run = peer.line.runs.pop("retry")
+    assert run.state == state
+    try:
+        SEALER.open_state(owner, run.state, now, digest)
+    except InvalidParams as error:
+        peer.desk.handle(peer.line, peer.line.receiver.refused("retry", error))
+    else:
+        peer.desk.handle(peer.line, peer.line.receiver.ran("retry", returned()))
+    (answer,) = peer.news()
+    return answer
+
+
+def damaged(state: str) -> str:
+    return state[:10] + ("A" if state[10] != "A" else "B") + state[11:]
+
+
+@covers(
+    "2026-07-28:request-state-untrusted",
+    "2026-07-28:request-state-protected",
+    "2026-07-28:request-state-rejected-if-tampered",
+)
+@pytest.mark.parametrize(
+    ("state", "changes"),
+    [
+        pytest.param("damaged", {}, id="one character changed"),
+        pytest.param("", {}, id="empty"),
+        pytest.param("x" * 2_000_000, {}, id="huge"),
+        pytest.param("AAAA", {}, id="invented"),
+        pytest.param(
+            "good",
+            {"owner": "mallory"},
+            marks=covers("2026-07-28:request-state-bound-to-principal"),
+            id="of somebody else",
+        ),
+        pytest.param(
+            "good", {"now": 60_000}, marks=covers("2026-07-28:request-state-expires"), id="too late"
+        ),
+        pytest.param(
+            "good",
+            {"digest": request_digest("tools/call", "greet", b'{"n":2}')},
+            marks=covers("2026-07-28:request-state-bound-to-request"),
+            id="with other arguments",
+        ),
+        pytest.param(
+            "good",
+            {"digest": request_digest("tools/call", "slow", b'{"n":1}')},
+            marks=covers("2026-07-28:request-state-bound-to-request"),
+            id="of another tool",
+        ),
+    ],
+)
+def test_a_state_that_is_not_exactly_what_was_given_out_is_refused(
+    state: str, changes: Any
+) -> None:
+    peer = Peer()
+    good = SEALER.seal_state("alice", RequestState({"name": b"{}"}, 60_000, DIGEST))
+    assert "result" in retry(peer, good, digest=DIGEST)
+    state = {"damaged": damaged(good), "good": good}.get(state, state)
+    answer = retry(peer, state, **{"digest": DIGEST, **changes})
+    assert answer["error"]["code"] == -32602
+    assert "requestState" in answer["error"]["message"]
+    assert "result" in retry(peer, good, digest=DIGEST), "the server lives on"
+
+
+@covers("2026-07-28:undeclared-capability-32021", "2026-07-28:reserved-codes-as-defined")
+def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name() -> None:
+    peer = Peer()
+    peer.send("tools/call", {}, name="greet", id=1)
+    error = MissingCapability({"elicitation": {}})
+    peer.desk.handle(peer.line, peer.line.receiver.refused(1, error))
+    (answer,) = peer.news()
+    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
+    assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
+
+
+@covers("2026-07-28:mrtr-declared-kinds-only", "2026-07-28:undeclared-capability-32021")
+def test_a_plain_call_is_not_asked_what_it_did_not_declare() -> None:
+    peer = Peer()
+    peer.send("tools/call", {"sampling": {}}, name="greet", id=1)
+    answer = pause(peer, 1, form("a"), sampling("b"))
+    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
+    assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
+
+
+@covers("2026-07-28:elicitation-declared-modes-only")
+def test_who_declares_only_url_elicitation_is_shown_no_form() -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.ask(task, form())
+    assert (
+        "name" in peer.get(task, {**TASKS, "elicitation": {"form": {}, "url": {}}})["inputRequests"]
+    )
+    assert peer.get(task, {**TASKS, "elicitation": {"url": {}}})["inputRequests"] == {}
+
+
+@covers("2026-07-28:elicitation-declared-modes-only", "2026-07-28:sampling-tools-only-if-declared")
+@pytest.mark.parametrize(
+    ("question", "able"),
+    [
+        (form("q", mode="url", url="https://example.com", requestedSchema=None), {"form": {}}),
+        (form("q", mode="url", url="https://example.com", requestedSchema=None), {}),
+        (sampling("q", tools=[{"name": "t", "inputSchema": {"type": "object"}}]), {}),
+    ],
+)
+def test_a_question_in_a_form_that_was_not_declared_is_not_shown(question: Any, able: Any) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.ask(task, question)
+    declared = {**TASKS, "elicitation": able, "sampling": able}
+    assert peer.result("tasks/get", declared, taskId=task)["inputRequests"] == {}

@@ -1,0 +1,655 @@
+"""What the extension io.modelcontextprotocol/tasks demands of a server."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import attrs
+import pytest
+
+from taskmachine.protocol import receiver_2025_11_25
+from taskmachine.protocol.jsonrpc import Request
+from taskmachine.protocol.receiver import Offer, Tool
+from taskmachine.statemachine import Cause, IllegalTransition, Outcome, Task, lifecycle
+from tests.oracle import LIFECYCLES, judge
+from tests.protocol.desk import GREET, Desk
+from tests.protocol.plain_2026_07_28 import (
+    ABLE,
+    ACCEPTED,
+    EXTENSION,
+    RESULT,
+    REVISION,
+    SAMPLING,
+    TASKS,
+    Peer,
+    form,
+    returned,
+    sampling,
+    still,
+)
+from tests.requirements import covers
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": REVISION,
+    "io.modelcontextprotocol/clientCapabilities": ABLE,
+}
+BOOM = Outcome.of_error(7, "the disk is full", b'{"disk":"a"}')
+
+
+def put(peer: Peer, task_id: str, status: str) -> None:
+    """Bring a working task there."""
+    if status == "input_required":
+        peer.ask(task_id, form(), sampling())
+    elif status == "completed":
+        peer.complete(task_id)
+    elif status == "failed":
+        peer.fail(task_id, BOOM)
+    elif status == "cancelled":
+        peer.cancel(task_id)
+
+
+STATUSES = ["working", "input_required", "completed", "failed", "cancelled"]
+TERMINAL = STATUSES[2:]
+
+# --- who gets a task --------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:extension-identifier",
+    "2026-07-28:capability-empty-object",
+    "2026-07-28:server-declares-in-discover",
+    "2026-07-28:legacy-servers-migrate",
+    "2026-07-28:legacy-capabilities-not-advertised",
+    "2026-07-28:extension-id-format",
+    "2026-07-28:discover-implemented",
+    "2026-07-28:discover-result-fields",
+    "2026-07-28:tools-capability",
+)
+def test_a_server_is_discovered_with_the_extension() -> None:
+    found = Peer().result("server/discover", {})
+    judge(REVISION, "DiscoverResult").validate(found)
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert found["capabilities"] == {
+        "tools": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    }
+
+
+@covers("2026-07-28:never-creating-is-fine", "2026-07-28:server-decides-alone")
+def test_a_server_without_tasks_does_not_declare_them() -> None:
+    peer = Peer(offer=Offer({"name": "plain", "version": "1"}, {"quick": Tool(GREET)}))
+    assert "extensions" not in peer.result("server/discover")["capabilities"]
+    assert peer.send("tools/call", name="quick") == []
+    (id,) = peer.line.runs
+    peer.line.finish_run(id, returned())
+    assert peer.news()[0]["result"]["resultType"] == "complete"
+
+
+@covers(
+    "2026-07-28:server-may-create-task",
+    "2026-07-28:server-decides-alone",
+    "2026-07-28:create-result-type-task",
+    "2026-07-28:create-result-flat",
+    "2026-07-28:seed-status",
+    "2026-07-28:extensions-add-result-types",
+    "2026-07-28:discover-optional-for-client",
+)
+def test_a_call_that_declares_the_extension_may_become_a_task() -> None:
+    peer = Peer()
+    created = peer.result("tools/call", TASKS, name="greet")
+    judge(REVISION, "CreateTaskResult").validate(created)
+    assert (created["resultType"], created["status"]) == ("task", "working")
+    assert "task" not in created
+    peer.send("tools/call", TASKS, name="quick")
+    assert list(peer.line.runs), "the same declaration does not demand a task"
+
+
+@covers(
+    "2026-07-28:no-task-for-undeclared",
+    "2026-07-28:no-state-from-earlier-requests",
+    "2026-07-28:result-types-from-capabilities",
+    "2026-07-28:one-sided-extension",
+    "2026-07-28:legacy-capability-is-undeclared",
+)
+@pytest.mark.parametrize(
+    "able",
+    [
+        {},
+        {"extensions": {}},
+        {"extensions": {"com.example/tasks": {}}},
+        {"tasks": {"requests": {"tools": {"call": {}}}, "list": {}, "cancel": {}}},
+    ],
+)
+def test_who_does_not_declare_the_extension_in_this_very_request_gets_no_task(able: Any) -> None:
+    peer = Peer()
+    known = peer.create()
+    assert peer.send("tools/call", able, name="greet", id="plain") == []
+    peer.line.finish_run("plain", returned())
+    (answer,) = peer.news()
+    assert answer["result"]["resultType"] == "complete"
+    assert "taskId" not in answer["result"]
+    assert list(peer.desk.tasks) == [known]
+
+
+@covers(
+    "2026-07-28:missing-capability-32021",
+    "2026-07-28:missing-capability-names-extension",
+    "2026-07-28:legacy-capability-is-undeclared",
+)
+@pytest.mark.parametrize("able", [{}, {"tasks": {"requests": {"tools": {"call": {}}}}}])
+def test_what_can_only_be_a_task_is_refused_to_others(able: Any) -> None:
+    peer = Peer()
+    (answer,) = peer.send("tools/call", able, name="slow")
+    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
+    required = answer["error"]["data"]["requiredCapabilities"]
+    assert required == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    assert not peer.desk.tasks
+    assert not peer.line.runs
+
+
+def test_what_can_only_be_a_task_is_one_even_if_answers_come_along() -> None:
+    peer = Peer()
+    peer.create("slow", inputResponses={"name": ACCEPTED}, requestState="invented")
+    assert not peer.line.runs
+
+
+@covers(
+    "2026-07-28:get-missing-capability-32021",
+    "2026-07-28:update-missing-capability-32021",
+    "2026-07-28:cancel-missing-capability-32021",
+    "2026-07-28:listen-missing-capability-32021",
+    "2026-07-28:reserved-codes-as-defined",
+)
+@pytest.mark.parametrize("task_id", ["the task", "never-issued"])
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tasks/get", {}),
+        ("tasks/update", {"inputResponses": {"name": ACCEPTED}}),
+        ("tasks/cancel", {}),
+        ("subscriptions/listen", {}),
+    ],
+)
+def test_undeclared_task_requests_are_refused_before_the_id_is_looked_up(
+    method: str, params: Any, task_id: str
+) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.ask(task, form())
+    before = peer.get(task)
+    task_id = task if task_id == "the task" else task_id
+    named: dict[str, Any] = (
+        {"notifications": {"taskIds": [task_id]}}
+        if method == "subscriptions/listen"
+        else {"taskId": task_id, **params}
+    )
+    (answer,) = peer.send(method, {"elicitation": {}}, **named)
+    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
+    assert EXTENSION in answer["error"]["data"]["requiredCapabilities"]["extensions"]
+    assert peer.get(task) == before
+
+
+@covers("2026-07-28:task-parameter-ignored")
+@pytest.mark.parametrize("task", [{"ttl": 5}, {"ttl": "wrong"}, None, 5])
+def test_the_older_way_to_ask_for_a_task_changes_nothing(task: Any) -> None:
+    peer = Peer()
+    created = peer.result("tools/call", name="greet", task=task)
+    assert (created["resultType"], created["ttlMs"]) == ("task", None)
+    assert peer.send("tools/call", {}, name="greet", task=task) == []
+    assert len(peer.desk.tasks) == 1, "without the declaration it is a plain call"
+
+
+@covers("2026-07-28:extension-not-under-2025-11-25", "2026-07-28:initialize-selects-legacy")
+def test_under_2025_11_25_the_extension_means_nothing() -> None:
+    desk = Desk()
+    line = desk.connect(receiver_2025_11_25.RULES)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": TASKS, "clientInfo": {}}
+    (welcome,) = line.receive(Request(1, "initialize", hello))
+    assert "extensions" not in json.dumps(attrs.asdict(welcome))
+    assert line.receive(Request(2, "tools/call", {"name": "greet"})) == []
+    assert (list(line.runs), list(desk.tasks)) == ([2], [])
+
+
+@covers("2026-07-28:legacy-tasks-still-served", "2026-07-28:initialize-selects-legacy")
+def test_tasks_of_2025_11_25_are_still_served_in_their_own_way() -> None:
+    desk = Desk()
+    line = desk.connect(receiver_2025_11_25.RULES)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    line.receive(Request(1, "initialize", hello))
+    line.receive(Request(2, "tools/call", {"name": "greet", "task": {"ttl": 60_000}}))
+    (task_id,) = desk.tasks
+    for id, method, status in ((3, "tasks/get", "working"), (4, "tasks/cancel", "cancelled")):
+        *_, answer = line.receive(Request(id, method, {"taskId": task_id}))
+        assert attrs.asdict(answer)["result"]["status"] == status
+
+
+# --- what a task looks like -------------------------------------------------------------------
+
+
+@covers("2026-07-28:task-id-from-server", "2026-07-28:task-id-string")
+def test_task_ids_are_the_servers_and_all_different() -> None:
+    desk = Desk()
+    peers = [Peer(desk, owner=owner) for owner in ("alice", "alice", "bob")]
+    ids = [peer.create(taskId="mine") for _ in range(3) for peer in peers]
+    assert len(set(ids)) == 9
+    assert "mine" not in ids
+    for peer, task_id in zip(peers, ids, strict=False):
+        assert {peer.get(task_id)["taskId"] for _ in range(2)} == {task_id}
+
+
+@covers(
+    "2026-07-28:task-required-fields",
+    "2026-07-28:status-values",
+    "2026-07-28:status-message-optional",
+    "2026-07-28:payload-matches-status",
+    "2026-07-28:ttl-ms-integer-or-null",
+    "2026-07-28:poll-interval-ms-integer",
+    "2026-07-28:get-answers-by-status",
+    "2026-07-28:get-result-type-complete",
+    "2026-07-28:result-type-task-only-on-create",
+    "2026-07-28:mrtr-no-other-requests",
+)
+@pytest.mark.parametrize("ttl", [None, 60_000])
+@pytest.mark.parametrize(
+    ("status", "payload"),
+    [
+        pytest.param(
+            "working", None, marks=covers("2026-07-28:status-working", "2026-07-28:get-working")
+        ),
+        pytest.param(
+            "input_required",
+            "inputRequests",
+            marks=covers(
+                "2026-07-28:status-input-required", "2026-07-28:get-input-required-has-requests"
+            ),
+        ),
+        pytest.param(
+            "completed",
+            "result",
+            marks=covers("2026-07-28:status-completed", "2026-07-28:get-completed-has-result"),
+        ),
+        pytest.param(
+            "failed",
+            "error",
+            marks=covers("2026-07-28:status-failed", "2026-07-28:get-failed-has-error"),
+        ),
+        pytest.param(
+            "cancelled",
+            None,
+            marks=covers("2026-07-28:status-cancelled", "2026-07-28:get-cancelled"),
+        ),
+    ],
+)
+def test_a_task_shows_its_status_and_what_belongs_to_it(
+    status: str, payload: str | None, ttl: int | None
+) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.desk.tasks[task] = attrs.evolve(peer.desk.tasks[task], ttl_ms=ttl)
+    (begun, first) = peer.listen(task, id="w")
+    put(peer, task, status)
+    shown = peer.get(task)
+    assert (shown["resultType"], shown["status"]) == ("complete", status)
+    assert shown["ttlMs"] == ttl
+    assert type(shown["pollIntervalMs"]) is int
+    assert isinstance(shown.get("statusMessage", ""), str)
+    assert {"inputRequests", "result", "error"} & shown.keys() == ({payload} if payload else set())
+    told = [m["params"] for m in peer.transcript if m.get("method") == "notifications/tasks"]
+    assert told[0]["status"] == "working"
+    for seen in (shown, *told):
+        assert {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"} <= seen.keys()
+    assert begun["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"]["status"] == "working"
+
+
+@covers("2026-07-28:created-at-iso", "2026-07-28:last-updated-at-iso")
+def test_times_are_instants_that_never_go_back() -> None:
+    peer = Peer()
+    task = peer.create()
+    seen = [peer.get(task)]
+    for status in ("input_required", "working", "completed"):
+        if status == "working":
+            peer.desk.now -= 3_600_000  # somebody sets the clock
+            peer.update(task, name=ACCEPTED, idea={**SAMPLING["messages"][0], "model": "m"})
+        else:
+            put(peer, task, status)
+        seen.append(peer.get(task))
+    assert [shown["status"] for shown in seen] == [
+        "working", "input_required", "working", "completed",
+    ]  # fmt: skip
+    created = [datetime.fromisoformat(shown["createdAt"]) for shown in seen]
+    updated = [datetime.fromisoformat(shown["lastUpdatedAt"]) for shown in seen]
+    assert len(set(created)) == 1
+    assert updated == sorted(updated)
+    assert updated[0] >= created[0]
+    assert updated[1] > updated[0], "it moves with the status"
+    assert all(moment.utcoffset() is not None for moment in created + updated)
+
+
+@covers("2026-07-28:ttl-ms-may-change", "2026-07-28:poll-interval-may-change")
+def test_a_changed_ttl_is_shown_and_the_interval_grows() -> None:
+    peer = Peer()
+    task = peer.create()
+    young = peer.get(task)
+    peer.listen(task)
+    record = peer.desk.tasks[task]
+    longer = attrs.evolve(record, ttl_ms=90_000, version=record.version + 1)
+    peer.desk.commit(attrs.evolve(peer.desk.steps[-1], task=longer))
+    assert peer.news()[-1]["params"]["ttlMs"] == peer.get(task)["ttlMs"] == 90_000
+    peer.desk.now += 3_600_000
+    assert peer.get(task)["pollIntervalMs"] > young["pollIntervalMs"]
+
+
+# --- the moves --------------------------------------------------------------------------------
+
+
+@covers("2026-07-28:paths-from-working", "2026-07-28:paths-from-input-required")
+@pytest.mark.parametrize("start", ["working", "input_required"])
+@pytest.mark.parametrize(
+    "act",
+    ["report", "ask", "answer", "withdraw", "requeue", "complete", "fail", "cancel", "expire"],
+)
+def test_what_polling_sees_is_a_path_of_the_diagram(start: str, act: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    put(peer, task, start)
+    before = peer.get(task)
+    verbs: dict[str, Any] = {
+        "report": lambda t, now: lifecycle.report(t, now, message="busy"),
+        "ask": lambda t, now: lifecycle.ask(t, now, [form("more")]),
+        "withdraw": lambda t, now: lifecycle.withdraw(t, now),
+        "requeue": lambda t, now: lifecycle.requeue(t, now),
+        "complete": lambda t, now: lifecycle.complete(t, now, returned()),
+        "fail": lambda t, now: lifecycle.fail(t, now, BOOM),
+        "expire": lambda t, now: lifecycle.expire(t, now),
+    }
+    try:
+        if act == "cancel":
+            peer.cancel(task)
+        elif act == "answer":
+            peer.update(task, name=ACCEPTED, idea={**SAMPLING["messages"][0], "model": "m"})
+        else:
+            peer.work(task, verbs[act])
+    except (IllegalTransition, ValueError):
+        assert still(peer.get(task)) == still(before)
+    spec = LIFECYCLES[REVISION]
+    after = peer.get(task)["status"]
+    assert after == start or (start, after) in spec.edges
+    assert before["status"] == start
+
+
+@covers(
+    "2026-07-28:terminal-final",
+    "2026-07-28:cancel-terminal-acked",
+    "2026-07-28:ignore-superseded-keys",
+    "2026-07-28:cancel-ack-empty",
+    "2026-07-28:update-ack-empty",
+)
+@pytest.mark.parametrize("end", TERMINAL)
+def test_nothing_changes_a_task_that_has_ended(end: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.ask(task, form())
+    put(peer, task, end)
+    before = peer.get(task)
+    assert before["status"] == end
+    peer.desk.now += 1_000
+    assert peer.cancel(task).keys() <= {"resultType", "_meta"}
+    assert peer.update(task, name=ACCEPTED).keys() <= {"resultType", "_meta"}
+    late: list[Any] = [
+        lambda t, now: lifecycle.start(t, now, worker="w2"),
+        lambda t, now: lifecycle.report(t, now, message="still here"),
+        lambda t, now: lifecycle.ask(t, now, [form("late")]),
+        lambda t, now: lifecycle.complete(t, now, returned({"content": []})),
+        lambda t, now: lifecycle.fail(t, now, BOOM),
+        lambda t, now: lifecycle.expire(t, now),
+    ]
+    for act in late:
+        with pytest.raises(IllegalTransition):
+            peer.work(task, act)
+    assert still(peer.get(task)) == still(before)
+
+
+@covers("2026-07-28:durable-before-create-answer")
+def test_a_task_can_be_read_the_moment_it_is_told_of() -> None:
+    desk = Desk()
+    peer, other = Peer(desk), Peer(desk)
+    outputs = peer.line.receiver.receive(Request(1, "tools/call", {"name": "greet", "_meta": META}))
+    # The receiver says nothing of its own accord: its owner creates the task first.
+    assert [type(output).__name__ for output in outputs] == ["Perform"]
+    assert not desk.tasks
+    desk.handle(peer.line, outputs)
+    (created,) = peer.news()
+    assert other.get(created["result"]["taskId"])["status"] == "working"
+
+
+@covers(
+    "2026-07-28:may-fail-after-ttl",
+    "2026-07-28:may-delete-after-ttl",
+    "2026-07-28:purged-reads-as-not-found",
+)
+def test_a_task_whose_time_is_over_fails_and_is_gone_later() -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.work(task, lifecycle.expire)
+    shown = peer.get(task)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", -32603)
+    del peer.desk.tasks[task]
+    assert peer.error("tasks/get", taskId=task)["code"] == -32602
+
+
+# --- how a task ends --------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:failed-only-for-jsonrpc-errors",
+    "2026-07-28:is-error-is-completed",
+    "2026-07-28:tool-execution-errors",
+)
+def test_a_tool_that_reports_an_error_has_completed() -> None:
+    peer = Peer()
+    task = peer.create()
+    result = {"content": [{"type": "text", "text": "invalid input"}], "isError": True}
+    peer.complete(task, result)
+    shown = peer.get(task)
+    assert (shown["status"], shown["result"]) == ("completed", result)
+    assert "error" not in shown
+
+
+@covers(
+    "2026-07-28:failed-on-jsonrpc-error",
+    "2026-07-28:error-is-underlying",
+    "2026-07-28:failed-status-message",
+    "2026-07-28:error-code-and-message",
+    "2026-07-28:error-code-integer",
+    "2026-07-28:error-data-optional",
+)
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (BOOM, {"code": 7, "message": "the disk is full", "data": {"disk": "a"}}),
+        (Outcome.of_error(-32602, "no such city"), {"code": -32602, "message": "no such city"}),
+        (Outcome(Cause.WORKER_LOST), {"code": -32603, "message": "Internal error"}),
+        (Outcome(Cause.TIMED_OUT, message=""), {"code": -32603, "message": "Internal error"}),
+    ],
+)
+def test_a_failed_task_shows_the_error_and_says_what_went_wrong(
+    outcome: Outcome, error: Any
+) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.fail(task, outcome)
+    shown = peer.get(task)
+    assert (shown["status"], shown["error"]) == ("failed", error)
+    assert shown["statusMessage"] == error["message"]
+
+
+@covers(
+    "2026-07-28:result-is-underlying",
+    "2026-07-28:inlined-result-type",
+    "2026-07-28:result-type-complete-means-final",
+)
+@pytest.mark.parametrize(
+    "result",
+    [
+        RESULT,
+        {"content": [], "structuredContent": {"n": 1}, "isError": False},
+        {"content": [], "isError": True, "_meta": {"com.example/x": 1}, "com.example": [None]},
+    ],
+)
+def test_a_task_ends_with_what_the_plain_call_would_have_returned(result: Any) -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.complete(task, result)
+    assert peer.get(task)["result"] == result
+    peer.send("tools/call", {}, name="greet", id="plain")
+    peer.line.finish_run("plain", returned(result))
+    plain = peer.news()[0]["result"]
+    judge(REVISION, "CallToolResult").validate(plain)
+    del plain["_meta"]["io.modelcontextprotocol/serverInfo"]  # said of the answer, not of the tool
+    if not plain["_meta"]:
+        del plain["_meta"]
+    assert {**plain, "resultType": "complete"} == {**result, "resultType": "complete"}
+
+
+# --- cancelling -------------------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:cancel-ack-empty",
+    "2026-07-28:cancel-result-type-complete",
+    "2026-07-28:cancel-cooperative",
+    "2026-07-28:status-cancelled",
+)
+@pytest.mark.parametrize("status", ["working", "input_required"])
+def test_a_cancel_is_acknowledged_with_nothing_else(status: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    put(peer, task, status)
+    ack = peer.cancel(task)
+    assert ack["resultType"] == "complete"
+    assert ack.keys() <= {"resultType", "_meta"}
+    shown = peer.get(task)
+    assert shown["status"] == "cancelled"
+    assert shown["statusMessage"]
+
+
+@covers("2026-07-28:cancel-may-lose")
+def test_a_cancel_that_comes_too_late_is_acknowledged_and_loses() -> None:
+    peer = Peer()
+    task = peer.create()
+    peer.complete(task)
+    peer.cancel(task)
+    assert peer.get(task)["status"] == "completed"
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+@covers("2026-07-28:reads-do-not-write", "2026-07-28:questions-repeated-until-answered")
+@pytest.mark.parametrize("status", STATUSES)
+def test_polling_changes_nothing(status: str) -> None:
+    peer = Peer()
+    task = peer.create()
+    put(peer, task, status)
+    record = peer.desk.tasks[task]
+    first = peer.get(task)
+    assert [peer.get(task) for _ in range(3)] == [first] * 3
+    assert peer.desk.tasks[task] is record
+
+
+@covers(
+    "2026-07-28:get-unknown-32602",
+    "2026-07-28:update-unknown-32602",
+    "2026-07-28:cancel-unknown-32602",
+    "2026-07-28:standard-jsonrpc-errors",
+)
+@pytest.mark.parametrize("task_id", ["never-issued", "", 5, None, {}, "x" * 10_000])
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_an_unknown_task_is_32602(method: str, task_id: Any) -> None:
+    peer = Peer()
+    extra: dict[str, Any] = {"inputResponses": {}} if method == "tasks/update" else {}
+    error = peer.error(method, taskId=task_id, **extra)
+    assert error["code"] == -32602
+    assert error["message"]
+
+
+@covers("2026-07-28:tasks-result-gone-32601", "2026-07-28:no-tasks-list")
+@pytest.mark.parametrize("method", ["tasks/result", "tasks/list", "tasks/create", "tasks/nonsense"])
+def test_methods_that_are_gone_are_unknown_for_existing_tasks_too(method: str) -> None:
+    peer = Peer()
+    assert peer.error(method, taskId=peer.create())["code"] == -32601
+
+
+@covers("2026-07-28:informative-error-messages")
+def test_error_messages_tell_causes_apart() -> None:
+    peer = Peer()
+    words = [
+        peer.error("tasks/get", taskId="x")["message"],
+        peer.error("tasks/get", {}, taskId="x")["message"],
+        peer.error("tasks/get")["message"],
+        peer.error("tasks/list")["message"],
+        peer.error("tools/call", name="nonsense")["message"],
+    ]
+    assert all(words)
+    assert len(set(words)) == len(words)
+    assert "taskId" in words[2]
+
+
+@covers(
+    "2026-07-28:auth-on-each-request",
+    "2026-07-28:info-not-for-security",
+    "2026-07-28:info-changes-nothing",
+)
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_a_task_of_somebody_else_is_a_task_that_does_not_exist(method: str) -> None:
+    desk = Desk()
+    alice, mallory = Peer(desk), Peer(desk, owner="mallory")
+    named = {"io.modelcontextprotocol/clientInfo": {"name": "alice's client", "version": "1"}}
+    task = alice.create(says=named)
+    alice.ask(task, form())
+    before = alice.get(task)
+    extra = {"inputResponses": {"name": ACCEPTED}} if method == "tasks/update" else {}
+    foreign = mallory.send(method, says=named, id=1, taskId=task, **extra)
+    absent = mallory.send(method, says=named, id=1, taskId="never-issued", **extra)
+    assert foreign == absent
+    assert foreign[0]["error"]["code"] == -32602
+    other = {"io.modelcontextprotocol/clientInfo": {"name": "another", "version": "2"}}
+    assert alice.get(task) == alice.result("tasks/get", says=other, taskId=task) == before
+
+
+class Careless(Desk):
+    """An owner of tasks that forgets to ask whose they are."""
+
+    def load(self, task_id: str, owner: str) -> Task:
+        return self.tasks[task_id]
+
+
+@covers("2026-07-28:auth-on-each-request")
+def test_a_receiver_shows_no_foreign_task_even_if_it_is_handed_one() -> None:
+    desk = Careless()
+    task = Peer(desk).create()
+    assert Peer(desk, owner="mallory").error("tasks/get", taskId=task)["code"] == -32602
+
+
+@covers("2026-07-28:auth-on-each-request", "2026-07-28:ack-lists-task-ids")
+def test_nobody_listens_to_a_task_of_somebody_else() -> None:
+    desk = Desk()
+    alice, mallory = Peer(desk), Peer(desk, owner="mallory")
+    task = alice.create()
+    (begun,) = mallory.listen(task)
+    assert begun["params"]["notifications"].get("taskIds", []) == []
+    alice.complete(task)
+    assert mallory.news() == []
+
+
+@covers("2026-07-28:state-by-explicit-id", "2026-07-28:connection-not-required")
+def test_a_task_is_reached_by_its_id_from_any_connection_of_its_owner() -> None:
+    desk = Desk()
+    task = Peer(desk).create()
+    Peer(desk).ask(task, form())
+    assert "name" in Peer(desk).get(task)["inputRequests"]
+    Peer(desk).update(task, name=ACCEPTED)
+    assert Peer(desk).get(task)["status"] == "working"
+    Peer(desk).cancel(task)
+    assert Peer(desk).get(task)["status"] == "cancelled"

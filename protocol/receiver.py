@@ -177,7 +177,7 @@ class Receiver:
                 return self._notification(message)
             case ResultResponse():
                 return self._answer(message.id, Reply(encode_json(message.result)))
-            case ErrorResponse():
+            case _:
                 return self._answer(message.id, Reply(encode_json(_body(message.error)), True))
 
     def _request(self, request: Request) -> list[Output]:

@@ -265,7 +265,7 @@ class Requestor:
                 return [] if sent is None else self._failed(sent, error, now)
             case Notification():
                 return self._notification(message, now)
-            case Request():
+            case _:
                 return self._question(message, now)
 
     def _result(self, sent: _Sent, response: ResultResponse, now: int) -> list[Output]:
@@ -410,8 +410,6 @@ class Requestor:
     def _pause(self, job: _Job, paused: Paused, now: int) -> list[Output]:
         """Each round asks anew: its keys are its own."""
         job.paused, job.asked, job.replies = paused, set(paused.questions), {}
-        if job.is_unwanted:
-            return self.cancel(job.name, now=now)
         asked = [Asked(job.name, key, *question) for key, question in paused.questions.items()]
         return [*asked, *self._retry(job, now)]
 
@@ -430,8 +428,7 @@ class Requestor:
     def _collect(self, job: _Job, now: int) -> list[Output]:
         speech = self._speech
         assert job.task_id is not None, "only tasks are collected"
-        if speech.collect is None:
-            return self._finish(job, Outcome(Cause.CANCELLED, message=job.message))
+        assert speech.collect is not None, "what has ended shows its outcome, or can be collected"
         job.due = None
         if job.is_collecting:
             return []
@@ -453,8 +450,7 @@ class Requestor:
     def _orphan(self, sent: _Sent, response: ResultResponse) -> list[Output]:
         """A task that was made for a call that nobody wants any more."""
         speech = self._speech
-        if sent.purpose != "create" or speech.cancel is None:
-            return []
+        assert speech.cancel is not None, "who gives calls up can cancel their tasks"
         try:
             made = speech.read_created(speech.dialect.decode_result(sent.method, response))
         except InvalidResult:

@@ -1,0 +1,86 @@
+"""What all receivers share."""
+
+from taskmachine.protocol import mcp_2025_11_25 as g1
+from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request, ResultResponse
+from taskmachine.protocol.outputs import Abandoned, Perform, Send
+from taskmachine.protocol.receiver import Receiver, poll_interval_ms
+from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
+from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
+from taskmachine.statemachine import Call, NotFound, Outcome, Question, lifecycle
+from tests.protocol.desk import OFFER
+
+TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task
+META = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
+
+
+def receiver_2026() -> Receiver:
+    return Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+
+
+def test_the_suggested_interval_grows_with_age_within_bounds() -> None:
+    assert [poll_interval_ms(age) for age in (0, 2_500, 10_000, 50_000, 10**9)] == [
+        250,
+        250,
+        1_000,
+        5_000,
+        5_000,
+    ]
+
+
+def test_nothing_is_said_to_a_request_that_was_given_up() -> None:
+    receiver = receiver_2026()
+    receiver.receive(g2.DIALECT.encode_request(1, g2.GetTask("t", META)))
+    assert receiver.closed(1) == [Abandoned(1)]
+    assert receiver.answered(1, TASK, now=0) == []
+    assert receiver.watched(1, [TASK], now=0) == []
+    assert receiver.refused(1, NotFound("t")) == []
+    assert receiver.ran(1, Outcome.of_result(b'{"content":[]}')) == []
+    assert receiver.paused(1, [], "state") == []
+    assert receiver.ended(1) == []
+    assert receiver.closed(1) == []
+
+
+def test_an_answer_to_nothing_that_was_asked_is_ignored() -> None:
+    receiver = receiver_2026()
+    assert receiver.receive(ResultResponse("never", {})) == []
+    assert receiver.receive(ErrorResponse(None, Error(1, "x"))) == []
+
+
+def test_an_error_of_a_tool_is_the_answer_to_a_plain_call() -> None:
+    receiver = receiver_2026()
+    call = g2.CallTool("quick", META)
+    [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
+    assert isinstance(wanted, Perform)
+    [send] = receiver.ran(1, Outcome.of_error(7, "no"))
+    assert isinstance(send, Send)
+    assert send.message == ErrorResponse(1, Error(7, "no"))
+
+
+def test_a_question_moves_to_the_general_stream_when_its_own_is_gone() -> None:
+    ids = iter(range(100, 200))
+    receiver = Receiver(RULES_2025, OFFER, owner="alice", new_id=lambda: next(ids))
+    hello = g1.Initialize(g1.REVISION, {"elicitation": {}}, {})
+    receiver.receive(g1.DIALECT.encode_request(0, hello))
+    receiver.receive(g1.DIALECT.encode_notification(g1.Initialized()))
+    create = g1.CallTool("greet", {}, g1.TaskMetadata())
+    receiver.receive(g1.DIALECT.encode_request(1, create))
+    receiver.answered(1, TASK, now=0)
+    receiver.closed(None)  # nobody listens
+    working = lifecycle.start(TASK, 0, worker="w").task
+    asked = lifecycle.ask(working, 0, [Question("k", "elicitation/create", b'{"message":"?"}')])
+    assert asked is not None
+    assert not _questions(receiver.moved(asked.task, now=0))
+    receiver.receive(g1.DIALECT.encode_request(2, g1.GetTaskPayload("t")))
+    assert _questions(receiver.answered(2, asked.task, now=0)) == [(100, 2)]
+    assert _questions(receiver.opened()) == []
+    assert _questions(receiver.closed(2)) == [(101, None)]
+
+
+def _questions(outputs: object) -> list[tuple[object, object]]:
+    assert isinstance(outputs, list)
+    return [
+        (output.message.id, output.stream)
+        for output in outputs
+        if isinstance(output, Send) and isinstance(output.message, Request)
+    ]

@@ -26,11 +26,13 @@ def test_generated_documents_are_up_to_date(path: str) -> None:
     assert (REPOSITORY / path).read_text() == documents()[path], "python -m tests.update_docs"
 
 
-def test_the_example_prints_what_the_readme_says() -> None:
-    [example], [output] = blocks(README, "python"), blocks(README, "text")
+@pytest.mark.parametrize("page", ["README.md", "docs/sans-io.md"])
+def test_the_example_prints_what_the_page_says(page: str) -> None:
+    text = (REPOSITORY / page).read_text()
+    [example], [output] = blocks(text, "python"), blocks(text, "text")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(example, "README.md", "exec"), {})
+        exec(compile(example, page, "exec"), {})
     assert printed.getvalue() == output
 
 

@@ -42,6 +42,8 @@ Purpose = Literal["create", "get", "collect", "cancel", "answer"]
 
 FIRST_POLL_MS: Final = 500
 LAST_POLL_MS: Final = 5_000  # where the receiver suggests nothing
+SHORTEST_POLL_MS: Final = 50  # whatever the receiver suggests
+LONGEST_POLL_MS: Final = 3_600_000
 LONGEST_BACK_OFF_MS: Final = 60_000
 MOST_FAILURES: Final = 8
 
@@ -113,7 +115,7 @@ class Speech:
     """Whether that may be said of a call that may become a task."""
 
 
-@attrs.define
+@attrs.define(eq=False)
 class _Job:
     """A call that has not ended."""
 
@@ -146,7 +148,7 @@ class _Job:
 class _Sent:
     """A request that is not answered yet."""
 
-    job: str
+    job: _Job
     purpose: Purpose
     method: str
     at: int
@@ -206,7 +208,7 @@ class Requestor:
         """A call that is not answered yet: now, or as soon as we know what to cancel."""
         if not self._speech.forgets_calls:
             return []
-        creates = [id for id, sent in self._sent.items() if sent.job == job.name]
+        creates = [id for id, sent in self._sent.items() if sent.job is job]
         forgotten = [out for id in creates for out in self._forget(id)]
         outcome = Outcome(Cause.CANCELLED, message="given up by the caller")
         return [*forgotten, *self._finish(job, outcome)]
@@ -228,9 +230,8 @@ class Requestor:
         for id, sent in list(self._sent.items()):
             if sent.purpose != "collect" and now >= sent.at + self._timeout_ms:
                 del self._sent[id]
-                if sent.job in self._jobs and (
-                    sent.purpose != "create" or self._speech.forgets_calls
-                ):
+                may_forget = sent.purpose != "create" or self._speech.forgets_calls
+                if may_forget and self._is_alive(sent.job):
                     out += self._forget(id)
                 out += self._failed(sent, Error(INTERNAL_ERROR, "no answer in time"), now)
         for job in list(self._jobs.values()):
@@ -269,10 +270,9 @@ class Requestor:
                 return self._question(message, now)
 
     def _result(self, sent: _Sent, response: ResultResponse, now: int) -> list[Output]:
-        job = self._jobs.get(sent.job)
-        if job is None:
+        job, speech = sent.job, self._speech
+        if not self._is_alive(job):
             return self._orphan(sent, response)
-        speech = self._speech
         try:
             result = speech.dialect.decode_result(sent.method, response)
         except InvalidResult as error:
@@ -297,8 +297,8 @@ class Requestor:
         return self._see(job, seen, now)
 
     def _failed(self, sent: _Sent, error: Error, now: int) -> list[Output]:
-        job = self._jobs.get(sent.job)
-        if job is None:
+        job = sent.job
+        if not self._is_alive(job):
             return []
         outcome = self._speech.failed(error)
         has_ended = job.state in TERMINAL or outcome.cause is Cause.CANCELLED
@@ -313,7 +313,7 @@ class Requestor:
             return self._finish(job, Outcome.of_error(error.code, error.message))
         wait = min(LONGEST_BACK_OFF_MS, job.interval_ms * 2**job.failures)
         if isinstance(error.data, dict) and isinstance(error.data.get("retryAfterMs"), int):
-            wait = max(wait, error.data["retryAfterMs"])
+            wait = max(wait, min(error.data["retryAfterMs"], LONGEST_POLL_MS))
         job.due = now + wait
         return []
 
@@ -381,7 +381,8 @@ class Requestor:
         out: list[Output] = []
         if (job.state, job.message) != (seen.state, seen.message):
             out.append(Changed(job.name, seen.state, seen.message))
-        job.interval_ms = seen.poll_ms or min(LAST_POLL_MS, job.interval_ms * 3 // 2)
+        suggested = seen.poll_ms or min(LAST_POLL_MS, job.interval_ms * 3 // 2)
+        job.interval_ms = max(SHORTEST_POLL_MS, min(suggested, LONGEST_POLL_MS))
         job.state, job.message, job.failures = seen.state, seen.message, 0
         job.token = seen.token
         if seen.outcome is not None:
@@ -465,9 +466,12 @@ class Requestor:
         self._sent = {
             id: sent
             for id, sent in self._sent.items()
-            if sent.job != job.name or sent.purpose == "create"  # see `_orphan`
+            if sent.job is not job or sent.purpose == "create"  # see `_orphan`
         }
         return [Finished(job.name, outcome)]
+
+    def _is_alive(self, job: _Job) -> bool:
+        return self._jobs.get(job.name) is job  # the name may have been given to another call
 
     def _job_of(self, task_id: str) -> _Job | None:
         return next((job for job in self._jobs.values() if job.task_id == task_id), None)
@@ -475,5 +479,5 @@ class Requestor:
     def _send(self, job: _Job, purpose: Purpose, params: Any, now: int, key: str = "") -> Send:
         id = self._new_id()
         request = self._speech.dialect.encode_request(id, params)
-        self._sent[id] = _Sent(job.name, purpose, request.method, now, key)
+        self._sent[id] = _Sent(job, purpose, request.method, now, key)
         return Send(request, id)

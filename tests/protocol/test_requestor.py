@@ -157,6 +157,17 @@ def test_a_receiver_can_say_how_long_to_wait() -> None:
     assert caller.requestor.next_tick() == caller.now + 90_000
 
 
+@pytest.mark.parametrize(("suggested", "interval"), [(1, 50), (700, 700), (10**12, 3_600_000)])
+def test_what_a_receiver_suggests_has_bounds(suggested: int, interval: int) -> None:
+    caller = Caller(G1)
+    caller.start()
+    caller.reply({"task": shown_2025(pollInterval=suggested)})
+    assert caller.requestor.next_tick() == interval
+    caller.wait(interval)
+    caller.refuse(-32603, data={"retryAfterMs": 10**12})
+    assert caller.requestor.next_tick() == caller.now + 3_600_000
+
+
 def test_a_task_that_is_gone_ends_the_call() -> None:
     caller = working_2026()
     caller.wait(1000)
@@ -317,8 +328,10 @@ def test_a_task_that_was_made_for_nobody_is_cancelled() -> None:
     caller.start()
     caller.requestor.cancel("job", now=0)
     create = caller.requests[0]
+    caller.start()  # the name is free again, and its new call is another one
     caller.reply({"resultType": "task", **shown_2026()}, create)
-    assert caller.methods() == ["tools/call", "tasks/cancel"]
+    assert caller.methods() == ["tools/call", "tools/call", "tasks/cancel"]
+    assert caller.requests[-1].params["taskId"] == "t"
 
 
 @pytest.mark.parametrize("result", [{"content": []}, {"resultType": "odd"}])

@@ -163,12 +163,14 @@ def _json_object(value: Any, kind: Any) -> JSONObject | None:
 
 def _literal(kind: Any) -> Callable[[Any, Any], Any]:
     allowed = get_args(kind)
+    # Sorted, as `typing` shares equal literals whatever order they were written in.
+    words = " or ".join(map(repr, sorted(allowed)))
 
     def structure(value: Any, _: Any) -> Any:
         if type(value) is not str:
             raise WrongShape("a string", value)
         if value not in allowed:
-            raise ValueError(f"must be {' or '.join(map(repr, allowed))}, got {value!r}")
+            raise ValueError(f"must be {words}, got {value!r}")
         return value
 
     return structure
@@ -210,7 +212,7 @@ def _structure_message(cls: Any, converter: Any) -> Callable[[Any, Any], Any]:
         _cattrs_detailed_validation=converter.detailed_validation,
         **{field.name: _naming(field) for field in fields},
     )
-    known = {_wire_name(field) for field in fields}
+    known = {_wire_name(field) for field in fields if field.name != "extra"}
     keeps_extra = any(field.name == "extra" for field in fields)
 
     def structure(value: Any, kind: Any) -> Any:

@@ -143,8 +143,8 @@ def test_a_method_is_known_only_from_the_right_side() -> None:
         (
             "tasks/get",
             {"taskId": "x", "status": "done", "createdAt": "", "lastUpdatedAt": "", "ttl": None},
-            "result.status must be 'working' or 'input_required' or 'completed' or 'failed' or "
-            "'cancelled', got 'done'",
+            "result.status must be 'cancelled' or 'completed' or 'failed' or 'input_required' or "
+            "'working', got 'done'",
         ),
         (
             "tasks/get",
@@ -154,8 +154,8 @@ def test_a_method_is_known_only_from_the_right_side() -> None:
         (
             "tools/list",
             {"tools": [{"name": "x", "inputSchema": {}, "execution": {"taskSupport": "always"}}]},
-            "result.tools[0].execution.taskSupport must be 'required' or 'optional' or "
-            "'forbidden', got 'always'",
+            "result.tools[0].execution.taskSupport must be 'forbidden' or 'optional' or "
+            "'required', got 'always'",
         ),
     ],
 )
@@ -167,9 +167,10 @@ def test_a_wrong_answer_of_a_peer_names_the_place(method: str, result: Any, reas
 
 
 def test_nothing_that_a_tool_says_is_lost() -> None:
-    result = {"content": [], "isError": False, "future": {"a": [1]}, "_meta": {"x/y": 1}}
+    future = {"future": {"a": [1]}, "extra": {"b": 2}}
+    result = {"content": [], "isError": False, **future, "_meta": {"x/y": 1}}
     decoded = DIALECT.decode_result("tools/call", ResultResponse(1, result))
-    assert decoded.extra == {"future": {"a": [1]}}
+    assert decoded.extra == future
     assert DIALECT.encode_result(1, decoded).result == result
 
 

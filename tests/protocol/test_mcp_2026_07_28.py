@@ -263,7 +263,7 @@ def test_null_for_nothing_is_taken_as_absent() -> None:
             "tools/call",
             {"resultType": "input_required", "inputRequests": {"k": {"method": "ping"}}},
             "result.inputRequests['k'].method must be 'elicitation/create' or "
-            "'sampling/createMessage' or 'roots/list', got 'ping'",
+            "'roots/list' or 'sampling/createMessage', got 'ping'",
         ),
         (
             "tasks/get",

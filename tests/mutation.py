@@ -1,0 +1,145 @@
+"""Change the code in small ways and see whether a test notices: `python -m tests.mutation`.
+
+Not part of the usual checks; see docs/testing.md for what it needs and what it found.  Arguments
+are packages or modules, such as `statemachine` or `protocol.jsonrpc`.
+
+mutmut wants files to lie where their names say, so it works on a copy in build/mutation in which
+`statemachine/` is `taskmachine/statemachine/`.  It is fast because it forks after everything is
+imported and runs only those tests that once called the mutated function.  What is computed on
+import, or once for each class, would never run mutated in that way.  So two modules, and whatever
+survives elsewhere, are looked at in a new process with the tests of both packages.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parent.parent
+TREE: Final = REPOSITORY / "build" / "mutation"
+PORTIONS: Final = ("statemachine", "protocol", "adapters", "specs")
+MUTATED: Final = ("statemachine", "protocol")
+TESTS: Final = [f"tests/{portion}" for portion in MUTATED]
+ONCE: Final = ("statemachine.machine", "protocol.shapes")
+"""Modules whose functions mostly run once in the life of a process."""
+SLOW: Final = ("test_stateful", "test_generations", "test_messages")
+WORKERS: Final = os.cpu_count() or 1
+TIMEOUT_S: Final = 120
+
+CONFIGURATION: Final = f"""
+[tool.mutmut]
+source_paths = ["taskmachine"]
+only_mutate = {[f"taskmachine/{portion}/*" for portion in MUTATED]}
+also_copy = ["taskmachine"]
+pytest_add_cli_args_test_selection = {TESTS}
+timeout_multiplier = 5.0
+timeout_constant = 2.0
+track_dependencies = false
+use_git_change_detection = false
+"""
+
+
+def lay_out() -> None:
+    """A copy of the repository as mutmut likes it."""
+    shutil.rmtree(TREE, ignore_errors=True)
+    no_bytecode = shutil.ignore_patterns("__pycache__")
+    for portion in PORTIONS:
+        shutil.copytree(REPOSITORY / portion, TREE / "taskmachine" / portion, ignore=no_bytecode)
+    shutil.copytree(REPOSITORY / "tests", TREE / "tests", ignore=no_bytecode)
+    ours = (REPOSITORY / "pyproject.toml").read_text()
+    (TREE / "pyproject.toml").write_text(ours + CONFIGURATION)
+
+
+def verdicts(wanted: list[str]) -> Iterator[tuple[str, str, int | None]]:
+    """Portion, mutant and exit code, from what mutmut wrote down."""
+    for portion in MUTATED:
+        for path in sorted((TREE / "mutants" / "taskmachine" / portion).glob("*.meta")):
+            for mutant, code in json.loads(path.read_text())["exit_code_by_key"].items():
+                if is_wanted(mutant.removeprefix("taskmachine."), wanted):
+                    yield portion, mutant, code
+
+
+def is_wanted(name: str, wanted: list[str]) -> bool:
+    """Whether a module or a mutant is below one of these names."""
+    return any(f"{name}.".startswith(f"{prefix}.") for prefix in wanted)
+
+
+def patterns(wanted: list[str]) -> list[str]:
+    """The names of the modules that mutmut may judge, as it wants them."""
+    names = [
+        f"{portion}.{path.stem}" if path.stem != "__init__" else portion
+        for portion in MUTATED
+        for path in sorted((REPOSITORY / portion).glob("*.py"))
+    ]
+    names = [name for name in names if is_wanted(name, wanted) and name not in ONCE]
+    names.append("statemachine.table")  # one mutant, as mutmut refuses to run none
+    return [f"taskmachine.{name}.x*" for name in names]
+
+
+def rounds(mutant: str) -> Iterator[list[str]]:
+    """Test modules, those first that are fast and close to the mutant; without the slowest."""
+    paths = [path for tests in TESTS for path in sorted((TREE / tests).glob("test_*.py"))]
+    paths = [path for path in paths if path.stem != "test_fuzz"]
+    for slow, far in ((False, False), (False, True), (True, False), (True, True)):
+        yield [
+            str(path.relative_to(TREE))
+            for path in paths
+            if (path.stem in SLOW) == slow and (f".{path.parent.name}." not in mutant) == far
+        ]
+
+
+def second_look(mutant: str) -> str:
+    """What becomes of a mutant in processes of its own."""
+    environment = {**os.environ, "MUTANT_UNDER_TEST": mutant, "PYTHONDONTWRITEBYTECODE": "1"}
+    for tests in rounds(mutant):
+        try:
+            code = subprocess.run(
+                [sys.executable, "-m", "pytest", "-x", "-q", *tests],
+                cwd=TREE / "mutants",
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=TIMEOUT_S,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return "timed out"
+        if code != 0:
+            return "killed"
+    return "survived"
+
+
+def main(wanted: list[str]) -> int:
+    """Print each survivor as a difference, then the figures."""
+    os.environ.setdefault("HYPOTHESIS_PROFILE", "mutation")
+    mutmut = [sys.executable, "-m", "mutmut"]
+    lay_out()
+    run = [*mutmut, "run", "--max-children", str(WORKERS), *patterns(wanted)]
+    if failed := subprocess.run(run, cwd=TREE, check=False).returncode:
+        return failed
+    if second_look("taskmachine.protocol.nothing") != "survived":
+        print("The tests fail although nothing is mutated.")
+        return 1
+    first = list(verdicts(wanted))
+    alive = [mutant for _, mutant, code in first if code not in (1, 3)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        outcomes = dict(zip(alive, pool.map(second_look, alive), strict=True))
+    figures = {portion: Counter[str]() for portion in MUTATED}
+    for portion, mutant, _ in first:
+        outcome = outcomes.get(mutant, "killed")
+        figures[portion][outcome] += 1
+        if outcome == "survived":
+            subprocess.run([*mutmut, "show", mutant], cwd=TREE, check=False)
+    for portion, counts in figures.items():
+        print(f"{portion}: {counts.total()} mutants", dict(counts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or list(MUTATED)))

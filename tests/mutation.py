@@ -28,7 +28,7 @@ MUTATED: Final = ("statemachine", "protocol")
 TESTS: Final = [f"tests/{portion}" for portion in MUTATED]
 ONCE: Final = ("statemachine.machine", "protocol.shapes")
 """Modules whose functions mostly run once in the life of a process."""
-SLOW: Final = ("test_stateful", "test_generations", "test_messages")
+SLOW: Final = ("test_stateful", "test_generations", "test_messages", "test_back_to_back")
 WORKERS: Final = os.cpu_count() or 1
 TIMEOUT_S: Final = 120
 

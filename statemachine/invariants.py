@@ -52,7 +52,8 @@ class Saw:
     """Which lifecycle `status` belongs to: the name of a dialect."""
     pushed: bool = False
     outcome: Hashable = None
-    """Result, error or cancellation in a form that can be compared across wires."""
+    """Result, error or cancellation in a form that can be compared across wires; None if this
+    look did not show it."""
 
 
 @attrs.frozen
@@ -175,11 +176,12 @@ def a_task_ends_once_and_stays_as_it_ended(history: History, lifecycles: Lifecyc
     for task_id, seen in _by_task(history, Saw):
         ended: dict[str, Saw] = {}
         for look in seen:
-            final = ended.get(look.wire)
-            if final is not None and (final.status, final.outcome) != (look.status, look.outcome):
+            final = ended.get(look.wire, look)
+            told = {final.outcome, look.outcome} - {None}
+            if final.status != look.status or len(told) > 1:
                 yield task_id, f"ended as {final.status}, later {look.status} on {look.wire}"
             elif look.status in lifecycles[look.wire].terminal:
-                ended[look.wire] = look
+                ended[look.wire] = look if final.outcome is None else final
 
 
 def no_acknowledged_task_is_lost(history: History, _: Lifecycles) -> Found:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from taskmachine.protocol import mcp_2025_11_25 as g1
+from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.jsonrpc import (
     ErrorResponse,
     Id,
@@ -54,6 +55,10 @@ from tests.oracle import LIFECYCLES, SPEC
 from tests.protocol.desk import Desk, Line
 
 BOUND_MS = 10**9
+META = {
+    g2.PROTOCOL_VERSION: g2.REVISION,
+    g2.CLIENT_CAPABILITIES: {**g2.TASKS_REQUIRED, "elicitation": {}, "sampling": {}},
+}
 Act = Callable[[Task], lifecycle.Step | None]
 ACCEPT = Reply(b'{"action":"accept","content":{"input":"yes"}}')
 
@@ -92,6 +97,12 @@ def canonical(outcome: Outcome | None) -> str:
     if outcome.cause is Cause.CANCELLED:
         return "cancelled"
     return "failed"  # each dialect has its own codes; see the tests of each
+
+
+def shown_status(shown: Any) -> str:
+    """What a get says."""
+    status: str = shown["result"].get("task", shown["result"])["status"]
+    return status
 
 
 class Wires(RuleBasedStateMachine):
@@ -273,6 +284,42 @@ class Wires(RuleBasedStateMachine):
             self.desk.tasks[task.id] = lifecycle.release(task)
             return lambda task: None
         return lambda task: lifecycle.requeue(task, self.desk.now)
+
+    # --- rules: onlookers --------------------------------------------------------------------
+
+    @precondition(lambda self: self.desk.tasks)
+    @rule(data=st.data())
+    def look_through_every_wire(self, data: st.DataObject) -> None:
+        """The same task, in every dialect that its owner speaks."""
+        task_id = data.draw(st.sampled_from(sorted(self.desk.tasks)))
+        for talk in self.talks:
+            if talk.owner == self.desk.tasks[task_id].owner:
+                self.look(talk, task_id)
+        self.collect()
+
+    def look(self, talk: Talk, task_id: str) -> None:
+        shown = self.ask(talk, "tasks/get", task_id)
+        task = shown["result"].get("task", shown["result"])
+        outcome = None
+        if task["status"] == "cancelled":
+            outcome = "cancelled"
+        elif task["status"] in ("completed", "failed"):
+            if talk.dialect == g1.REVISION:
+                task = self.ask(talk, "tasks/result", task_id)
+                task.get("result", {}).get("_meta", {}).pop(g1.RELATED_TASK, None)
+            body = json.dumps(task.get("result")).encode()
+            has_failed = task.get("result") is None
+            outcome = "failed" if has_failed else canonical(Outcome.of_result(body))
+        look = Saw(self.desk.now, talk.owner, task_id, shown_status(shown), talk.dialect)
+        self.history.append(attrs.evolve(look, outcome=outcome))
+
+    def ask(self, talk: Talk, method: str, task_id: str) -> Any:
+        """A request of somebody who only looks, in plain JSON."""
+        id = f"look-{next(self._names)}"
+        params = {"taskId": task_id, "_meta": META}
+        answers = talk.line.receive(Request(id, method, params))
+        messages = [json.loads(encode_message(answer)) for answer in answers]
+        return next(message for message in messages if message.get("id") == id)
 
     # --- rules: the wire ---------------------------------------------------------------------
 

@@ -48,7 +48,9 @@ GOOD: list[Happened] = [
     Asked(0, "t", "name", "who?"),
     saw("working"),
     saw("completed", wire=G2, outcome="42"),
+    saw("failed"),
     saw("failed", outcome="42"),
+    saw("failed"),
     saw("failed", outcome="42", pushed=True),
     Answered(100, 1),
     move(4, "complete", "working", "completed"),
@@ -78,7 +80,11 @@ BROKEN: list[tuple[str, list[Happened]]] = [
             move(1, "submit", "new", "submitted"),
         ],
     ),
-    ("a_task_ends_once_and_stays_as_it_ended", [saw("completed"), saw("completed", outcome="1")]),
+    ("a_task_ends_once_and_stays_as_it_ended", [saw("completed"), saw("failed")]),
+    (
+        "a_task_ends_once_and_stays_as_it_ended",
+        [saw("completed", outcome="1"), saw("completed"), saw("completed", outcome="2")],
+    ),
     (
         "no_acknowledged_task_is_lost",
         [Created(0, "a", "t"), saw("working"), Missed(0, "a", "t")],
@@ -106,6 +112,10 @@ BROKEN: list[tuple[str, list[Happened]]] = [
 ]
 
 ALSO = {
+    "a_task_ends_once_and_stays_as_it_ended": {
+        "every_task_walks_one_legal_path",
+        "every_wire_reports_the_same_outcome",
+    },
     # What cannot be broken alone.
     "a_created_task_can_be_read_at_once": {"no_acknowledged_task_is_lost"},
     "live_work_is_never_deleted": {"every_task_walks_one_legal_path"},

@@ -5,7 +5,14 @@ from itertools import count
 
 import attrs
 
-from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
+from taskmachine.protocol.jsonrpc import (
+    ErrorResponse,
+    Id,
+    Message,
+    ResultResponse,
+    decode_message,
+    encode_message,
+)
 from taskmachine.protocol.operations import Browse, Create, Run, Watch, decide
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Offer, Receiver, Rules, Tool
@@ -74,7 +81,9 @@ class Desk:
         """Carry out what a receiver wants."""
         for output in outputs:
             match output:
-                case Send():
+                case Send(message=message, stream=stream):
+                    if isinstance(message, ResultResponse | ErrorResponse):
+                        assert message.id in (None, stream), "an answer goes to who asked"
                     line.sent.append(output)
                 case Abandoned(id=id):
                     line.abandoned.append(id)

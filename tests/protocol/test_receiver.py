@@ -41,6 +41,25 @@ def test_nothing_is_said_to_a_request_that_was_given_up() -> None:
     assert receiver.closed(1) == []
 
 
+def test_what_a_watch_shows_goes_to_its_own_stream() -> None:
+    receiver = receiver_2026()
+    listen = g2.Listen(g2.SubscriptionFilter(taskIds=["t"]), META)
+    receiver.receive(g2.DIALECT.encode_request("w", listen))
+    told = receiver.watched("w", [TASK], now=0)
+    working = lifecycle.report(TASK, 1, message="busy").task
+    told += receiver.moved(working, now=1)
+    assert receiver.moved(working, now=1) == [], "nothing is told twice"
+    told += receiver.ended("w")
+    sent = [(getattr(out.message, "method", "result"), out.stream) for out in told]  # type: ignore[union-attr]
+    assert sent == [
+        ("notifications/subscriptions/acknowledged", "w"),
+        ("notifications/tasks", "w"),
+        ("notifications/tasks", "w"),
+        ("notifications/cancelled", "w"),
+        ("result", "w"),
+    ]
+
+
 def test_an_answer_to_nothing_that_was_asked_is_ignored() -> None:
     receiver = receiver_2026()
     assert receiver.receive(ResultResponse("never", {})) == []

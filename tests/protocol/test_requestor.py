@@ -49,6 +49,9 @@ class Caller:
         self.requests: list[Request] = []
 
     def do(self, outputs: list[Output]) -> list[Output]:
+        for output in outputs:
+            if isinstance(output, Send) and not isinstance(output.message, Notification):
+                assert output.message.id == output.stream, "everything goes where it belongs"
         self.requests += [
             output.message
             for output in outputs
@@ -166,6 +169,14 @@ def test_what_a_receiver_suggests_has_bounds(suggested: int, interval: int) -> N
     caller.wait(interval)
     caller.refuse(-32603, data={"retryAfterMs": 10**12})
     assert caller.requestor.next_tick() == caller.now + 3_600_000
+
+
+def test_an_error_of_a_task_comes_with_its_data() -> None:
+    caller = working_2026()
+    caller.wait(1000)
+    error = {"code": 7, "message": "no", "data": {"why": "because"}}
+    told = caller.reply({"resultType": "complete", **shown_2026("failed", error=error)})
+    assert told[-1] == Finished("job", Outcome.of_error(7, "no", b'{"why":"because"}'))
 
 
 def test_a_task_that_is_gone_ends_the_call() -> None:
@@ -314,6 +325,8 @@ def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
     caller.start()
     told = caller.do(caller.requestor.cancel("job", now=0))
     assert [type(output) for output in told] == [Send, Finished]
+    forgotten = Notification("notifications/cancelled", {"requestId": caller.requests[0].id})
+    assert told[0] == Send(forgotten, caller.requests[0].id)
     assert caller.reply(paused()) == []
     caller.start()
     caller.requestor.cancel("job", now=0)

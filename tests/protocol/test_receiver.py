@@ -3,11 +3,12 @@
 from taskmachine.protocol import mcp_2025_11_25 as g1
 from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request, ResultResponse
+from taskmachine.protocol.operations import Answer
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver, poll_interval_ms
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
-from taskmachine.statemachine import Call, NotFound, Outcome, Question, lifecycle
+from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, lifecycle
 from tests.protocol.desk import OFFER
 
 TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task
@@ -94,6 +95,10 @@ def test_a_question_moves_to_the_general_stream_when_its_own_is_gone() -> None:
     assert _questions(receiver.answered(2, asked.task, now=0)) == [(100, 2)]
     assert _questions(receiver.opened()) == []
     assert _questions(receiver.closed(2)) == [(101, None)]
+    refusal = ErrorResponse(101, Error(-1, "no", {"why": 1}))
+    body = b'{"code":-1,"message":"no","data":{"why":1}}'
+    answer = Answer("t", {"k": Reply(body, is_error=True)})
+    assert receiver.receive(refusal) == [Perform(None, answer)]
 
 
 def _questions(outputs: object) -> list[tuple[object, object]]:

@@ -13,9 +13,9 @@ from taskmachine.protocol.jsonrpc import (
     Request,
     ResultResponse,
 )
-from taskmachine.protocol.outputs import Asked, Changed, Finished, Send
+from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor, Speech
-from taskmachine.statemachine import Call, Cause, Outcome, Reply
+from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
 
 G1 = requestor_2025_11_25.SPEECH
 G2 = requestor_2026_07_28.speech({"elicitation": {}})
@@ -169,6 +169,31 @@ def test_what_a_receiver_suggests_has_bounds(suggested: int, interval: int) -> N
     caller.wait(interval)
     caller.refuse(-32603, data={"retryAfterMs": 10**12})
     assert caller.requestor.next_tick() == caller.now + 3_600_000
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_result_says_whether_the_tool_failed(is_error: bool) -> None:
+    body = {"content": [], "isError": is_error}
+    newer = working_2026()
+    newer.wait(1000)
+    told = newer.reply({"resultType": "complete", **shown_2026("completed", result=body)})
+    older = working_2025()
+    older.wait(1000)
+    older.reply(shown_2025("completed"))
+    plain = Caller(G2)
+    plain.start()
+    told += older.reply(body) + plain.reply(body)
+    ends = [output.outcome for output in told if isinstance(output, Finished)]
+    assert [outcome.is_error for outcome in ends] == [is_error] * 3
+
+
+def test_progress_is_told_as_it_was_reported() -> None:
+    caller = Caller(G1)
+    caller.start(Call("tools/call", "greet", b"{}", progress_token=0))
+    params = {"progressToken": 0, "progress": 1, "total": 4, "message": "first"}
+    for told in ([Moved("job", Progress(1, 4, "first"))], []):  # and no news is not told
+        news = Notification("notifications/progress", params)
+        assert caller.requestor.receive(news, now=0) == told
 
 
 def test_an_error_of_a_task_comes_with_its_data() -> None:

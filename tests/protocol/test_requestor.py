@@ -112,6 +112,14 @@ def test_two_calls_cannot_have_one_name() -> None:
         caller.start()
 
 
+def test_the_ttl_that_was_asked_for_is_sent() -> None:
+    peer: dict[str, Any] = {"tasks": {"requests": {"tools": {"call": {}}}}}
+    for speech in (G1, requestor_2025_11_25.speech({}, peer, {"greet": "optional"})):
+        caller = Caller(speech)
+        caller.do(caller.requestor.start("job", CALL, now=0, ttl_ms=5_000))
+        assert caller.requests[0].params["task"] == {"ttl": 5_000}
+
+
 def test_nothing_is_done_for_a_call_that_is_unknown() -> None:
     caller = Caller(G1)
     assert caller.requestor.cancel("job", now=0) == []

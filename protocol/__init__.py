@@ -3,7 +3,7 @@
 `jsonrpc` knows messages and `shapes` knows classes.  Each dialect is three modules, named by its
 revision, with the same parts in the same order: `mcp_2025_11_25` is what goes over the wire,
 `receiver_2025_11_25` how a receiver uses it, `requestor_2025_11_25` how a requestor does.
-`receiver` and `requestor` are what all dialects share.
+`receiver`, `requestor` and `speech` are what all dialects share.
 """
 
 from collections.abc import Mapping

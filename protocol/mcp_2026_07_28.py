@@ -5,12 +5,11 @@ extension in its `_meta`.  Every request stands alone.  Results and questions ar
 `tasks/get`; answers come by `tasks/update`.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import attrs
 
-from taskmachine.protocol.dialect import Dialect, Method, kind_of
+from taskmachine.protocol.dialect import Dialect, Method
 from taskmachine.protocol.errors import (
     HeaderMismatch,
     InvalidParams,
@@ -27,11 +26,9 @@ from taskmachine.protocol.jsonrpc import (
     Id,
     Request,
 )
-from taskmachine.protocol.jsonvalue import Encoded, JSONObject, decode_json
+from taskmachine.protocol.jsonvalue import Encoded, JSONObject
 from taskmachine.protocol.shapes import Milliseconds, Shapes, wire
-from taskmachine.protocol.timestamps import encode_timestamp
-from taskmachine.statemachine import LimitExceeded, NotFound, Outcome, Question, State
-from taskmachine.statemachine import Task as Record
+from taskmachine.statemachine import LimitExceeded, NotFound, State
 
 __all__ = [
     "DIALECT",
@@ -43,11 +40,6 @@ __all__ = [
     "TASKS_REQUIRED",
     "UNSUPPORTED_VERSION",
     "declares_tasks",
-    "encode_created",
-    "encode_plain",
-    "encode_questions",
-    "encode_status",
-    "encode_task",
 ]
 
 REVISION: Final = "2026-07-28"
@@ -400,104 +392,3 @@ DIALECT: Final = Dialect(
 )
 
 DIALECT.shapes.choose(CallToolResult | InputRequiredResult | CreateTaskResult, _call_tool_result)
-
-# --- what a server shows ---------------------------------------------------------------------
-
-
-def encode_task(
-    record: Record,
-    poll_interval_ms: int | None = None,
-    *,
-    answers: frozenset[str] | None = None,
-) -> GetTaskResult:
-    """The answer to `tasks/get`.
-
-    `answers` are the methods that this poll declared; questions of other kinds are not sent
-    (2026-07-28:undeclared-capability-not-used), and the status message says that they exist.
-    """
-    return GetTaskResult(**_details(record, poll_interval_ms, answers))
-
-
-def encode_status(
-    record: Record,
-    subscription: Id,
-    poll_interval_ms: int | None = None,
-    *,
-    answers: frozenset[str] | None = None,
-) -> TaskStatus:
-    """The notification on a subscription: what `tasks/get` would show at this moment."""
-    details = _details(record, poll_interval_ms, answers)
-    return TaskStatus(**details, meta=SubscriptionMeta(subscription))
-
-
-def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:
-    """Questions under their keys."""
-    return {
-        question.key: InputRequest(cast(InputMethod, question.method), Encoded(question.params))
-        for question in questions
-    }
-
-
-def encode_created(record: Record, poll_interval_ms: int | None = None) -> CreateTaskResult:
-    """The answer to the call that became a task."""
-    return CreateTaskResult(**_snapshot(record, poll_interval_ms))
-
-
-def _details(
-    record: Record, poll_interval_ms: int | None, answers: frozenset[str] | None
-) -> dict[str, Any]:
-    details = _snapshot(record, poll_interval_ms)
-    outcome = record.outcome
-    if record.state is State.INPUT_REQUIRED:
-        shown = [q for q in record.open_questions if answers is None or kind_of(q) in answers]
-        hidden = sorted({q.method for q in record.open_questions} - {q.method for q in shown})
-        details["inputRequests"] = encode_questions(shown)
-        if hidden:
-            details["statusMessage"] = f"Waits for answers to: {', '.join(hidden)}"
-    elif outcome is not None and outcome.result is not None:
-        details["result"] = Encoded(outcome.result)
-    elif outcome is not None and record.state is State.FAILED:
-        error = _error(outcome)
-        details["error"] = attrs.asdict(error, filter=lambda _, value: value is not None)
-        details["statusMessage"] = error.message  # 2026-07-28:failed-status-message
-    return details
-
-
-def encode_plain(outcome: Outcome) -> CallToolResult | Error:
-    """What a plain call is answered with."""
-    if outcome.result is None:
-        return _error(outcome)
-    result: CallToolResult = DIALECT.shapes.decode(
-        decode_json(outcome.result), CallToolResult, "result"
-    )
-    return result
-
-
-def _error(outcome: Outcome) -> Error:
-    data = None if outcome.data is None else Encoded(outcome.data)
-    return Error(_public_code(outcome.code), outcome.message or "Internal error", data)
-
-
-def _public_code(code: int | None) -> int:
-    """What a tool raised must not look like a word of the protocol."""
-    # 2026-07-28:reserved-codes-not-invented, 2026-07-28:old-codes-not-sent
-    if code == _LEGACY_RESOURCE_NOT_FOUND:
-        return INVALID_PARAMS  # its successor
-    if code is None or -32099 <= code <= -32020:
-        return INTERNAL_ERROR
-    return code
-
-
-_LEGACY_RESOURCE_NOT_FOUND: Final = -32002
-
-
-def _snapshot(record: Record, poll_interval_ms: int | None) -> dict[str, Any]:
-    return {
-        "taskId": record.id,
-        "status": DIALECT.status(record),
-        "createdAt": encode_timestamp(record.created_at),
-        "lastUpdatedAt": encode_timestamp(record.updated_at),
-        "ttlMs": record.ttl_ms,
-        "statusMessage": record.message,
-        "pollIntervalMs": poll_interval_ms,
-    }

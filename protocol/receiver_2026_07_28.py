@@ -1,14 +1,14 @@
 """How a server of 2026-07-28 reads requests and shows tasks."""
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, cast
 
 import attrs
 
-from taskmachine.protocol.dialect import answerable_kinds
+from taskmachine.protocol.dialect import answerable_kinds, kind_of
 from taskmachine.protocol.errors import InvalidParams, MissingCapability
-from taskmachine.protocol.jsonrpc import Id, Request
-from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Error, Id, Request
+from taskmachine.protocol.jsonvalue import Encoded, JSONObject, decode_json, encode_json
 from taskmachine.protocol.mcp_2026_07_28 import (
     DIALECT,
     REVISION,
@@ -17,10 +17,15 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     TASKS_REQUIRED,
     Acknowledgement,
     CallTool,
+    CallToolResult,
     Cancelled,
     CancelTask,
+    CreateTaskResult,
     DiscoverResult,
     GetTask,
+    GetTaskResult,
+    InputMethod,
+    InputRequest,
     InputRequiredResult,
     Listen,
     ListenAcknowledged,
@@ -29,14 +34,10 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     ListToolsResult,
     SubscriptionFilter,
     SubscriptionMeta,
+    TaskStatus,
     Tool,
     UpdateTask,
     declares_tasks,
-    encode_created,
-    encode_plain,
-    encode_questions,
-    encode_status,
-    encode_task,
 )
 from taskmachine.protocol.operations import (
     Answer,
@@ -49,10 +50,19 @@ from taskmachine.protocol.operations import (
 )
 from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, poll_interval_ms
 from taskmachine.protocol.shapes import Milliseconds, Shapes
-from taskmachine.statemachine import Call, Question, Reply, Task
+from taskmachine.protocol.timestamps import encode_timestamp
+from taskmachine.statemachine import Call, Outcome, Question, Reply, State, Task
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["RULES", "capabilities_of"]
+__all__ = [
+    "RULES",
+    "capabilities_of",
+    "encode_created",
+    "encode_plain",
+    "encode_questions",
+    "encode_status",
+    "encode_task",
+]
 
 CACHE: Final = Milliseconds(60_000)  # tools and capabilities of a server seldom change
 
@@ -183,6 +193,108 @@ def _acknowledgement(id: Id, task_ids: Sequence[str]) -> ListenAcknowledged:
 def _farewell(id: Id) -> tuple[Cancelled, ListenResult]:
     # 2026-07-28:subscription-id-in-meta: like everything on this stream
     return Cancelled(id, meta={SUBSCRIPTION_ID: id}), ListenResult(SubscriptionMeta(id))
+
+
+# --- what a server shows ---------------------------------------------------------------------
+
+
+def encode_task(
+    record: Task,
+    poll_interval_ms: int | None = None,
+    *,
+    answers: frozenset[str] | None = None,
+) -> GetTaskResult:
+    """The answer to `tasks/get`.
+
+    `answers` are the methods that this poll declared; questions of other kinds are not sent
+    (2026-07-28:undeclared-capability-not-used), and the status message says that they exist.
+    """
+    return GetTaskResult(**_details(record, poll_interval_ms, answers))
+
+
+def encode_status(
+    record: Task,
+    subscription: Id,
+    poll_interval_ms: int | None = None,
+    *,
+    answers: frozenset[str] | None = None,
+) -> TaskStatus:
+    """The notification on a subscription: what `tasks/get` would show at this moment."""
+    details = _details(record, poll_interval_ms, answers)
+    return TaskStatus(**details, meta=SubscriptionMeta(subscription))
+
+
+def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:
+    """Questions under their keys."""
+    return {
+        question.key: InputRequest(cast(InputMethod, question.method), Encoded(question.params))
+        for question in questions
+    }
+
+
+def encode_created(record: Task, poll_interval_ms: int | None = None) -> CreateTaskResult:
+    """The answer to the call that became a task."""
+    return CreateTaskResult(**_snapshot(record, poll_interval_ms))
+
+
+def _details(
+    record: Task, poll_interval_ms: int | None, answers: frozenset[str] | None
+) -> dict[str, Any]:
+    details = _snapshot(record, poll_interval_ms)
+    outcome = record.outcome
+    if record.state is State.INPUT_REQUIRED:
+        shown = [q for q in record.open_questions if answers is None or kind_of(q) in answers]
+        hidden = sorted({q.method for q in record.open_questions} - {q.method for q in shown})
+        details["inputRequests"] = encode_questions(shown)
+        if hidden:
+            details["statusMessage"] = f"Waits for answers to: {', '.join(hidden)}"
+    elif outcome is not None and outcome.result is not None:
+        details["result"] = Encoded(outcome.result)
+    elif outcome is not None and record.state is State.FAILED:
+        error = _error(outcome)
+        details["error"] = attrs.asdict(error, filter=lambda _, value: value is not None)
+        details["statusMessage"] = error.message  # 2026-07-28:failed-status-message
+    return details
+
+
+def encode_plain(outcome: Outcome) -> CallToolResult | Error:
+    """What a plain call is answered with."""
+    if outcome.result is None:
+        return _error(outcome)
+    result: CallToolResult = DIALECT.shapes.decode(
+        decode_json(outcome.result), CallToolResult, "result"
+    )
+    return result
+
+
+def _error(outcome: Outcome) -> Error:
+    data = None if outcome.data is None else Encoded(outcome.data)
+    return Error(_public_code(outcome.code), outcome.message or "Internal error", data)
+
+
+def _public_code(code: int | None) -> int:
+    """What a tool raised must not look like a word of the protocol."""
+    # 2026-07-28:reserved-codes-not-invented, 2026-07-28:old-codes-not-sent
+    if code == _LEGACY_RESOURCE_NOT_FOUND:
+        return INVALID_PARAMS  # its successor
+    if code is None or -32099 <= code <= -32020:
+        return INTERNAL_ERROR
+    return code
+
+
+_LEGACY_RESOURCE_NOT_FOUND: Final = -32002
+
+
+def _snapshot(record: Task, poll_interval_ms: int | None) -> dict[str, Any]:
+    return {
+        "taskId": record.id,
+        "status": DIALECT.status(record),
+        "createdAt": encode_timestamp(record.created_at),
+        "lastUpdatedAt": encode_timestamp(record.updated_at),
+        "ttlMs": record.ttl_ms,
+        "statusMessage": record.message,
+        "pollIntervalMs": poll_interval_ms,
+    }
 
 
 RULES: Final = Rules(

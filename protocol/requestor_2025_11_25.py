@@ -36,8 +36,8 @@ from taskmachine.protocol.mcp_2025_11_25 import (
     is_augmentable,
     related_task,
 )
-from taskmachine.protocol.requestor import Asking, Seen, Speech
 from taskmachine.protocol.shapes import Milliseconds
+from taskmachine.protocol.speech import Asking, Seen, Speech
 from taskmachine.statemachine import Call, Cause, Outcome, Question, Reply, State
 from taskmachine.statemachine import Progress as Reported
 

@@ -19,7 +19,7 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     RequestMeta,
     UpdateTask,
 )
-from taskmachine.protocol.requestor import Paused, Seen, Speech
+from taskmachine.protocol.speech import Paused, Seen, Speech
 from taskmachine.statemachine import TERMINAL, Call, Cause, Outcome, Reply, State
 
 __all__ = ["speech"]

@@ -21,8 +21,8 @@ from taskmachine.protocol.erlmcp import (
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, Error, Id
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.protocol.operations import FREE_FORM
-from taskmachine.protocol.requestor import Seen, Speech
 from taskmachine.protocol.shapes import Milliseconds
+from taskmachine.protocol.speech import Seen, Speech
 from taskmachine.statemachine import Call, Cause, Outcome, Reply, State
 from taskmachine.statemachine import Progress as Reported
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from transitions import Machine
 
-from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28
+from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28, receiver_2026_07_28
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
 from taskmachine.statemachine import TABLE, Call, Event, State, Task, fire, lifecycle
@@ -96,11 +96,13 @@ def measure_get(n: int) -> list[Measure]:
             {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": params[module]}
         ).encode()
 
-        def ours(module=module, request=request) -> bytes:  # type: ignore[no-untyped-def]
+        show = receiver_2026_07_28.encode_task if module is mcp_2026_07_28 else module.encode_task
+
+        def ours(module=module, request=request, show=show) -> bytes:  # type: ignore[no-untyped-def]
             message = decode_message(request)
             assert isinstance(message, Request)
             module.DIALECT.decode_request(message)
-            shown = module.encode_task(task, 5000)
+            shown = show(task, 5000)
             return encode_message(module.DIALECT.encode_result(message.id, shown))
 
         answer = json.loads(ours())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import DIALECTS, Dialect
+from taskmachine.protocol import DIALECTS, Dialect, receiver_2026_07_28
 from taskmachine.protocol import mcp_2025_11_25 as g1
 from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.errors import (
@@ -230,7 +230,7 @@ def waiting() -> Task:
 
 
 def pushed(task: Task, **options: Any) -> dict[str, Any]:
-    status = g2.encode_status(task, "s1", **options)
+    status = receiver_2026_07_28.encode_status(task, "s1", **options)
     message: dict[str, Any] = json.loads(encode_message(g2.DIALECT.encode_notification(status)))
     judge(g2.REVISION, "TaskStatusNotification").validate(message)
     assert message["method"] == "notifications/tasks"
@@ -256,7 +256,7 @@ def test_a_notification_names_its_subscription() -> None:
 def test_a_notification_shows_what_a_poll_of_the_same_client_would(
     answers: frozenset[str] | None,
 ) -> None:
-    polled = g2.encode_task(waiting(), 250, answers=answers)
+    polled = receiver_2026_07_28.encode_task(waiting(), 250, answers=answers)
     result = json.loads(encode_message(g2.DIALECT.encode_result(1, polled)))["result"]
     body = pushed(waiting(), poll_interval_ms=250, answers=answers)
     del body["_meta"], result["resultType"]
@@ -264,7 +264,7 @@ def test_a_notification_shows_what_a_poll_of_the_same_client_would(
 
 
 def test_every_kind_of_question_that_is_not_sent_is_named() -> None:
-    seen = g2.encode_task(waiting(), answers=frozenset())
+    seen = receiver_2026_07_28.encode_task(waiting(), answers=frozenset())
     assert seen.statusMessage == (
         "Waits for answers to: elicitation/create, sampling/createMessage"
     )

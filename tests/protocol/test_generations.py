@@ -8,6 +8,7 @@ import pytest
 
 from taskmachine.protocol import mcp_2025_11_25 as g1
 from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol import receiver_2026_07_28
 from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
@@ -82,11 +83,13 @@ class TwoWires(World):
 
     def _poll_2026(self, task: Task) -> None:
         dialect = g2.DIALECT
-        data = encode_message(dialect.encode_result(1, g2.encode_task(task, 500)))
+        data = encode_message(dialect.encode_result(1, receiver_2026_07_28.encode_task(task, 500)))
         seen = dialect.decode_result("tasks/get", _result(data))
         assert (seen.taskId, seen.ttlMs, seen.pollIntervalMs) == (task.id, task.ttl_ms, 500)
         pushed = decode_message(
-            encode_message(dialect.encode_notification(g2.encode_status(task, "s", 500)))
+            encode_message(
+                dialect.encode_notification(receiver_2026_07_28.encode_status(task, "s", 500))
+            )
         )
         assert isinstance(pushed, Notification)
         body = {key: value for key, value in pushed.params.items() if key != "_meta"}

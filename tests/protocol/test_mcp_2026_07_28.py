@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol import receiver_2026_07_28
 from taskmachine.protocol.errors import (
     HeaderMismatch,
     InvalidParams,
@@ -49,7 +50,9 @@ def task() -> Task:
 
 
 def shown(task: Task, **options: Any) -> dict[str, Any]:
-    data = encode_message(DIALECT.encode_result(1, g2.encode_task(task, **options)))
+    data = encode_message(
+        DIALECT.encode_result(1, receiver_2026_07_28.encode_task(task, **options))
+    )
     response = ResultResponse(1, json.loads(data)["result"])
     judge(g2.REVISION, "GetTaskResult").validate(response.result)
     return response.result
@@ -308,7 +311,7 @@ def test_a_snapshot() -> None:
         "ttlMs": 60000,
         "pollIntervalMs": 250,
     }
-    created = DIALECT.shapes.encode(g2.encode_created(task(), 250))
+    created = DIALECT.shapes.encode(receiver_2026_07_28.encode_created(task(), 250))
     assert created == {**shown(task(), poll_interval_ms=250), "resultType": "task"}
 
 

@@ -14,7 +14,8 @@ from taskmachine.protocol.jsonrpc import (
     ResultResponse,
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
-from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor, Speech
+from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor
+from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
 
 G1 = requestor_2025_11_25.SPEECH

@@ -29,7 +29,8 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.receiver import Rules
-from taskmachine.protocol.requestor import Output, Requestor, Speech
+from taskmachine.protocol.requestor import Output, Requestor
+from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import (
     Call,
     Cause,

@@ -20,6 +20,7 @@ from taskmachine.statemachine import (
     Reply,
     State,
     Task,
+    Times,
     lifecycle,
 )
 from taskmachine.statemachine.lifecycle import Step
@@ -47,6 +48,7 @@ class Create:
     call: Call
     ttl_ms: int | None = None
     metadata: bytes = b"{}"
+    immediate: str | None = None
 
 
 @attrs.frozen
@@ -131,29 +133,33 @@ class Watch:
     answers: frozenset[str] | None = None
 
 
+TIMES: Final = Times()
+
 Operation = Create | Run | Get | Collect | Browse | Cancel | Answer | Amend | Advance | Watch
 
 
-def decide(operation: Operation, task: Task, now: int) -> tuple[Step, ...]:
+def decide(operation: Operation, task: Task, now: int, times: Times = TIMES) -> tuple[Step, ...]:
     """The steps that an operation takes on the task that it names; none if nothing is to do.
 
     To be committed together.  `IllegalTransition` if the task cannot do that now.
     """
     match operation:
         case Cancel(reason=reason) if not task.is_terminal:
-            return (lifecycle.cancel(task, now, reason=reason),)
+            until = times.to_read(task, now, State.CANCELLED)
+            return (lifecycle.cancel(task, now, reason=reason, until=until),)
         case Answer(answers=answers):
-            step = lifecycle.answer(task, now, answers)
+            until = times.to_work(task, now)
+            step = lifecycle.answer(task, now, answers, until=until)
             return () if step is None else (step,)
         case Advance(progress=progress):
             return (lifecycle.report(task, now, progress=progress),)
         case Amend():
-            return _amend(operation, task, now)
+            return _amend(operation, task, now, times)
         case _:
             return ()
 
 
-def _amend(operation: Amend, task: Task, now: int) -> tuple[Step, ...]:
+def _amend(operation: Amend, task: Task, now: int, times: Times) -> tuple[Step, ...]:
     merged = {**decode_json(task.metadata), **decode_json(operation.metadata)}
     steps = [lifecycle.report(task, now, metadata=encode_json(merged))]
     if operation.asks:
@@ -168,7 +174,8 @@ def _amend(operation: Amend, task: Task, now: int) -> tuple[Step, ...]:
     if operation.input is not None:
         open_questions = steps[-1].task.open_questions
         answers = {question.key: operation.input for question in open_questions}
-        answered = lifecycle.answer(steps[-1].task, now, answers)
+        until = times.to_work(task, now)
+        answered = lifecycle.answer(steps[-1].task, now, answers, until=until)
         if answered is None:
             raise IllegalTransition(task.state, Event.ANSWER)
         steps.append(answered)

@@ -7,7 +7,7 @@ drives it performs each operation (load, `decide`, commit), hands the result to 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -38,14 +38,38 @@ from taskmachine.statemachine import (
 )
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["Immediate", "Offer", "Receiver", "Rules", "Session", "Tool", "poll_interval_ms"]
+__all__ = [
+    "IDEMPOTENCY_KEY",
+    "Immediate",
+    "Offer",
+    "Receiver",
+    "Rules",
+    "Session",
+    "Tool",
+    "idempotency_key",
+    "poll_interval_ms",
+]
 
 Output = Send | Perform | Abandoned
 
 
-def poll_interval_ms(age_ms: int) -> int:
+def poll_interval_ms(task: Task, now: int) -> int:
     """How long a requestor should wait before it looks again: longer, the older the task is."""
-    return min(5_000, max(250, age_ms // 10))
+    if task.poll_interval_ms is not None:
+        return task.poll_interval_ms
+    return min(5_000, max(250, (now - task.created_at) // 10))
+
+
+IDEMPOTENCY_KEY: Final = "taskmachine/idempotency-key"
+"""In the `_meta` of a request: sent again under the same key, it makes no second task."""
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key that a request carries (USER-10)."""
+    key = (request.params.get("_meta") or {}).get(IDEMPOTENCY_KEY)
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256):
+        raise InvalidParams(f"params._meta['{IDEMPOTENCY_KEY}'] must be 1 to 256 characters")
+    return key
 
 
 @attrs.frozen
@@ -54,6 +78,8 @@ class Tool:
 
     definition: JSONObject
     task_support: TaskSupport = "forbidden"
+    immediate: str | None = None
+    """What the model is told at once when a call becomes a task, where the wire can say it."""
 
 
 @attrs.frozen
@@ -165,6 +191,11 @@ class Receiver:
         self._streams: dict[Id | None, dict[str, _Shown]] = {None: {}}
         self._questions = SideChannel(new_id)
         self._is_open = True
+
+    @property
+    def pending(self) -> int:
+        """Requests that have no answer yet; whoever drives this bounds them."""
+        return len(self._calls)
 
     # --- what comes in -----------------------------------------------------------------------
 

@@ -47,7 +47,14 @@ from taskmachine.protocol.operations import (
     Operation,
     Run,
 )
-from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, poll_interval_ms
+from taskmachine.protocol.receiver import (
+    Immediate,
+    Offer,
+    Rules,
+    Session,
+    idempotency_key,
+    poll_interval_ms,
+)
 from taskmachine.statemachine import Call, Task
 from taskmachine.statemachine.lifecycle import Step
 
@@ -81,7 +88,7 @@ def _read(request: Request, session: Session) -> Operation | Immediate:
             call = _call(request, params.name, params.arguments or {}, session)
             augmented = params.task is not None and "tools/call" in offer.augmentable
             check_task_support(params.name, tool.task_support, augmented=augmented)
-            return _run_or_create(call, params.task if augmented else None)
+            return _run_or_create(call, params.task if augmented else None, tool.immediate)
         case Elicit() | CreateMessage():
             asked = {key: value for key, value in request.params.items() if key != "task"}
             call = _call(request, None, asked, session)
@@ -108,11 +115,14 @@ def _call(request: Request, name: str | None, arguments: JSONObject, session: Se
     if token is not None and (not isinstance(token, str | int) or isinstance(token, bool)):
         raise InvalidParams("params._meta.progressToken must be a string or an integer")  # X07-14
     answers = answerable_kinds(session.capabilities)
-    return Call(request.method, name, encode_json(arguments), token, answers)
+    key = idempotency_key(request)
+    return Call(request.method, name, encode_json(arguments), token, answers, key)
 
 
-def _run_or_create(call: Call, task: TaskMetadata | None) -> Operation:
-    return Run(call) if task is None else Create(call, task.ttl)
+def _run_or_create(
+    call: Call, task: TaskMetadata | None, immediate: str | None = None
+) -> Operation:
+    return Run(call) if task is None else Create(call, task.ttl, immediate=immediate)
 
 
 def _shown_tool(offer: Offer, name: str) -> Tool:
@@ -123,10 +133,10 @@ def _shown_tool(offer: Offer, name: str) -> Tool:
 
 
 def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) -> Any:
-    interval = poll_interval_ms(now - task.created_at)
+    interval = poll_interval_ms(task, now)
     match operation:
-        case Create():
-            return encode_created(task, interval)
+        case Create(immediate=immediate):
+            return encode_created(task, interval, immediate_response=immediate)
         case Collect():
             return encode_outcome(task)
         case Cancel() if not steps:
@@ -136,12 +146,12 @@ def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) ->
 
 
 def _page(tasks: Sequence[Task], cursor: str | None, now: int) -> ListTasksResult:
-    shown = [encode_task(task, poll_interval_ms(now - task.created_at)) for task in tasks]
+    shown = [encode_task(task, poll_interval_ms(task, now)) for task in tasks]
     return ListTasksResult(shown, cursor)
 
 
 def _notice(task: Task, stream: Id | None, operation: Operation | None, now: int) -> Any:
-    return encode_status(task, poll_interval_ms(now - task.created_at))
+    return encode_status(task, poll_interval_ms(task, now))
 
 
 RULES: Final = Rules(

@@ -48,7 +48,14 @@ from taskmachine.protocol.operations import (
     Run,
     Watch,
 )
-from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, poll_interval_ms
+from taskmachine.protocol.receiver import (
+    Immediate,
+    Offer,
+    Rules,
+    Session,
+    idempotency_key,
+    poll_interval_ms,
+)
 from taskmachine.protocol.shapes import Milliseconds, Shapes
 from taskmachine.protocol.timestamps import encode_timestamp
 from taskmachine.statemachine import Call, Outcome, Question, Reply, State, Task
@@ -85,7 +92,7 @@ def _read(request: Request, session: Session) -> Operation | Immediate:
         case CancelTask(taskId=task_id):
             return Cancel(task_id)
         case CallTool():
-            return _run_or_create(params, answers, offer)
+            return _run_or_create(params, answers, offer, idempotency_key(request))
         case Listen(notifications=wanted):
             return Watch(tuple(wanted.taskIds or ()), answers)
         case ListTools():
@@ -108,10 +115,13 @@ def _discovered(offer: Offer) -> DiscoverResult:
     )
 
 
-def _run_or_create(params: CallTool, answers: frozenset[str], offer: Offer) -> Operation:
+def _run_or_create(
+    params: CallTool, answers: frozenset[str], offer: Offer, key: str | None
+) -> Operation:
     """The server decides, within what this very request declares."""
     tool = offer.tool(params.name)
-    call = Call("tools/call", params.name, encode_json(params.arguments or {}), answers=answers)
+    arguments = encode_json(params.arguments or {})
+    call = Call("tools/call", params.name, arguments, answers=answers, key=key)
     understands = declares_tasks(params._meta.clientCapabilities)
     if tool.task_support == "required" and not understands:
         raise MissingCapability(TASKS_REQUIRED)
@@ -163,7 +173,7 @@ def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
 
 
 def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) -> Any:
-    interval = poll_interval_ms(now - task.created_at)
+    interval = poll_interval_ms(task, now)
     match operation:
         case Create():
             return encode_created(task, interval)
@@ -176,7 +186,7 @@ def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) ->
 def _notice(task: Task, stream: Id | None, operation: Operation | None, now: int) -> Any:
     assert stream is not None, "only subscribers are told"
     assert isinstance(operation, Watch)
-    interval = poll_interval_ms(now - task.created_at)
+    interval = poll_interval_ms(task, now)
     return encode_status(task, stream, interval, answers=operation.answers)
 
 

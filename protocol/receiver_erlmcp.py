@@ -41,7 +41,7 @@ from taskmachine.protocol.operations import (
     Get,
     Operation,
 )
-from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session
+from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, idempotency_key
 from taskmachine.statemachine import Call, NotFound, Progress, Reply, Task
 from taskmachine.statemachine.lifecycle import Step
 
@@ -55,7 +55,7 @@ def _read(request: Request, session: Session) -> Operation | Immediate:
     params = DIALECT.decode_request(request)
     match params:
         case CreateTask():
-            return _create(params, session.offer)
+            return _create(params, session.offer, idempotency_key(request))
         case GetTask(taskId=task_id):
             return Get(task_id)
         case GetTaskPayload(taskId=task_id):
@@ -74,7 +74,7 @@ def _read(request: Request, session: Session) -> Operation | Immediate:
             raise MethodNotFound(request.method)
 
 
-def _create(params: CreateTask, offer: Offer) -> Create:
+def _create(params: CreateTask, offer: Offer, key: str | None) -> Create:
     name = params.action.name
     if name not in offer.tools:
         raise InvalidParams(f"params.action.name is no tool of this server: {name[:80]!r}")
@@ -85,7 +85,8 @@ def _create(params: CreateTask, offer: Offer) -> Create:
         metadata[ACTION_MEMBERS] = params.action.extra
     # Whoever speaks this dialect can answer questions: by tasks/update.
     answers = frozenset({"elicitation/create"})
-    call = Call("tools/call", name, encode_json(params.action.arguments or {}), answers=answers)
+    arguments = encode_json(params.action.arguments or {})
+    call = Call("tools/call", name, arguments, answers=answers, key=key)
     ttl_ms = None if params.options is None else params.options.ttl_ms
     return Create(call, ttl_ms, encode_json(metadata))
 

@@ -24,6 +24,7 @@ from taskmachine.statemachine.task import (
     Reply,
     Task,
 )
+from taskmachine.statemachine.times import Times
 
 __all__ = [
     "TABLE",
@@ -47,6 +48,7 @@ __all__ = [
     "State",
     "Task",
     "TaskmachineError",
+    "Times",
     "fire",
     "lookup",
 ]

@@ -3,6 +3,8 @@
 Every function takes a task and returns a `Step` (the next task, the effects, the line for the
 history) and changes nothing itself.  An illegal event raises `IllegalTransition`.  What a worker
 writes carries the `fence` of its claim; a worker that has lost the task gets `StaleFence`.
+`until` is a time before which the task must neither expire nor be forgotten: the ttl grows where
+it has to, and never shrinks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,16 +54,38 @@ class Step:
 
 
 def submit(
-    task_id: str, owner: str, call: Call, now: int, *, ttl_ms: int | None, metadata: bytes = b"{}"
+    task_id: str,
+    owner: str,
+    call: Call,
+    now: int,
+    *,
+    ttl_ms: int | None,
+    is_ttl_chosen: bool = False,
+    timeout_ms: int = 300_000,
+    is_repeatable: bool = True,
+    poll_interval_ms: int | None = None,
+    metadata: bytes = b"{}",
 ) -> Step:
     """Begin a task."""
-    task = Task(task_id, owner, call, now, now, ttl_ms, metadata=metadata)
+    task = Task(
+        task_id,
+        owner,
+        call,
+        now,
+        now,
+        ttl_ms,
+        is_ttl_chosen=is_ttl_chosen,
+        timeout_ms=timeout_ms,
+        is_repeatable=is_repeatable,
+        poll_interval_ms=poll_interval_ms,
+        metadata=metadata,
+    )
     return _step(task, Event.SUBMIT, now)
 
 
-def start(task: Task, now: int, *, worker: str) -> Step:
+def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
     """A worker claims the task."""
-    return _step(task, Event.START, now, worker=worker, fence=task.fence + 1)
+    return _step(task, Event.START, now, until=until, worker=worker, fence=task.fence + 1)
 
 
 def report(
@@ -109,7 +133,9 @@ def ask(
     return _step(task, Event.ASK, now, questions=tuple(asked.values()), partial=partial)
 
 
-def answer(task: Task, now: int, answers: Mapping[str, Reply]) -> Step | None:
+def answer(
+    task: Task, now: int, answers: Mapping[str, Reply], *, until: int | None = None
+) -> Step | None:
     """Answer open questions; None if none of the keys is open, as the first answer wins."""
     if not any(question.key in answers for question in task.open_questions):
         return None
@@ -122,7 +148,7 @@ def answer(task: Task, now: int, answers: Mapping[str, Reply]) -> Step | None:
     if any(question.is_open for question in questions):
         return _step(task, Event.ANSWER, now, questions=questions)
     if task.worker is not None:
-        return _step(task, Event.RESUME, now, questions=questions)
+        return _step(task, Event.RESUME, now, until=until, questions=questions)
     return _step(task, Event.REQUEUE, now, questions=questions)
 
 
@@ -132,40 +158,55 @@ def withdraw(task: Task, now: int, *, fence: int | None = None) -> Step:
     return _step(task, Event.RESUME, now, questions=_withdrawn(task))
 
 
-def requeue(task: Task, now: int, *, note: str | None = None) -> Step:
+def requeue(
+    task: Task,
+    now: int,
+    *,
+    lost: bool = False,
+    note: str | None = None,
+    fence: int | None = None,
+) -> Step:
     """Hand the task to whoever claims it next; not while somebody still has to answer."""
+    _check_fence(task, fence)
     if task.open_questions:
         raise ValueError("the task waits for answers: release it, the last one will requeue it")
-    return _step(task, Event.REQUEUE, now, note=note, worker=None)
+    losses = task.losses + lost
+    return _step(task, Event.REQUEUE, now, note=note, worker=None, losses=losses)
 
 
-def release(task: Task) -> Task:
+def release(task: Task, *, lost: bool = False, fence: int | None = None) -> Task:
     """Let go of a task that waits for answers: its worker parks or was lost, the questions stay.
 
     Not a move, so not in the table: no observer can tell.  The last answer will requeue the task.
     """
-    return attrs.evolve(task, worker=None, version=task.version + 1)
+    _check_fence(task, fence)
+    losses = task.losses + lost
+    return task.with_changes(worker=None, losses=losses, version=task.version + 1)
 
 
-def complete(task: Task, now: int, outcome: Outcome, *, fence: int | None = None) -> Step:
+def complete(
+    task: Task, now: int, outcome: Outcome, *, until: int | None = None, fence: int | None = None
+) -> Step:
     """The tool returned; `isError` or not is the dialects' business."""
-    return _end(task, Event.COMPLETE, now, outcome, fence)
+    return _end(task, Event.COMPLETE, now, outcome, until, fence)
 
 
-def fail(task: Task, now: int, outcome: Outcome, *, fence: int | None = None) -> Step:
+def fail(
+    task: Task, now: int, outcome: Outcome, *, until: int | None = None, fence: int | None = None
+) -> Step:
     """The tool raised, ran out of time, or its worker is gone."""
-    return _end(task, Event.FAIL, now, outcome, fence)
+    return _end(task, Event.FAIL, now, outcome, until, fence)
 
 
-def cancel(task: Task, now: int, *, reason: str) -> Step:
+def cancel(task: Task, now: int, *, reason: str, until: int | None = None) -> Step:
     """Somebody asked to stop."""
-    return _end(task, Event.CANCEL, now, Outcome(Cause.CANCELLED, message=reason))
+    return _end(task, Event.CANCEL, now, Outcome(Cause.CANCELLED, message=reason), until)
 
 
-def expire(task: Task, now: int) -> Step:
+def expire(task: Task, now: int, *, until: int | None = None) -> Step:
     """The ttl of a task that still lives is over: it fails, and stays readable for a while."""
     outcome = Outcome(Cause.EXPIRED, message="The task expired before it finished.")
-    return _end(task, Event.EXPIRE, now, outcome)
+    return _end(task, Event.EXPIRE, now, outcome, until)
 
 
 def purge(task: Task, now: int) -> Step:
@@ -173,12 +214,20 @@ def purge(task: Task, now: int) -> Step:
     return _step(task, Event.PURGE, now)
 
 
-def _end(task: Task, event: Event, now: int, outcome: Outcome, fence: int | None = None) -> Step:
+def _end(
+    task: Task,
+    event: Event,
+    now: int,
+    outcome: Outcome,
+    until: int | None,
+    fence: int | None = None,
+) -> Step:
     _check_fence(task, fence)
     return _step(
         task,
         event,
         now,
+        until=until,
         note=outcome.message,
         outcome=outcome,
         message=outcome.message,
@@ -187,12 +236,22 @@ def _end(task: Task, event: Event, now: int, outcome: Outcome, fence: int | None
     )
 
 
-def _step(task: Task, event: Event, now: int, *, note: str | None = None, **changes: Any) -> Step:
+def _step(
+    task: Task,
+    event: Event,
+    now: int,
+    *,
+    until: int | None = None,
+    note: str | None = None,
+    **changes: Any,
+) -> Step:
     row = fire(task.state, event)
+    if until is not None and task.deadline is not None and until > task.deadline:
+        changes["ttl_ms"] = until - task.created_at
     if _shows(task, row.dest, changes):
         # Never back, even if the clock is (ERL-48).
         changes["updated_at"] = max(now, task.updated_at)
-    moved = attrs.evolve(task, state=row.dest, version=task.version + 1, **changes)
+    moved = task.with_changes(state=row.dest, version=task.version + 1, **changes)
     entry = Entry(task.id, moved.version, now, event, task.state, row.dest, note)
     return Step(moved, row.effects, entry)
 
@@ -220,5 +279,6 @@ def _withdrawn(task: Task) -> tuple[Question, ...]:
 
 
 def _check_fence(task: Task, fence: int | None) -> None:
-    if fence is not None and fence != task.fence:
+    # A task that was taken from its worker has nobody, even before the next one claims it.
+    if fence is not None and (fence != task.fence or task.worker is None):
         raise StaleFence(task.id, fence, task.fence)

@@ -6,7 +6,8 @@ metadata are encoded JSON that nothing in here looks into.
 
 from enum import StrEnum
 from math import isfinite
-from typing import Self
+from operator import attrgetter
+from typing import Any, Final, Self
 
 import attrs
 
@@ -56,6 +57,8 @@ class Call:
     progress_token: str | int | None = None
     answers: frozenset[str] = frozenset()
     """The kinds of questions that the requestor declared it can answer."""
+    key: str | None = None
+    """The same call under the same key of the same owner is the same task (USER-10)."""
 
 
 @attrs.frozen
@@ -108,11 +111,22 @@ class Task:
     created_at: int
     updated_at: int
     ttl_ms: int | None = None
+    """From the creation to the end of a live task, or of the memory of a finished one."""
+    is_ttl_chosen: bool = False
+    """Whether the requestor chose the ttl, so that no default retention applies."""
+    timeout_ms: int = 300_000
+    """How long one leg of work may take."""
+    is_repeatable: bool = True
+    """Whether the work may be begun again after its worker was lost (ERL-95)."""
+    poll_interval_ms: int | None = None
+    """How often to look, if its tool knows better than the age of the task tells."""
     state: State = State.NEW
     version: int = 0
     fence: int = 0
     """Grows with each claim by a worker, so that a worker that woke up late can write nothing."""
     worker: str | None = None
+    losses: int = 0
+    """How many workers have been lost over it."""
     message: str | None = None
     progress: Progress | None = None
     questions: tuple[Question, ...] = ()
@@ -121,13 +135,28 @@ class Task:
     """What there is to show of the result while questions are open (ERL-25)."""
     outcome: Outcome | None = None
 
+    def with_changes(self, **changes: Any) -> "Task":
+        """What `attrs.evolve` does, in less than half the time: every step makes a record."""
+        values = dict(zip(_FIELDS, _values(self), strict=True))
+        values.update(changes)
+        return Task(*values.values())
+
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
 
     @property
+    def deadline(self) -> int | None:
+        """When it expires if it lives, or is forgotten if it has ended."""
+        return None if self.ttl_ms is None else self.created_at + self.ttl_ms
+
+    @property
     def open_questions(self) -> tuple[Question, ...]:
         return tuple(question for question in self.questions if question.is_open)
+
+
+_FIELDS: Final = tuple(field.name for field in attrs.fields(Task))
+_values: Final = attrgetter(*_FIELDS)
 
 
 @attrs.frozen

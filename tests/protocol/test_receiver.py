@@ -1,15 +1,20 @@
 """What all receivers share."""
 
+import attrs
+import pytest
+
 from taskmachine.protocol import mcp_2025_11_25 as g1
 from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request, ResultResponse
-from taskmachine.protocol.operations import Answer
+from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver, poll_interval_ms
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
-from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, lifecycle
+from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
+from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
 from tests.protocol.desk import OFFER
+from tests.requirements import covers
 
 TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task
 META = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
@@ -20,13 +25,15 @@ def receiver_2026() -> Receiver:
 
 
 def test_the_suggested_interval_grows_with_age_within_bounds() -> None:
-    assert [poll_interval_ms(age) for age in (0, 2_500, 10_000, 50_000, 10**9)] == [
-        250,
-        250,
-        1_000,
-        5_000,
-        5_000,
-    ]
+    task = Task("t", "alice", Call("tools/call"), 7, 7)
+    ages = (0, 2_500, 10_000, 50_000, 10**9)
+    grown = [250, 250, 1_000, 5_000, 5_000]
+    assert [poll_interval_ms(task, 7 + age) for age in ages] == grown
+
+
+def test_a_tool_may_know_the_interval_better() -> None:
+    task = Task("t", "alice", Call("tools/call"), 7, 7, poll_interval_ms=90_000)
+    assert [poll_interval_ms(task, 7 + age) for age in (0, 10**9)] == [90_000, 90_000]
 
 
 def test_nothing_is_said_to_a_request_that_was_given_up() -> None:
@@ -99,6 +106,62 @@ def test_a_question_moves_to_the_general_stream_when_its_own_is_gone() -> None:
     body = b'{"code":-1,"message":"no","data":{"why":1}}'
     answer = Answer("t", {"k": Reply(body, is_error=True)})
     assert receiver.receive(refusal) == [Perform(None, answer)]
+
+
+def create_with(meta: dict[str, object], name: str = "greet") -> list[object]:
+    """What follows from a call that can be a task, in every dialect."""
+    hello = g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {}))
+    answers: list[object] = []
+    for rules, method, params in (
+        (RULES_2025, "tools/call", {"name": name, "task": {}}),
+        (RULES_2026, "tools/call", {"name": name}),
+        (RULES_ERLMCP, "tasks/create", {"action": {"name": name}}),
+    ):
+        receiver = Receiver(rules, TELLING, owner="alice", new_id=lambda: 1)
+        receiver.receive(hello)
+        asked = {**g2.DIALECT.shapes.encode(META), **meta} if rules is RULES_2026 else meta
+        [out] = receiver.receive(Request(1, method, {**params, "_meta": asked}))
+        answers.append(out)
+    return answers
+
+
+TELLING = attrs.evolve(
+    OFFER, tools={"greet": attrs.evolve(OFFER.tools["greet"], immediate="I am on it.")}
+)
+
+
+def test_a_request_can_carry_an_idempotency_key_in_every_dialect() -> None:
+    for out in create_with({"taskmachine/idempotency-key": "k-1"}):
+        assert isinstance(out, Perform)
+        assert isinstance(out.operation, Create)
+        assert out.operation.call.key == "k-1"
+    for out in create_with({}):
+        assert isinstance(out, Perform)
+        assert isinstance(out.operation, Create)
+        assert out.operation.call.key is None
+
+
+@pytest.mark.parametrize("key", ["", "x" * 257, 7, {}])
+def test_a_key_that_is_none_is_refused(key: object) -> None:
+    for out in create_with({"taskmachine/idempotency-key": key}):
+        assert isinstance(out, Send)
+        assert isinstance(out.message, ErrorResponse)
+        assert out.message.error.code == -32602
+        assert "must be 1 to 256 characters" in out.message.error.message
+
+
+@covers("2025-11-25:model-immediate-response")
+def test_what_the_model_is_told_at_once_is_on_the_create_result() -> None:
+    receiver = Receiver(RULES_2025, TELLING, owner="alice", new_id=lambda: 1)
+    receiver.receive(g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {})))
+    receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
+    assert receiver.pending == 1
+    [send] = receiver.answered(1, TASK, now=0)
+    assert receiver.pending == 0
+    assert isinstance(send, Send)
+    assert isinstance(send.message, ResultResponse)
+    told = {"io.modelcontextprotocol/model-immediate-response": "I am on it."}
+    assert send.message.result["_meta"] == told
 
 
 def _questions(outputs: object) -> list[tuple[object, object]]:

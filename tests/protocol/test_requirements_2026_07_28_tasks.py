@@ -285,7 +285,8 @@ def test_a_task_shows_its_status_and_what_belongs_to_it(
 ) -> None:
     peer = Peer()
     task = peer.create()
-    peer.desk.tasks[task] = attrs.evolve(peer.desk.tasks[task], ttl_ms=ttl)
+    record = peer.desk.tasks[task]
+    peer.desk.tasks[task] = attrs.evolve(record, ttl_ms=ttl, is_ttl_chosen=True)
     (begun, first) = peer.listen(task, id="w")
     put(peer, task, status)
     shown = peer.get(task)

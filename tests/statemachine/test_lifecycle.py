@@ -273,3 +273,28 @@ def test_nothing_moves_a_task_that_has_ended() -> None:
             move()
     assert task == ended()
     assert lifecycle.purge(task, 3000).task.state is State.REMOVED
+
+
+def test_a_worker_whose_task_was_taken_can_write_nothing_even_before_the_next_claim() -> None:
+    taken = lifecycle.requeue(working(), 2000, lost=True).task
+    assert (taken.fence, taken.worker, taken.losses) == (1, None, 1)
+    with pytest.raises(StaleFence):
+        lifecycle.complete(taken, 3000, Outcome.of_result(b"{}"), fence=1)
+    released = lifecycle.release(waiting(), lost=True)
+    assert (released.version, released.worker, released.losses) == (4, None, 1)
+    with pytest.raises(StaleFence):
+        lifecycle.withdraw(released, 3000, fence=1)
+
+
+def test_a_worker_that_has_lost_the_task_cannot_give_it_back_either() -> None:
+    with pytest.raises(StaleFence):
+        lifecycle.requeue(working(), 2000, fence=0)
+    with pytest.raises(StaleFence):
+        lifecycle.release(waiting(), fence=2)
+    assert lifecycle.requeue(working(), 2000, fence=1).task.losses == 0
+    assert lifecycle.release(waiting(), fence=1).losses == 0
+
+
+def test_changes_to_a_record_leave_everything_else_as_it_is() -> None:
+    task = waiting()
+    assert task.with_changes(message="m", fence=9) == attrs.evolve(task, message="m", fence=9)

@@ -1,0 +1,178 @@
+"""Everything together: tools, a store, the service and an engine, started and stopped in order.
+
+async with open_runtime("sqlite:tasks.db", tools) as runtime:
+    task = await runtime.create("alice", Create(Call("tools/call", "greet", b'{"name": "Ada"}')))
+    task = await runtime.service.collect("alice", task.id)
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters import processes
+from taskmachine.adapters.engines.local import LocalEngine
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.plain_calls import PlainCalls
+from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.stores import Store, Worker, open_store
+from taskmachine.adapters.subscriptions import Subscriptions
+from taskmachine.adapters.supervision import keep_doing
+from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.upkeep import Leases, expire_overdue, recover, sweep, sweep_pause_s
+from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.jsonvalue import decode_json
+from taskmachine.protocol.operations import Create
+from taskmachine.protocol.sealing import Sealer
+from taskmachine.statemachine import Task, Times
+
+__all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
+
+
+EXPIRE_S: Final = 0.5
+"""How often to look for tasks whose time is over: an index, so it costs nothing to look."""
+
+
+def new_id() -> str:
+    """192 random bits: nobody guesses the id of a task (ERL-46, ROO-3)."""
+    return secrets.token_urlsafe(24)
+
+
+def system_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@attrs.frozen
+class Surroundings:
+    """The world, as far as the runtime needs it: clock, chance and processes."""
+
+    clock: Callable[[], int] = system_clock
+    new_id: Callable[[], str] = new_id
+    host: str = attrs.field(factory=processes.host)
+    pid: int = attrs.field(factory=os.getpid)
+    is_dead: Callable[[Worker], bool] = processes.is_dead
+
+
+class Runtime:
+    """A running set of parts.  Made by `open_runtime`, or `start_runtime` on an open store."""
+
+    def __init__(
+        self,
+        store: Store,
+        sealer: Sealer,
+        tools: Tools,
+        *,
+        times: Times | None = None,
+        limits: Limits | None = None,
+        world: Surroundings | None = None,
+    ) -> None:
+        world = world or Surroundings()
+        self.tools = tools
+        self.service = TaskService(
+            store, sealer, clock=world.clock, new_id=world.new_id, times=times, limits=limits
+        )
+        self.subscriptions = Subscriptions(self.service)
+        self.engine = LocalEngine(
+            self.service, tools, lambda: Worker(world.new_id(), world.host, world.pid)
+        )
+        self.plain_calls = PlainCalls(self.service.limits, self.engine.threads)
+        self._leases = Leases(world.is_dead)
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def create(self, owner: str, wish: Create) -> Task:
+        """A task for a call of one of the tools, on the terms of that tool."""
+        tool = self.tools.get(wish.call.name or "")
+        if tool is None:
+            raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
+        return await self.service.create(
+            owner,
+            wish.call,
+            ttl_ms=wish.ttl_ms,
+            metadata=wish.metadata,
+            timeout_ms=_timeout_ms(wish.metadata, tool.timeout_ms),
+            is_repeatable=tool.is_repeatable,
+            poll_interval_ms=tool.poll_interval_ms,
+        )
+
+    async def start(self) -> None:
+        """Pick up what others left, then keep going until `stop`."""
+        await self.engine.start()
+        self._keep("the beat of the worker", self.engine.beat)
+        self._keep("the search for lost workers", self._recover)
+        self._keep("the expiry of tasks", self._expire)
+        self._keep("the sweep", self._sweep)
+        self._keep("the care for subscribers", self._close_idle)
+
+    async def stop(self) -> None:
+        """Graceful for 5 s, then forced."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        await self.engine.shutdown()
+
+    def _keep(self, name: str, act: Callable[[], Awaitable[float]]) -> None:
+        self._loops.append(asyncio.create_task(keep_doing(name, act), name=name))
+
+    async def _recover(self) -> float:
+        await recover(self.service, self._leases)
+        return await self.engine.look()
+
+    async def _expire(self) -> float:
+        await expire_overdue(self.service)
+        return EXPIRE_S
+
+    async def _sweep(self) -> float:
+        return sweep_pause_s(await sweep(self.service))
+
+    async def _close_idle(self) -> float:
+        return self.subscriptions.close_idle()
+
+
+def _timeout_ms(metadata: bytes, longest: int) -> int:
+    """What the creator asked for, within what the tool allows (ERL-51)."""
+    asked = decode_json(metadata).get("timeout")
+    if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1:
+        return longest
+    return min(asked, longest)
+
+
+async def start_runtime(
+    store: Store,
+    tools: Tools,
+    *,
+    times: Times | None = None,
+    limits: Limits | None = None,
+    world: Surroundings | None = None,
+) -> Runtime:
+    """A runtime that has begun to work on the tasks of a store."""
+    sealer = Sealer(await store.secret())
+    runtime = Runtime(store, sealer, tools, times=times, limits=limits, world=world)
+    await runtime.start()
+    return runtime
+
+
+@asynccontextmanager
+async def open_runtime(
+    url: str,
+    tools: Tools,
+    *,
+    times: Times | None = None,
+    limits: Limits | None = None,
+    world: Surroundings | None = None,
+) -> AsyncIterator[Runtime]:
+    """A runtime on the store of that URL; both are closed in the end."""
+    store = await open_store(url)
+    try:
+        runtime = await start_runtime(store, tools, times=times, limits=limits, world=world)
+        try:
+            yield runtime
+        finally:
+            await runtime.stop()
+    finally:
+        await store.close()

@@ -1,0 +1,249 @@
+"""The tasks of all callers: what they may do with them, and what a worker does to them.
+
+Every move goes the same way: load, let the table decide, commit by version, and again from the
+start if somebody else was first.  Effects follow from what was committed: whoever waits, watches
+or works follows the task in the store, so they hear of each version, also of those that another
+process made.  Only `dispatch` needs a hand: `on_dispatch` tells the engine of a new job at once,
+and a job that nobody was told of is still in the store's queue.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.stores import Conflict, Store
+from taskmachine.adapters.waiting import wait_for
+from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.jsonvalue import decode_json
+from taskmachine.protocol.operations import (
+    Advance,
+    Amend,
+    Answer,
+    Cancel,
+    Collect,
+    Get,
+    decide,
+)
+from taskmachine.protocol.sealing import Position, Sealer
+from taskmachine.statemachine import (
+    Call,
+    Effect,
+    Entry,
+    LimitExceeded,
+    NotFound,
+    Task,
+    Times,
+    lifecycle,
+)
+from taskmachine.statemachine.lifecycle import Step
+
+__all__ = ["Page", "TaskService"]
+
+log: Final = logging.getLogger("taskmachine")
+
+Clock = Callable[[], int]
+"""Milliseconds since the epoch; it may jump."""
+
+_TRIES: Final = 1_000
+"""Of one move.  Whoever is refused was overtaken each time, so others got through."""
+
+
+@attrs.frozen
+class Page:
+    """Some tasks, newest first, and where the next page begins."""
+
+    tasks: Sequence[Task]
+    cursor: str | None
+
+
+class TaskService:
+    """Tasks of all owners in one store.  Another owner's task is a task that does not exist."""
+
+    def __init__(
+        self,
+        store: Store,
+        sealer: Sealer,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        times: Times | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.times = times or Times()
+        self.limits = limits or Limits()
+        self.sealer = sealer
+        self._new_id = new_id
+        self._blocked: Counter[str] = Counter()
+        self._on_dispatch: list[Callable[[Task], None]] = []
+
+    def on_dispatch(self, engine: Callable[[Task], None]) -> None:
+        """Tell an engine of every job that is committed through this service."""
+        self._on_dispatch.append(engine)
+
+    # --- what callers do ---------------------------------------------------------------------
+
+    async def create(
+        self,
+        owner: str,
+        call: Call,
+        *,
+        ttl_ms: int | None = None,
+        metadata: bytes = b"{}",
+        timeout_ms: int | None = None,
+        is_repeatable: bool = True,
+        poll_interval_ms: int | None = None,
+    ) -> Task:
+        """A new task, or the one that this owner has for the same call under the same key.
+
+        Once this returns the task is durable.  `LimitExceeded`; `InvalidParams` for
+        a ttl or key that cannot be, or a key that was used for other arguments.
+        """
+        _check_ttl(ttl_ms)
+        if call.key is not None and not 0 < len(call.key) <= self.limits.key_chars:
+            raise InvalidParams(
+                f"an idempotency key must have 1 to {self.limits.key_chars} characters"
+            )
+        step = lifecycle.submit(
+            self._new_id(),
+            owner,
+            call,
+            self.clock(),
+            ttl_ms=self.times.ttl(ttl_ms),
+            is_ttl_chosen=ttl_ms is not None,
+            timeout_ms=self.times.timeout_ms if timeout_ms is None else timeout_ms,
+            is_repeatable=is_repeatable,
+            poll_interval_ms=poll_interval_ms,
+            metadata=metadata,
+        )
+        task = await self.store.create(step.task, step.entry, self.limits.caps)
+        if task.id == step.task.id:
+            self._carry_out((step,))
+        elif decode_json(task.call.arguments) != decode_json(call.arguments):
+            raise InvalidParams("the idempotency key was used for other arguments")
+        return task
+
+    async def get(self, owner: str, task_id: str) -> Task:
+        """The task as it is; reading changes nothing (USER-12)."""
+        if len(task_id) > self.limits.id_chars:
+            raise NotFound(task_id)
+        task = await self.store.load(task_id)
+        if task is None or task.owner != owner:
+            raise NotFound(task_id)
+        return task
+
+    async def wait(
+        self, owner: str, task_id: str, *, after: int, timeout_s: float | None = None
+    ) -> Task:
+        """The first version above `after`, or the task as it is when the time is over."""
+        return await self._block(owner, task_id, lambda task: task.version > after, timeout_s)
+
+    async def collect(self, owner: str, task_id: str, timeout_s: float | None = None) -> Task:
+        """The task once it has ended, however that happens."""
+        return await self._block(owner, task_id, lambda task: task.is_terminal, timeout_s)
+
+    async def page(self, owner: str, cursor: str | None = None, limit: int | None = None) -> Page:
+        """Some tasks of this owner; `InvalidParams` for a cursor that is not theirs."""
+        after = None if cursor is None else self.sealer.open_cursor(owner, cursor)
+        size = min(self.limits.page if limit is None else limit, self.limits.max_page)
+        if size < 1:
+            raise InvalidParams("a page has at least one task")
+        tasks = await self.store.page(owner, after, size + 1)
+        if len(tasks) <= size:
+            return Page(tasks, None)
+        last = tasks[size - 1]
+        position = Position(last.created_at, last.id)
+        return Page(tasks[:size], self.sealer.seal_cursor(owner, position))
+
+    async def perform(
+        self, owner: str, operation: Get | Collect | Cancel | Answer | Amend | Advance
+    ) -> tuple[Task, Sequence[Step]]:
+        """What a request asks of one task: the task afterwards, and the steps that it took."""
+        await self.get(owner, operation.task_id)  # an owner never changes
+        return await self.move(
+            operation.task_id, lambda task, now: decide(operation, task, now, self.times)
+        )
+
+    async def cancel(self, owner: str, task_id: str, reason: str | None = None) -> Task:
+        """Stop a task; one that has ended stays as it ended."""
+        wish = Cancel(task_id) if reason is None else Cancel(task_id, reason)
+        return (await self.perform(owner, wish))[0]
+
+    async def history(self, owner: str, task_id: str) -> Sequence[Entry]:
+        """What happened to a task, oldest first."""
+        await self.get(owner, task_id)
+        return await self.store.history(task_id)
+
+    async def _block(
+        self, owner: str, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None
+    ) -> Task:
+        await self.get(owner, task_id)
+        if self._blocked[owner] >= self.limits.blocked_calls:
+            raise LimitExceeded(f"{self.limits.blocked_calls} waiting calls", 1_000)
+        self._blocked[owner] += 1
+        try:
+            return await wait_for(self.store, task_id, is_awaited, timeout_s)
+        finally:
+            self._blocked[owner] -= 1
+            if not self._blocked[owner]:
+                del self._blocked[owner]
+
+    # --- what everybody does -----------------------------------------------------------------
+
+    async def move(
+        self, task_id: str, act: Callable[[Task, int], Sequence[Step]]
+    ) -> tuple[Task, Sequence[Step]]:
+        """Let `act` decide on the newest version, and commit what it decided, all or nothing.
+
+        `act` is called again with a newer version if somebody else was first.
+        """
+
+        def steps(task: Task, now: int) -> tuple[Task, Sequence[Step]]:
+            decided = act(task, now)
+            return (decided[-1].task if decided else task), decided
+
+        return await self.change(task_id, steps)
+
+    async def change(
+        self, task_id: str, act: Callable[[Task, int], tuple[Task, Sequence[Step]]]
+    ) -> tuple[Task, Sequence[Step]]:
+        """`move` for what is no step, as `lifecycle.release`: `act` also says the next version."""
+        for _ in range(_TRIES):
+            task = await self.store.load(task_id)
+            if task is None:
+                raise NotFound(task_id)
+            after, steps = act(task, self.clock())
+            if after is task:
+                return task, ()
+            try:
+                await self.store.commit(after, [step.entry for step in steps], task.version)
+            except Conflict:
+                continue
+            self._carry_out(steps)
+            return after, steps
+        raise LimitExceeded(f"{_TRIES} tries to move one task", 1_000)
+
+    def _carry_out(self, steps: Sequence[Step]) -> None:
+        if log.isEnabledFor(logging.INFO):
+            for entry in (step.entry for step in steps):
+                log.info(
+                    "task %s: %s, %s -> %s",
+                    entry.task_id, entry.event, entry.source, entry.dest,
+                    extra={"task_id": entry.task_id, "event": entry.event, "version": entry.seq},
+                )  # fmt: skip
+        # Of several steps only the last one is the task as it is now.
+        if steps and Effect.DISPATCH in steps[-1].effects:
+            for engine in self._on_dispatch:
+                engine(steps[-1].task)
+
+
+def _check_ttl(ttl_ms: object) -> None:
+    if ttl_ms is None:
+        return
+    if not isinstance(ttl_ms, int) or isinstance(ttl_ms, bool) or ttl_ms < 1:
+        raise InvalidParams(f"a ttl must be a positive number of milliseconds, got {ttl_ms!r:.40}")

@@ -1,0 +1,211 @@
+"""Where tasks are kept: the contract that every store fulfils, and how one is found by its URL.
+
+A store moves nothing by itself.  Whoever wants a task to move loads it, lets the table decide,
+and commits the next version on condition that the stored one is still the one that was loaded.
+`contract` is the test kit for whoever writes a store.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Final, Protocol
+
+import attrs
+
+from taskmachine.protocol.sealing import Position
+from taskmachine.statemachine import (
+    ConfigurationError,
+    Entry,
+    Event,
+    LimitExceeded,
+    Task,
+    TaskmachineError,
+)
+
+__all__ = [
+    "MAX_REPORTS",
+    "Caps",
+    "Conflict",
+    "Follower",
+    "Store",
+    "StoreError",
+    "Worker",
+    "check_caps",
+    "is_kept",
+    "open_store",
+]
+
+MAX_REPORTS: Final = 1_000
+"""Versions up to which each `report` has a line in the history; every other event always has."""
+
+
+class StoreError(TaskmachineError):
+    """The store could not do it: the file is damaged, the disk is full, the peer is gone.
+
+    Whether a write was made before it failed is unknown.
+    """
+
+
+class Conflict(TaskmachineError):
+    """The stored task is not the version that was expected: somebody else moved it first."""
+
+
+@attrs.frozen
+class Caps:
+    """How many tasks there may be, live (not ended) and retained (all that are stored)."""
+
+    live_of_owner: int = 1_000
+    live: int = 1_000
+    retained_of_owner: int = 10_000
+    retained: int = 100_000
+
+
+@attrs.frozen
+class Worker:
+    """A process that works on tasks.  It beats for as long as it lives."""
+
+    id: str
+    host: str
+    """Names the machine, or the container, in which `pid` means something."""
+    pid: int
+    beat: int = 0
+
+
+Follower = Callable[[Task], None]
+
+
+class Store(Protocol):
+    """What the runtime needs of a store.  Every method may raise `StoreError`."""
+
+    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+        """Store a new task, unless its owner has one for the same method, name and key.
+
+        That one is returned then, as it is now.  `LimitExceeded` if a cap is reached, `Conflict`
+        if the id is known.  Checking and storing are one atomic step.
+        """
+
+    async def load(self, task_id: str) -> Task | None:
+        """The task as it was last committed, by whatever process."""
+
+    async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
+        """Replace version `expected` by `task` and append to its history, durably.
+
+        `Conflict` if another version is stored, or none.  A task in state `removed` is deleted
+        with all that belongs to it.
+        """
+
+    def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
+        """Call `follower` with each new version that becomes known, until the returned function
+        is called.
+
+        Creation is one of them; a task that is deleted is told in state `removed`.  Commits made
+        through this store are told each, in order, before `commit` returns; those of other
+        processes within half a second, perhaps only the last of several.  Nobody is told an
+        older version after a newer one.  What a follower raises is logged, and stops nobody.
+        """
+
+    async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
+        """The tasks of an owner, newest first by (created_at, id), after a position."""
+
+    async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
+        """The tasks of all owners, like `page`: for operators."""
+
+    async def queued(self, limit: int) -> Sequence[Task]:
+        """Tasks that no worker has taken yet (`submitted`), oldest first by (created_at, id)."""
+
+    async def held(self, worker: str, limit: int) -> Sequence[Task]:
+        """Live tasks that this worker has, in any order."""
+
+    async def orphans(self, limit: int) -> Sequence[Task]:
+        """Live tasks of workers that are not enlisted (any more)."""
+
+    async def overdue(self, now: int, limit: int) -> Sequence[Task]:
+        """Live tasks whose deadline is not after `now`, the most overdue first."""
+
+    async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
+        """Ended tasks whose deadline is not after `now`, the most overdue first."""
+
+    async def history(self, task_id: str) -> Sequence[Entry]:
+        """What happened to a task, oldest first; empty if there is none.
+
+        Lines that `is_kept` refuses are left out.
+        """
+
+    async def enlist(self, worker: Worker) -> None:
+        """A worker begins to beat; one of the same id is replaced."""
+
+    async def beat(self, worker_id: str) -> bool:
+        """Count the beat of a worker; False if it has been struck off.  Touches no task."""
+
+    async def strike(self, worker_id: str) -> None:
+        """Strike a worker off: it ended, or is believed to be dead."""
+
+    async def workers(self) -> Sequence[Worker]:
+        """All that are enlisted."""
+
+    async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
+        """Append to the messages of a task; how many of the oldest were dropped for it.
+
+        Nothing is kept for a task that does not exist (SWIFT-17).
+        """
+
+    async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
+        """Take up to so many messages of a task, oldest first."""
+
+    async def secret(self) -> bytes:
+        """32 random bytes, made when the store was: the same for everybody who opens it."""
+
+    def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
+        """Every task with its history as both were at one moment, in any order.
+
+        For another store to `adopt`.  Messages and workers belong to running processes and stay.
+        """
+
+    async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
+        """Store a task as it is, whatever the caps.
+
+        `Conflict` if the id is known, or the owner's key is in use.
+        """
+
+    async def close(self) -> None:
+        """Let go of everything.  What was acknowledged stays.
+
+        Every other call raises `StoreError` from then on; closing again does no harm.
+        """
+
+
+def check_caps(
+    caps: Caps, live_of_owner: int, live: int, retained_of_owner: int, retained: int
+) -> None:
+    """`LimitExceeded` if there is no room for one more (ERL-50).
+
+    Live tasks end soon; retained ones go by their ttl.
+    """
+    for name, there, cap, retry_after_ms in (
+        ("unfinished tasks of this caller", live_of_owner, caps.live_of_owner, 1_000),
+        ("unfinished tasks", live, caps.live, 1_000),
+        ("stored tasks of this caller", retained_of_owner, caps.retained_of_owner, 60_000),
+        ("stored tasks", retained, caps.retained, 60_000),
+    ):
+        if there >= cap:
+            raise LimitExceeded(f"{cap} {name}", retry_after_ms)
+
+
+def is_kept(entry: Entry) -> bool:
+    """Whether a history keeps this line: it is bounded, and so are all moves but reports."""
+    return entry.event is not Event.REPORT or entry.seq <= MAX_REPORTS
+
+
+async def open_store(url: str) -> Store:
+    """The store that a URL names: `memory:`, `sqlite:PATH`, or one that is installed.
+
+    Others add theirs by the entry point group `taskmachine.stores`: the name is the scheme, the
+    value an async function that takes the URL.
+    """
+    scheme, colon, _ = url.partition(":")
+    known = {point.name: point for point in entry_points(group="taskmachine.stores")}
+    if not colon or scheme not in known:
+        raise ConfigurationError(
+            f"no store for '{url}': the scheme must be one of {', '.join(sorted(known))}"
+        )
+    store: Store = await known[scheme].load()(url)
+    return store

@@ -1,0 +1,251 @@
+"""Tasks in the memory of this process: fast, and gone with it (ERL-53).
+
+No read gets dearer with the number of tasks: ordered indexes, never a scan (USER-9, ERL-76).
+"""
+
+import secrets
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import islice
+
+import attrs
+from sortedcontainers import SortedList
+
+from taskmachine.adapters.stores import (
+    Caps,
+    Conflict,
+    Follower,
+    StoreError,
+    Worker,
+    check_caps,
+    is_kept,
+)
+from taskmachine.adapters.stores.followers import Followers
+from taskmachine.protocol.sealing import Position
+from taskmachine.statemachine import ConfigurationError, Entry, State, Task
+
+__all__ = ["MemoryStore", "open_memory"]
+
+_When = tuple[int, str]
+"""A time and the id of a task: unique, and sorted by time."""
+
+
+async def open_memory(url: str) -> "MemoryStore":
+    """A new store; `memory:` names nothing that could be opened twice."""
+    if url != "memory:":
+        raise ConfigurationError(f"'{url}' names no store: a memory store is just 'memory:'")
+    return MemoryStore(secrets.token_bytes(32))
+
+
+class MemoryStore:
+    """The contract, by dicts and sorted lists.  Nothing is awaited, so every method is atomic."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._is_open = True
+        self._tasks: dict[str, Task] = {}
+        self._histories: dict[str, list[Entry]] = {}
+        self._keys: dict[tuple[str | None, ...], str] = {}
+        self._created: SortedList[_When] = SortedList()
+        self._created_by: dict[str, SortedList[_When]] = {}
+        self._live_until: SortedList[_When] = SortedList()
+        self._kept_until: SortedList[_When] = SortedList()
+        self._live = 0
+        self._live_of: Counter[str] = Counter()
+        self._queue: SortedList[_When] = SortedList()
+        self._held: dict[str, dict[str, None]] = {}
+        self._workers: dict[str, Worker] = {}
+        self._messages: dict[str, deque[bytes]] = {}
+        self._followers = Followers()
+
+    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+        self._check_open()
+        known = self._keys.get(_key(task)) if task.call.key is not None else None
+        if known is not None:
+            return self._tasks[known]
+        owned = self._created_by.get(task.owner, ())
+        check_caps(caps, self._live_of[task.owner], self._live, len(owned), len(self._tasks))
+        await self.adopt(task, (entry,))
+        return task
+
+    async def load(self, task_id: str) -> Task | None:
+        self._check_open()
+        return self._tasks.get(task_id)
+
+    async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
+        self._check_open()
+        stored = self._tasks.get(task.id)
+        if stored is None or stored.version != expected:
+            raise Conflict(f"task {task.id} is not at version {expected}")
+        self._unindex(stored)
+        if task.state is State.REMOVED:
+            self._forget(stored)
+        else:
+            self._tasks[task.id] = task
+            self._histories[task.id] += filter(is_kept, entries)
+            self._index(task)
+        self._followers.tell(task)
+
+    def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
+        self._check_open()
+        return self._followers.add(task_id, follower)
+
+    async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
+        return self._newest(self._created_by.get(owner), after, limit)
+
+    async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
+        return self._newest(self._created, after, limit)
+
+    async def queued(self, limit: int) -> Sequence[Task]:
+        return self._some((task_id for _, task_id in self._queue), limit)
+
+    async def held(self, worker: str, limit: int) -> Sequence[Task]:
+        return self._some(self._held.get(worker, ()), limit)
+
+    async def orphans(self, limit: int) -> Sequence[Task]:
+        gone = (held for worker, held in self._held.items() if worker not in self._workers)
+        return self._some((task_id for held in gone for task_id in held), limit)
+
+    async def overdue(self, now: int, limit: int) -> Sequence[Task]:
+        return self._until(self._live_until, now, limit)
+
+    async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
+        return self._until(self._kept_until, now, limit)
+
+    async def history(self, task_id: str) -> Sequence[Entry]:
+        self._check_open()
+        return tuple(self._histories.get(task_id, ()))
+
+    async def enlist(self, worker: Worker) -> None:
+        self._check_open()
+        self._workers[worker.id] = worker
+
+    async def beat(self, worker_id: str) -> bool:
+        self._check_open()
+        worker = self._workers.get(worker_id)
+        if worker is not None:
+            self._workers[worker_id] = attrs.evolve(worker, beat=worker.beat + 1)
+        return worker is not None
+
+    async def strike(self, worker_id: str) -> None:
+        self._check_open()
+        self._workers.pop(worker_id, None)
+
+    async def workers(self) -> Sequence[Worker]:
+        self._check_open()
+        return tuple(self._workers.values())
+
+    async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
+        self._check_open()
+        if task_id not in self._tasks:
+            return 0
+        messages = self._messages.setdefault(task_id, deque())
+        messages.append(message)
+        dropped = max(0, len(messages) - maximum)
+        for _ in range(dropped):
+            messages.popleft()
+        return dropped
+
+    async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
+        self._check_open()
+        messages = self._messages.get(task_id, deque())
+        return [messages.popleft() for _ in range(min(limit, len(messages)))]
+
+    async def secret(self) -> bytes:
+        self._check_open()
+        return self._secret
+
+    async def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
+        for task_id in tuple(self._tasks):
+            self._check_open()
+            task = self._tasks.get(task_id)
+            if task is not None:  # it may be deleted while others are looked at
+                yield task, tuple(self._histories[task_id])
+
+    async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
+        self._check_open()
+        if task.id in self._tasks:
+            raise Conflict(f"task {task.id} is known")
+        if task.call.key is not None and _key(task) in self._keys:
+            raise Conflict(f"the key of task {task.id} is in use")
+        self._tasks[task.id] = task
+        self._histories[task.id] = [*filter(is_kept, entries)]
+        if task.call.key is not None:
+            self._keys[_key(task)] = task.id
+        when = task.created_at, task.id
+        self._created.add(when)
+        self._created_by.setdefault(task.owner, SortedList()).add(when)
+        self._index(task)
+        self._followers.tell(task)
+
+    async def close(self) -> None:
+        self._is_open = False
+
+    # --- the indexes -------------------------------------------------------------------------
+
+    def _index(self, task: Task) -> None:
+        """By what can change."""
+        if not task.is_terminal:
+            self._live += 1
+            self._live_of[task.owner] += 1
+        if task.deadline is not None:
+            self._by_deadline(task).add((task.deadline, task.id))
+        if task.state is State.SUBMITTED:
+            self._queue.add((task.created_at, task.id))
+        if task.worker is not None and not task.is_terminal:
+            self._held.setdefault(task.worker, {})[task.id] = None
+
+    def _unindex(self, task: Task) -> None:
+        if not task.is_terminal:
+            self._live -= 1
+            self._live_of[task.owner] -= 1
+            if not self._live_of[task.owner]:
+                del self._live_of[task.owner]
+        if task.deadline is not None:
+            self._by_deadline(task).remove((task.deadline, task.id))
+        if task.state is State.SUBMITTED:
+            self._queue.remove((task.created_at, task.id))
+        if task.worker is not None and not task.is_terminal:
+            del self._held[task.worker][task.id]
+            if not self._held[task.worker]:
+                del self._held[task.worker]
+
+    def _forget(self, task: Task) -> None:
+        del self._tasks[task.id], self._histories[task.id]
+        self._messages.pop(task.id, None)
+        if task.call.key is not None:
+            del self._keys[_key(task)]
+        when = task.created_at, task.id
+        self._created.remove(when)
+        owned = self._created_by[task.owner]
+        owned.remove(when)
+        if not owned:
+            del self._created_by[task.owner]
+
+    def _by_deadline(self, task: Task) -> "SortedList[_When]":
+        return self._kept_until if task.is_terminal else self._live_until
+
+    def _newest(
+        self, created: "SortedList[_When] | None", after: Position | None, limit: int
+    ) -> Sequence[Task]:
+        if created is None:
+            return self._some((), limit)
+        maximum = None if after is None else (after.created_at, after.task_id)
+        found = created.irange(maximum=maximum, inclusive=(True, False), reverse=True)
+        return self._some((task_id for _, task_id in found), limit)
+
+    def _until(self, deadlines: "SortedList[_When]", now: int, limit: int) -> Sequence[Task]:
+        due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
+        return self._some((task_id for _, task_id in due), limit)
+
+    def _some(self, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
+        self._check_open()
+        return [self._tasks[task_id] for task_id in islice(task_ids, limit)]
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError("the store is closed")
+
+
+def _key(task: Task) -> tuple[str | None, ...]:
+    return task.owner, task.call.method, task.call.name, task.call.key

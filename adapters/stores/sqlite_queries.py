@@ -1,0 +1,98 @@
+"""Every statement that the SQLite store runs on tasks: none of them reads a whole table.
+
+A test asks SQLite for the plan of each.  What reads everything on purpose is in `sqlite_upkeep`.
+No lifecycle in here: the columns are derived from the record by `columns`, in Python.
+"""
+
+from typing import Final
+
+import msgspec
+
+from taskmachine.statemachine import State, Task
+
+CHUNK: Final = 100
+"""How many versions, or tasks of an export, are read by one statement."""
+
+MAX_INTEGER: Final = 2**63 - 1
+
+LOAD: Final = "SELECT record FROM tasks WHERE id = ?"
+PAGE: Final = """
+    SELECT record FROM tasks WHERE owner = ? AND (created_at, id) < (?, ?)
+    ORDER BY created_at DESC, id DESC LIMIT ?"""
+BROWSE: Final = """
+    SELECT record FROM tasks WHERE (created_at, id) < (?, ?)
+    ORDER BY created_at DESC, id DESC LIMIT ?"""
+QUEUED: Final = "SELECT record FROM tasks WHERE is_queued = 1 ORDER BY created_at, id LIMIT ?"
+HELD: Final = "SELECT record FROM tasks WHERE holder = ? ORDER BY created_at, id LIMIT ?"
+OVERDUE: Final = """
+    SELECT record FROM tasks WHERE is_live = 1 AND deadline <= ? ORDER BY deadline, id LIMIT ?"""
+FORGETTABLE: Final = """
+    SELECT record FROM tasks WHERE is_live = 0 AND deadline <= ? ORDER BY deadline, id LIMIT ?"""
+EXPORT: Final = "SELECT id, record FROM tasks WHERE id > ? ORDER BY id LIMIT ?"
+VERSIONS: Final = f"SELECT id, version FROM tasks WHERE id IN ({', '.join('?' * CHUNK)})"
+
+STORED: Final = """
+    SELECT rowid, version, is_live, deadline, is_queued, holder FROM tasks WHERE id = ?"""
+BY_KEY: Final = "SELECT record FROM tasks WHERE owner = ? AND call_key = ?"
+INSERT: Final = """
+    INSERT INTO tasks
+    (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, record)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+REWRITE: Final = "UPDATE tasks SET version = ?, record = ? WHERE rowid = ?"
+MOVE: Final = """
+    UPDATE tasks
+    SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, version = ?, record = ?
+    WHERE rowid = ?"""
+DELETE: Final = "DELETE FROM tasks WHERE rowid = ?"
+
+HISTORY: Final = "SELECT record FROM history WHERE task_id = ? ORDER BY seq"
+APPEND: Final = "INSERT INTO history (task_id, seq, record) VALUES (?, ?, ?)"
+DELETE_HISTORY: Final = "DELETE FROM history WHERE task_id = ?"
+
+COUNTS: Final = "SELECT live, retained FROM counts WHERE owner = ?"
+COUNT: Final = """
+    INSERT INTO counts (owner, live, retained) VALUES (?, ?, ?)
+    ON CONFLICT (owner) DO UPDATE
+    SET live = live + excluded.live, retained = retained + excluded.retained"""
+DELETE_COUNTS: Final = "DELETE FROM counts WHERE owner = ? AND retained = 0"
+TOTALS: Final = "SELECT live, retained FROM totals WHERE id = 0"
+TOTAL: Final = "UPDATE totals SET live = live + ?, retained = retained + ? WHERE id = 0"
+
+ENLIST: Final = "INSERT OR REPLACE INTO workers (id, host, pid, beat) VALUES (?, ?, ?, ?)"
+BEAT: Final = "UPDATE workers SET beat = beat + 1 WHERE id = ?"
+STRIKE: Final = "DELETE FROM workers WHERE id = ?"
+WORKERS: Final = "SELECT id, host, pid, beat FROM workers"
+"""Reads them all, as it is asked to: there are as many as processes."""
+
+FIRST_MESSAGE: Final = "SELECT min(seq) FROM messages WHERE task_id = ?"
+LAST_MESSAGE: Final = "SELECT max(seq) FROM messages WHERE task_id = ?"
+ENQUEUE: Final = "INSERT INTO messages (task_id, seq, message) VALUES (?, ?, ?)"
+MESSAGES: Final = "SELECT seq, message FROM messages WHERE task_id = ? ORDER BY seq LIMIT ?"
+DELETE_MESSAGES: Final = "DELETE FROM messages WHERE task_id = ? AND seq <= ?"
+
+SECRET: Final = "SELECT value FROM meta WHERE name = 'secret'"
+
+Columns = tuple[int, int | None, int, str | None]
+
+
+def columns(task: Task) -> Columns:
+    """What the indexes need to know of a task: is_live, deadline, is_queued, holder."""
+    is_live = not task.is_terminal
+    deadline = task.deadline
+    return (
+        int(is_live),
+        None if deadline is None else min(deadline, MAX_INTEGER),
+        int(task.state is State.SUBMITTED),
+        task.worker if is_live else None,
+    )
+
+
+def call_key(task: Task) -> str | None:
+    """Equal for calls that are the same one to their owner.
+
+    One text and not three columns: to an index, two tasks without a name would differ.
+    """
+    call = task.call
+    if call.key is None:
+        return None
+    return msgspec.json.encode((call.method, call.name, call.key)).decode()

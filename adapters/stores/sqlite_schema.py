@@ -1,0 +1,182 @@
+"""The tables of the SQLite store, how older files are brought up to date, what is refused.
+
+The version of the schema is the file's `user_version`; `application_id` tells that it is ours.
+"""
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores.sqlite_faults import translated
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["APPLICATION_ID", "VERSION", "connect", "prepare"]
+
+APPLICATION_ID: Final = int.from_bytes(b"tskm")
+VERSION: Final = 2
+
+BUSY_MS: Final = 5_000
+"""How long another process may hold the lock."""
+
+_SETTINGS: Final = (
+    "synchronous = FULL",  # acknowledged is on disk, also when the power fails
+    "cache_size = -16000",  # kilobytes
+    "wal_autocheckpoint = 4000",  # pages: hot ones are moved into the file less often
+)
+
+CHECKED_AT_OPEN: Final = 64 * 1024 * 1024
+"""Bytes of a file up to which it is looked through for damage when it is opened."""
+
+# `call_key` is null for calls without a key; the partial indexes hold nothing but what is asked
+# of them, so that what has ended costs the queue nothing.
+_VERSION_1: Final = (
+    """CREATE TABLE tasks (
+        id TEXT NOT NULL PRIMARY KEY,
+        owner TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        call_key TEXT,
+        version INTEGER NOT NULL,
+        is_live INTEGER NOT NULL,
+        deadline INTEGER,
+        is_queued INTEGER NOT NULL,
+        holder TEXT,
+        record BLOB NOT NULL
+    )""",
+    "CREATE INDEX tasks_of_owner ON tasks (owner, created_at DESC, id DESC)",
+    "CREATE INDEX tasks_created ON tasks (created_at DESC, id DESC)",
+    "CREATE UNIQUE INDEX tasks_key ON tasks (owner, call_key) WHERE call_key IS NOT NULL",
+    "CREATE INDEX tasks_live ON tasks (deadline, id) WHERE is_live = 1",
+    "CREATE INDEX tasks_ended ON tasks (deadline, id) WHERE is_live = 0",
+    "CREATE INDEX tasks_queued ON tasks (is_queued, created_at, id) WHERE is_queued = 1",
+    "CREATE INDEX tasks_held ON tasks (holder, created_at, id) WHERE holder IS NOT NULL",
+    """CREATE TABLE history (
+        task_id TEXT NOT NULL, seq INTEGER NOT NULL, record BLOB NOT NULL,
+        PRIMARY KEY (task_id, seq)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE messages (
+        task_id TEXT NOT NULL, seq INTEGER NOT NULL, message BLOB NOT NULL,
+        PRIMARY KEY (task_id, seq)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE workers (
+        id TEXT NOT NULL PRIMARY KEY, host TEXT NOT NULL,
+        pid INTEGER NOT NULL, beat INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+)
+
+_MIGRATIONS: Final[Mapping[int, Sequence[str]]] = {
+    # Version 1 had to count the tasks of an owner before each create.
+    2: (
+        """CREATE TABLE counts (
+            owner TEXT NOT NULL PRIMARY KEY, live INTEGER NOT NULL, retained INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "INSERT INTO counts SELECT owner, sum(is_live), count(*) FROM tasks GROUP BY owner",
+        """CREATE TABLE totals (
+            id INTEGER PRIMARY KEY, live INTEGER NOT NULL, retained INTEGER NOT NULL
+        )""",
+        "INSERT INTO totals SELECT 0, coalesce(sum(is_live), 0), count(*) FROM tasks",
+    ),
+}
+"""What makes each version out of the one before it."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection for whichever thread; the one that uses it sees to it that no other does."""
+    connection = sqlite3.connect(
+        path, BUSY_MS / 1_000, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(path: Path) -> None:
+    """Make the file, or bring it up to date, or say why it cannot be used.
+
+    `ConfigurationError` if it is not for us: no database, another program's, a newer version.
+    """
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"{path} cannot be made: there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"{path} is no file")
+    with translated(path):
+        try:
+            # Tasks and the secret are nobody else's business; SQLite makes it for all to read.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(f"{path} cannot be opened: {error.strerror}") from error
+        connection = connect(path)
+        try:
+            _prepare(connection, path)
+        finally:
+            connection.close()
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    _check_ours(connection, path)
+    if path.stat().st_size <= CHECKED_AT_OPEN:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise StoreError(f"{path} is damaged, restore it from a backup: {verdict}")
+    _write_ahead(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    # Under the lock, as another process may have made it in the meantime.
+    version = _check_ours(connection, path)
+    for statement in _VERSION_1 if version == 0 else ():
+        connection.execute(statement)
+    for number in range(max(version, 1) + 1, VERSION + 1):
+        for statement in _MIGRATIONS[number]:
+            connection.execute(statement)
+    if version == 0:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        secret = secrets.token_bytes(32)
+        connection.execute("INSERT INTO meta (name, value) VALUES ('secret', ?)", (secret,))
+    if version != VERSION:
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the schema, 0 if there is nothing yet."""
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise ConfigurationError(f"{path} is no SQLite database") from error
+        raise
+    if not tables and version == application == 0:
+        return 0
+    if application != APPLICATION_ID:
+        raise ConfigurationError(f"{path} is a database of another program")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"{path} has version {version} of the schema, this program knows up to {VERSION}:"
+            " use the newer program that wrote it"
+        )
+    if version < 1:
+        raise StoreError(f"{path} is damaged, restore it from a backup: it has no version")
+    return int(version)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for a lock while it changes the journal mode: so we do."""
+    deadline = time.monotonic() + BUSY_MS / 1_000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

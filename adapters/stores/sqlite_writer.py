@@ -1,0 +1,159 @@
+"""One thread that writes, many callers that wait: group commit.
+
+A transaction that is durable costs a sync of the disk, however little is in it.  So whatever
+arrives while the disk is busy is gathered and goes into the next transaction as one batch.
+Nobody gets an answer before the batch is on disk.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores.sqlite_faults import explain
+from taskmachine.statemachine import TaskmachineError
+
+__all__ = ["Writer"]
+
+MAX_BATCH: Final = 256
+MAX_WAITING: Final = 10_000
+"""Operations; beyond it something is wrong with the disk, and memory would be next."""
+
+T = TypeVar("T")
+Run = Callable[[sqlite3.Connection], T]
+
+
+@attrs.frozen(eq=False)
+class _Operation:
+    run: Run[Any]
+    future: asyncio.Future[Any]
+    then: Callable[[Any], None] | None
+    writes: bool
+
+
+_Answered = tuple[_Operation, Any, Exception | None]
+
+
+class Writer:
+    """Owns the connection and the thread.  To be used on the thread of one event loop."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._loop = asyncio.get_running_loop()
+        self._gathered: list[_Operation] = []
+        self._waiting = 0
+        self._is_open = True
+        self._batches: SimpleQueue[list[_Operation] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=f"writer of {path}", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, run: Run[T], then: Callable[[T], None] | None = None, *, writes: bool = True
+    ) -> "asyncio.Future[T]":
+        """Its answer, once that is durable.  Whoever stops waiting does not stop the operation.
+
+        `then` is called with the answer before anybody who waits goes on, in the order in which
+        the operations were submitted.
+        """
+        if not self._is_open:
+            raise StoreError("the store is closed")
+        if self._waiting >= MAX_WAITING:
+            raise StoreError(f"the store is too busy: {MAX_WAITING} operations wait for the disk")
+        self._waiting += 1
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._gathered:
+            # All that this round of the event loop submits goes to the thread at once.
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(_Operation(run, future, then, writes))
+        return future
+
+    async def close(self) -> None:
+        """What was submitted is still done."""
+        if self._is_open:
+            self._is_open = False
+            self._hand_over()
+            self._batches.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._batches.put(self._gathered)
+            self._gathered = []
+
+    def _deliver(self, answered: Sequence[_Answered]) -> None:
+        self._waiting -= len(answered)
+        for operation, answer, error in answered:
+            if error is None and operation.then is not None:
+                operation.then(answer)
+            if operation.future.done():  # cancelled
+                continue
+            if error is None:
+                operation.future.set_result(answer)
+            else:
+                operation.future.set_exception(error)
+
+    # --- on the thread -----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        is_last = False
+        while not is_last:
+            batch: list[_Operation] = []
+            try:
+                taken = self._batches.get()
+                while taken is not None:
+                    batch += taken
+                    taken = self._batches.get_nowait()
+                is_last = True
+            except Empty:
+                pass
+            for start in range(0, len(batch), MAX_BATCH):
+                self._answer(batch[start : start + MAX_BATCH])
+        self._connection.close()  # the last one to close a file moves the log into it
+
+    def _answer(self, batch: list[_Operation]) -> None:
+        answered = self._transact([operation for operation in batch if operation.writes])
+        # After the commit, so that what they find is not older than what will have been told.
+        answered += [self._read(operation) for operation in batch if not operation.writes]
+        # The event loop may be gone, and everybody who waited with it.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver, answered)
+
+    def _transact(self, batch: list[_Operation]) -> list[_Answered]:
+        if not batch:
+            return []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            answered = [self._write(operation) for operation in batch]
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - a dead thread would leave everybody waiting
+            self._roll_back()
+            if len(batch) > 1 and not isinstance(error, sqlite3.OperationalError):
+                # A value that SQLite does not have, or a row that is there already: whose is it?
+                return [answer for operation in batch for answer in self._transact([operation])]
+            return [(operation, None, explain(self._path, error)) for operation in batch]
+        return answered
+
+    def _write(self, operation: _Operation) -> _Answered:
+        try:
+            return operation, operation.run(self._connection), None
+        except TaskmachineError as error:  # its own affair: it has written nothing
+            return operation, None, error
+
+    def _read(self, operation: _Operation) -> _Answered:
+        try:
+            return operation, operation.run(self._connection), None
+        except Exception as error:  # noqa: BLE001 - as above
+            return operation, None, explain(self._path, error)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite may have done so itself, or never begun
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")

@@ -1,0 +1,38 @@
+"""Loops in the background that have to go on (ERL-93)."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+__all__ = ["keep_doing"]
+
+log: Final = logging.getLogger("taskmachine")
+
+MAX_RESTARTS: Final = 5
+WITHIN_S: Final = 60.0
+BACKOFF_S: Final = (1, 2, 4, 8, 16)
+
+
+async def keep_doing(name: str, act: Callable[[], Awaitable[float]]) -> None:
+    """Call `act` for ever, each time after as many seconds as it said the last time.
+
+    If it fails it is begun again, at most 5 times in 60 s; after that the process leaves with an
+    error (SystemExit).  What was acknowledged is in the store, and whoever starts next goes on
+    with it: better than to live on without this loop.
+    """
+    clock = asyncio.get_running_loop().time
+    failures: deque[float] = deque()
+    while True:
+        try:
+            await asyncio.sleep(await act())
+        except Exception as error:
+            failures.append(clock())
+            while failures[0] <= clock() - WITHIN_S:
+                failures.popleft()
+            if len(failures) > MAX_RESTARTS:
+                log.critical("%s failed too often, last with: %s", name, error)
+                raise SystemExit(f"taskmachine: {name} failed too often: {error}") from error
+            log.exception("%s failed, and is begun again", name)
+            await asyncio.sleep(BACKOFF_S[len(failures) - 1])

@@ -1,0 +1,49 @@
+"""Waiting for a task without missing anything."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from taskmachine.adapters.stores import Store
+from taskmachine.statemachine import NotFound, State, Task
+
+__all__ = ["wait_for"]
+
+REREAD_S: Final = 5.0
+"""Being told is a hint, reading decides: a hint that got lost costs this long, and no hang."""
+
+
+async def wait_for(
+    store: Store, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None = None
+) -> Task:
+    """The first version that is awaited, or the last one known when the time is over.
+
+    `NotFound` if there is no such task, or none any more.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout_s is None else loop.time() + timeout_s
+    changed = asyncio.Event()
+    news: list[Task] = []
+
+    def hear(task: Task) -> None:
+        if is_awaited(task) or task.state is State.REMOVED:
+            news.append(task)
+            changed.set()
+
+    # First follow, then read: what is committed in between is heard (USER-4).
+    leave = store.follow(task_id, hear)
+    try:
+        while True:
+            task = news[0] if news else await store.load(task_id)
+            if task is None or task.state is State.REMOVED:
+                raise NotFound(task_id)
+            left = REREAD_S if deadline is None else min(REREAD_S, deadline - loop.time())
+            if is_awaited(task) or left <= 0:
+                return task
+            try:
+                async with asyncio.timeout(left):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+    finally:
+        leave()

@@ -1,6 +1,7 @@
-"""The `taskmachine` command."""
+"""The `taskmachine` command: its arguments, and what becomes of errors."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -8,9 +9,11 @@ from importlib.metadata import version
 
 from rich.console import Console
 
+from taskmachine.adapters import operator_commands
 from taskmachine.adapters.rendering import FORMATS, print_table, render
+from taskmachine.adapters.task_views import printable
 from taskmachine.protocol import DIALECTS, dialect
-from taskmachine.statemachine import TaskmachineError
+from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 __all__ = ["main"]
 
@@ -18,24 +21,40 @@ PAGE_WIDTH = 100  # where there is no terminal to ask
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 if it did its job, 2 if it was asked for something that does not exist."""
+    """Run the command.
+
+    0 if it did its job, 1 if that was refused or there is no such task, 2 if it was asked for
+    something that cannot be.
+    """
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know all letters
     try:
         status: int = options.run(options)
         sys.stdout.flush()
     except TaskmachineError as error:
         if options.debug:
             raise
-        print(f"taskmachine: error: {error}", file=sys.stderr)
-        return 2
+        print(f"taskmachine: error: {printable(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigurationError) else 1
     except BrokenPipeError:  # whoever reads has seen enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 130  # what a shell makes of SIGINT
+    except Exception as error:
+        if options.debug:
+            raise
+        # Nobody has thought of this one: at least no traceback, and it says what to do.
+        print(f"taskmachine: {printable(repr(error))}; --debug tells where", file=sys.stderr)
+        return 1
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="taskmachine", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="taskmachine", description="MCP Tasks as one explicit state machine."
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('taskmachine')}")
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -53,13 +72,18 @@ def _parser() -> argparse.ArgumentParser:
         help=f"show it as one protocol revision does: {', '.join(DIALECTS)}",
     )
     table.set_defaults(run=_table)
+    operator_commands.add_to(commands, _console)
     return parser
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else PAGE_WIDTH)
 
 
 def _table(options: argparse.Namespace) -> int:
     spoken = None if options.dialect is None else dialect(options.dialect)
     if options.format == "text":
-        print_table(Console(width=None if sys.stdout.isatty() else PAGE_WIDTH), spoken)
+        print_table(_console(), spoken)
     else:
         sys.stdout.write(render(options.format, spoken))
     return 0

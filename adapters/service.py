@@ -147,6 +147,10 @@ class TaskService:
         """The task once it has ended, however that happens."""
         return await self._block(owner, task_id, lambda task: task.is_terminal, timeout_s)
 
+    def waiting(self, owner: str) -> int:
+        """How many calls of this owner wait for something."""
+        return self._blocked[owner]
+
     async def page(self, owner: str, cursor: str | None = None, limit: int | None = None) -> Page:
         """Some tasks of this owner; `InvalidParams` for a cursor that is not theirs."""
         after = None if cursor is None else self.sealer.open_cursor(owner, cursor)

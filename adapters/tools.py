@@ -23,6 +23,7 @@ import attrs
 
 from taskmachine.adapters.claims import Gone
 from taskmachine.adapters.context import Context, SyncContext
+from taskmachine.adapters.plain_json import to_json
 from taskmachine.adapters.signatures import Signature, signature_of
 from taskmachine.protocol.dialect import TaskSupport
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
@@ -138,6 +139,8 @@ class Tool:
     def _result(self, returned: Any) -> Outcome:
         if not isinstance(returned, ToolResult):
             returned = self._wrapped(returned)
+        elif returned.structured is not None and not returned.is_error:
+            self.signature.write(returned.structured)  # it must be what the schema promises
         result: JSONObject = {"content": returned.content}
         if returned.structured is not None:
             result["structuredContent"] = returned.structured
@@ -145,7 +148,7 @@ class Tool:
             result["isError"] = True
         if returned.meta is not None:
             result["_meta"] = returned.meta
-        encoded = encode_json(self.signature.write(result))
+        encoded = encode_json(to_json(result))
         if len(encoded) > MAX_BYTES // 2:  # it has to fit into a message
             raise ValueError(f"a result of {len(encoded)} bytes is more than {MAX_BYTES // 2}")
         return Outcome.of_result(encoded, is_error=returned.is_error)
@@ -161,7 +164,7 @@ class Tool:
 
     def _error(self, error: CallError) -> Outcome:
         try:
-            data = None if error.data is None else encode_json(self.signature.write(error.data))
+            data = None if error.data is None else encode_json(to_json(error.data, "data"))
         except ValueError:
             log.error("tool '%s' raised an error with data that is not JSON", self.name)
             data = None

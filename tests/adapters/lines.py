@@ -1,0 +1,134 @@
+"""Callers of a real runtime in each dialect, in plain JSON."""
+
+import asyncio
+import json
+from itertools import count
+from typing import Any, Final
+
+from taskmachine.adapters.context import Context, form
+from taskmachine.adapters.conversation import Conversation
+from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.tools import Tools
+from taskmachine.protocol.jsonrpc import decode_message, encode_message
+from taskmachine.protocol.outputs import Send
+from taskmachine.protocol.receiver import Offer, Rules
+from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
+from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
+from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
+
+DIALECTS: Final[dict[str, Rules]] = {
+    "2025-11-25": RULES_2025,
+    "2026-07-28": RULES_2026,
+    "erlmcp": RULES_ERLMCP,
+}
+
+CLIENT_CAPABILITIES: Final[dict[str, Any]] = {
+    "elicitation": {"form": {}},
+    "extensions": {"io.modelcontextprotocol/tasks": {}},
+}
+
+
+def meta_2026(capabilities: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+
+
+NAME_FORM: Final = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+def greeting_tools() -> Tools:
+    """`greet` asks for a name, `add` does not, `hang` never ends by itself."""
+    tools = Tools()
+
+    @tools.task(immediate="Greeting somebody.")
+    async def greet(ctx: Context, salute: str = "Hello") -> str:
+        answer = await ctx.ask("name", form("Who are you?", NAME_FORM))
+        return f"{salute}, {answer.content['name']}!"
+
+    @tools.task()
+    async def add(a: int, b: int) -> dict[str, int]:
+        return {"sum": a + b}
+
+    @tools.task(support="required")
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    return tools
+
+
+def offer(tools: Tools) -> Offer:
+    return Offer(
+        {"name": "test", "version": "1"}, {name: tool.offered for name, tool in tools.items()}
+    )
+
+
+class Line:
+    """One conversation of one caller."""
+
+    def __init__(self, runtime: Runtime, dialect: str, owner: str) -> None:
+        self.dialect = dialect
+        self.owner = owner
+        self.capabilities = CLIENT_CAPABILITIES
+        self.sent: list[Send] = []
+        numbers = count(1)
+        self.conversation = Conversation(
+            runtime,
+            DIALECTS[dialect],
+            offer(runtime.tools),
+            owner=owner,
+            new_id=lambda: f"q-{next(numbers)}",
+            send=self.sent.append,
+        )
+
+    async def introduce(self) -> None:
+        if self.dialect == "2025-11-25":
+            hello = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"elicitation": {}},
+                "clientInfo": {"name": "test", "version": "1"},
+            }
+            await self.ask("initialize", hello)
+            self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.conversation.receive(decode_message(json.dumps(message).encode()))
+
+    async def ask(self, method: str, params: dict[str, Any], id: int | str = 1) -> list[bytes]:
+        """Everything that is sent because of a request, until nothing more happens by itself."""
+        before = len(self.sent)
+        if self.dialect == "2026-07-28":
+            params = {**params, "_meta": meta_2026(self.capabilities)}
+        self.tell({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        await quiet()
+        return [encode_message(send.message) for send in self.sent[before:]]
+
+    async def call(self, method: str, params: dict[str, Any], id: int | str = 1) -> dict[str, Any]:
+        """The answer to a request."""
+        answers = [json.loads(message) for message in await self.ask(method, params, id)]
+        [answer] = [message for message in answers if message.get("id") == id]
+        assert isinstance(answer, dict)
+        return answer
+
+    async def create(self, tool: str, arguments: dict[str, Any]) -> str:
+        """The id of a new task."""
+        if self.dialect == "erlmcp":
+            answer = await self.call(
+                "tasks/create", {"action": {"name": tool, "arguments": arguments}}
+            )
+        else:
+            answer = await self.call(
+                "tools/call", {"name": tool, "arguments": arguments, "task": {}}
+            )
+        result = answer["result"]
+        task_id = result.get("task", result)["taskId"]
+        assert isinstance(task_id, str)
+        return task_id
+
+
+async def quiet() -> None:
+    """Let everything run that can run without time passing."""
+    for _ in range(60):
+        await asyncio.sleep(0)

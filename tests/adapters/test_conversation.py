@@ -1,0 +1,208 @@
+"""Whole calls through receiver and runtime, on every dialect."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.runtime import Runtime, start_runtime
+from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.protocol.jsonrpc import encode_message
+from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
+
+
+@asynccontextmanager
+async def a_line(dialect: str, limits: Limits | None = None) -> AsyncIterator[tuple[Line, Runtime]]:
+    runtime = await start_runtime(MemoryStore(b"s" * 32), greeting_tools(), limits=limits)
+    line = Line(runtime, dialect, "alice")
+    await line.introduce()
+    try:
+        yield line, runtime
+    finally:
+        for task in (await runtime.service.page("alice", None, 200)).tasks:
+            await runtime.service.cancel("alice", task.id)
+        await line.conversation.close()
+        await runtime.stop()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_tool_runs_as_a_task(dialect: str) -> None:
+    async def main() -> None:
+        async with a_line(dialect) as (line, _):
+            task_id = await line.create("add", {"a": 2, "b": 3})
+            shown = (await line.call("tasks/get", {"taskId": task_id}))["result"]
+            assert shown.get("task", shown)["status"] == "completed"
+            if dialect == "2026-07-28":
+                result = shown["result"]
+            else:
+                result = (await line.call("tasks/result", {"taskId": task_id}))["result"]
+            assert result.get("result", result)["structuredContent"] == {"sum": 5}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("dialect", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("arguments", [{"a": 2, "b": 3}, {"a": "two"}])
+def test_a_plain_call_has_the_same_outcome_as_a_task(
+    dialect: str, arguments: dict[str, Any]
+) -> None:
+    """USER-13."""
+
+    async def main() -> None:
+        async with a_line(dialect) as (line, _):
+            task_id = await line.create("add", arguments)
+            if dialect == "2026-07-28":
+                as_task = (await line.call("tasks/get", {"taskId": task_id}))["result"]["result"]
+                line.capabilities = {}
+            else:
+                as_task = (await line.call("tasks/result", {"taskId": task_id}))["result"]
+            plain = await line.call("tools/call", {"name": "add", "arguments": arguments})
+            for result in (as_task, plain["result"]):
+                result.pop("_meta", None)
+                result.pop("resultType", None)
+            assert plain["result"] == as_task
+            assert as_task.get("isError", False) is ("b" not in arguments)
+
+    asyncio.run(main())
+
+
+def test_a_question_of_a_task_is_answered_in_2025() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, _):
+            task_id = await line.create("greet", {})
+            sent = await line.ask("tasks/result", {"taskId": task_id}, id="r")
+            questions = [json.loads(encode_message(send.message)) for send in line.sent]
+            [question] = [m for m in questions if m.get("method") == "elicitation/create"]
+            assert not [m for m in map(json.loads, sent) if m.get("id") == "r"], "it blocks"
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            before = len(line.sent)
+            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            await quiet()
+            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [result] = [message for message in told if message.get("id") == "r"]
+            assert result["result"]["content"][0]["text"] == "Hello, Ada!"
+
+    asyncio.run(main())
+
+
+def test_a_question_of_a_task_is_answered_in_2026() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, _):
+            task_id = await line.create("greet", {"salute": "Hi"})
+            shown = (await line.call("tasks/get", {"taskId": task_id}))["result"]
+            assert shown["status"] == "input_required"
+            answer = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+            assert shown["inputRequests"].keys() == answer.keys()
+            await line.call("tasks/update", {"taskId": task_id, "inputResponses": answer})
+            shown = (await line.call("tasks/get", {"taskId": task_id}))["result"]
+            assert shown["result"]["content"][0]["text"] == "Hi, Ada!"
+
+    asyncio.run(main())
+
+
+def test_a_plain_call_of_2026_that_asks_is_called_again_with_the_answers() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, _):
+            line.capabilities = {"elicitation": {"form": {}}}
+            call = {"name": "greet", "arguments": {}}
+            paused = (await line.call("tools/call", call))["result"]
+            assert paused["resultType"] == "input_required"
+            assert paused["inputRequests"].keys() == {"name"}
+            answer = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+            state = {"requestState": paused["requestState"]}
+            again = {**call, "inputResponses": answer, **state}
+            assert (await line.call("tools/call", again))["result"]["content"][0]["text"] == (
+                "Hello, Ada!"
+            )
+            stolen = {**again, "name": "add"}
+            assert (await line.call("tools/call", stolen))["error"]["code"] == -32602
+
+    asyncio.run(main())
+
+
+def test_a_plain_call_that_cannot_ask_says_what_is_missing() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, _):
+            line.capabilities = {}
+            error = (await line.call("tools/call", {"name": "greet", "arguments": {}}))["error"]
+            assert "did not declare" in error["message"]
+
+    asyncio.run(main())
+
+
+def test_progress_and_changes_reach_whoever_created_the_task_in_2025() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, _):
+            task_id = await line.create("hang", {})
+            before = len(line.sent)
+            await line.call("tasks/cancel", {"taskId": task_id})
+            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [status] = [m for m in told if m.get("method") == "notifications/tasks/status"]
+            assert status["params"]["status"] == "cancelled"
+
+    asyncio.run(main())
+
+
+def test_a_watch_of_2026_tells_of_changes_and_only_of_existing_tasks() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, _):
+            task_id = await line.create("hang", {})
+            wanted = {"notifications": {"taskIds": [task_id, "no-such-task"]}}
+            begun = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted, id="w")]
+            assert begun[0]["params"]["notifications"]["taskIds"] == [task_id]
+            told = await line.ask("tasks/cancel", {"taskId": task_id})
+            statuses = [json.loads(message).get("params", {}).get("status") for message in told]
+            assert "cancelled" in statuses
+
+    asyncio.run(main())
+
+
+def test_requests_beyond_the_limit_are_refused() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25", Limits(calls=2)) as (line, _):
+            task_id = await line.create("hang", {})
+            for id in (10, 11):
+                assert await line.ask("tasks/result", {"taskId": task_id}, id=id) == []
+            answer = await line.call("tasks/result", {"taskId": task_id}, id=12)
+            assert "2 requests at the same time" in answer["error"]["message"]
+
+    asyncio.run(main())
+
+
+def test_a_plain_call_that_is_given_up_is_stopped() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, runtime):
+            stopped = asyncio.Event()
+
+            @runtime.tools.task(support="forbidden")
+            async def endless() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    stopped.set()
+
+            line = Line(runtime, "2026-07-28", "alice")
+            assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
+            line.conversation.handle(line.conversation.receiver.closed(5))
+            await asyncio.wait_for(stopped.wait(), 5)
+            assert line.sent == []
+
+    asyncio.run(main())
+
+
+def test_nothing_is_sent_after_the_end_of_a_conversation() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, runtime):
+            task_id = await line.create("hang", {})
+            assert await line.ask("tasks/result", {"taskId": task_id}, id=10) == []
+            await line.conversation.close()
+            before = len(line.sent)
+            assert (await runtime.service.cancel("alice", task_id)).is_terminal
+            await quiet()
+            assert line.sent[before:] == []
+
+    asyncio.run(main())

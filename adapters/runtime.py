@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import attrs
@@ -29,7 +30,7 @@ from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.protocol.operations import Create
 from taskmachine.protocol.sealing import Sealer
-from taskmachine.statemachine import Task, Times
+from taskmachine.statemachine import LimitExceeded, Task, Times
 
 __all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
 
@@ -90,7 +91,8 @@ class Runtime:
         tool = self.tools.get(wish.call.name or "")
         if tool is None:
             raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
-        return await self.service.create(
+        create = partial(
+            self.service.create,
             owner,
             wish.call,
             ttl_ms=wish.ttl_ms,
@@ -99,6 +101,12 @@ class Runtime:
             is_repeatable=tool.is_repeatable,
             poll_interval_ms=tool.poll_interval_ms,
         )
+        try:
+            return await create()
+        except LimitExceeded:
+            if not await sweep(self.service):
+                raise
+            return await create()  # there was room that the next sweep would have made
 
     async def start(self) -> None:
         """Pick up what others left, then keep going until `stop`."""

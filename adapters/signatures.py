@@ -54,8 +54,15 @@ def _read(kind: Kind, value: Any, root: str) -> Any:
         raise ValueError(f"{root} is nested too deeply") from None
 
 
-def signature_of(function: Callable[..., Any], context_types: tuple[type, ...]) -> Signature:
-    """Read a function; ConfigurationError names the parameter that no tool can have."""
+def signature_of(
+    function: Callable[..., Any],
+    context_types: tuple[type, ...],
+    result_types: tuple[type, ...] = (),
+) -> Signature:
+    """Read a function; ConfigurationError names the parameter that no tool can have.
+
+    A function that returns one of `result_types` promises nothing about what is in it.
+    """
     with blaming(getattr(function, "__qualname__", repr(function))):
         parameters, returned = _annotations(function)
         contexts = [
@@ -69,7 +76,7 @@ def signature_of(function: Callable[..., Any], context_types: tuple[type, ...]) 
         inputs, outputs = Types(), Types()
         arguments = _arguments(inputs, parameters, context)
         result = None
-        if is_object(returned):
+        if is_object(returned) and returned not in result_types:
             with blaming("what it returns"):
                 result = outputs.kind(returned)
         return Signature(

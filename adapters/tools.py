@@ -121,9 +121,9 @@ class Tool:
         try:
             return self._result(returned)
         except ValueError as error:
-            log.error("tool '%s' returned what is not JSON: %s", self.name, error)
+            log.error("tool '%s' returned what is no result: %s", self.name, error)
             return Outcome.of_error(
-                INTERNAL_ERROR, f"Tool '{self.name}' returned something that is not JSON: {error}"
+                INTERNAL_ERROR, f"Tool '{self.name}' returned an invalid result: {error}"
             )
 
     async def _call(self, values: dict[str, Any], context: Context, threads: "Threads") -> Any:
@@ -200,7 +200,7 @@ class Tools(Mapping[str, Tool]):
             tool = Tool(
                 name or function.__name__,
                 function,
-                signature_of(function, (Context, SyncContext)),
+                signature_of(function, (Context, SyncContext), (ToolResult,)),
                 description or inspect.getdoc(function),
                 _one_of("support", support, TaskSupport),
                 _milliseconds("timeout", timeout),
@@ -255,18 +255,18 @@ class Threads:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._alive = 0
+        self.alive = 0
 
     async def run(self, function: Callable[[], Any], name: str) -> Any:
         """What the function returns or raises; `LimitExceeded` if too many are still running."""
-        if self._alive >= self._limit:
+        if self.alive >= self._limit:
             raise LimitExceeded(f"{self._limit} threads", 1_000)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
 
         def ended(act: Callable[[Any], None], value: Any) -> None:
-            self._alive -= 1
+            self.alive -= 1
             if done.done():
                 log.warning("tool '%s' ended after it was abandoned", name)
             else:
@@ -282,6 +282,6 @@ class Threads:
             with contextlib.suppress(RuntimeError):  # the loop may be closed: nobody waits
                 loop.call_soon_threadsafe(ended, *outcome)
 
-        self._alive += 1
+        self.alive += 1
         threading.Thread(target=work, name=f"tool {name}", daemon=True).start()
         return await done

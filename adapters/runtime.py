@@ -6,6 +6,7 @@ async with open_runtime("sqlite:tasks.db", tools) as runtime:
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import time
@@ -34,6 +35,8 @@ from taskmachine.statemachine import LimitExceeded, Task, Times
 
 __all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
 
+
+log: Final = logging.getLogger("taskmachine")
 
 EXPIRE_S: Final = 0.5
 """How often to look for tasks whose time is over: an index, so it costs nothing to look."""
@@ -136,7 +139,12 @@ class Runtime:
         return EXPIRE_S
 
     async def _sweep(self) -> float:
-        return sweep_pause_s(await sweep(self.service))
+        began = time.perf_counter()
+        removed = await sweep(self.service)
+        duration_us = round((time.perf_counter() - began) * 1_000_000)
+        facts = {"count": removed, "duration_us": duration_us}
+        log.info("sweep: %d tasks were forgotten", removed, extra=facts)
+        return sweep_pause_s(removed)
 
     async def _close_idle(self) -> float:
         return self.subscriptions.close_idle()

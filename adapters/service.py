@@ -234,16 +234,25 @@ class TaskService:
 
     def _carry_out(self, steps: Sequence[Step]) -> None:
         if log.isEnabledFor(logging.INFO):
-            for entry in (step.entry for step in steps):
-                log.info(
-                    "task %s: %s, %s -> %s",
-                    entry.task_id, entry.event, entry.source, entry.dest,
-                    extra={"task_id": entry.task_id, "event": entry.event, "version": entry.seq},
-                )  # fmt: skip
+            for step in steps:
+                _log(step)
         # Of several steps only the last one is the task as it is now.
         if steps and Effect.DISPATCH in steps[-1].effects:
             for engine in self._on_dispatch:
                 engine(steps[-1].task)
+
+
+def _log(step: Step) -> None:
+    """One structured line for each event (ERL-96)."""
+    task, entry = step.task, step.entry
+    facts = {
+        "task_id": task.id,
+        "event": entry.event.value,
+        "state": entry.dest.value,
+        "version": task.version,
+        "age_ms": entry.at - task.created_at,
+    }
+    log.info("task %s: %s, now %s", task.id, entry.event, entry.dest, extra=facts)
 
 
 def _check_ttl(ttl_ms: object) -> None:

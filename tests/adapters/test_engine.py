@@ -188,7 +188,7 @@ def test_what_is_left_of_the_timeout_after_an_answer_counts() -> None:
 
 
 def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> None:
-    """ERL-72, ERL-75, ROO-15."""
+    """ERL-72, ERL-73, ERL-75, ROO-15."""
     tools = Tools()
     done: list[str] = []
 
@@ -560,7 +560,7 @@ def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() ->
 
 
 def test_whoever_starts_next_goes_on_with_what_was_left() -> None:
-    """USER-3."""
+    """USER-3, USER-6: the store knows no engine."""
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 

@@ -1,4 +1,4 @@
-"""Being told: bounded for whoever does not listen, complete for whoever does."""
+"""Being told: bounded for whoever does not listen, complete for whoever does (ERL-68)."""
 
 import asyncio
 from random import Random

@@ -120,7 +120,7 @@ def test_sweeps_go_in_batches_and_never_touch_what_lives() -> None:
 
 
 def test_the_next_sweep_comes_the_sooner_the_more_there_was() -> None:
-    """ERL-62."""
+    """ERL-60, ERL-62."""
     assert [sweep_pause_s(n) for n in (0, 10, 11, 100, 101)] == [300, 300, 180, 180, 60]
 
 
@@ -143,6 +143,8 @@ def test_a_worker_that_is_known_to_be_dead_is_lost_at_once() -> None:
 
 
 def test_the_tasks_of_lost_workers_go_to_others_questions_stay_open() -> None:
+    """ERL-95."""
+
     async def main() -> None:
         rig = Rig()
         await rig.store.enlist(Worker("dead", "h", 1))

@@ -1,4 +1,4 @@
-"""One life of many tasks, seen through both generations on the wire."""
+"""One life of many tasks, seen through both generations on the wire (USER-7)."""
 
 import json
 from typing import Any

@@ -279,6 +279,7 @@ def test_the_model_can_be_told_something_meanwhile() -> None:
 
 @covers("2025-11-25:related-task-on-result")
 def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
+    """ROO-18."""
     shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
     assert isinstance(shown, g1.TaskPayload)
     assert DIALECT.shapes.encode(shown) == {

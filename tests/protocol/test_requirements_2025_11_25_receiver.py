@@ -388,6 +388,8 @@ def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: O
 )
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
 def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
+    """ROO-14."""
+
     class Slow(Desk):
         """Keeps a cancel back for a while."""
 
@@ -427,6 +429,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
 def test_changes_of_status_are_told_with_the_whole_task(peer: Peer) -> None:
+    """ROO-17."""
     task_id = peer.create()
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], ACCEPT)
@@ -476,6 +479,7 @@ class Paging(Desk):
 )
 @pytest.mark.parametrize("number", [0, PAGE, PAGE + 1, 5])
 def test_pages_follow_each_other_to_the_end(number: int) -> None:
+    """ROO-13."""
     peer = Peer(Paging())
     created = {peer.create() for _ in range(number)}
     seen: list[str] = []
@@ -518,6 +522,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused_and_life_goes_on() -> None:
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 @pytest.mark.parametrize("params", [{"taskId": "never issued"}, {"taskId": ""}, {"taskId": 5}, {}])
 def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, params: Any) -> None:
+    """ROO-9."""
     task_id = peer.create()
     error = peer.error(method, **params)
     assert error["code"] == -32602

@@ -10,6 +10,7 @@ PAIRS = [(state, event) for state in State for event in Event]
 
 
 def test_the_specification_lists_all_pairs() -> None:
+    """ROO-5, ROO-6."""
     assert len(PAIRS) == 96
     assert SPEC["table"]["states"] == [state.value for state in State]
     assert SPEC["table"]["events"] == [event.value for event in Event]

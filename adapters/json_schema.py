@@ -244,7 +244,7 @@ def _ref(name: str) -> str:
 
 
 def _unfit(hint: Any) -> ConfigurationError:
-    return ConfigurationError(f"{inspect.formatannotation(hint)} cannot be read from JSON")
+    return ConfigurationError(f"{inspect.formatannotation(hint)} cannot be JSON")
 
 
 def is_object(hint: Any) -> bool:

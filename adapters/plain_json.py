@@ -55,7 +55,7 @@ def _encodable(value: Any, place: str) -> Any:
     try:
         encode_json(value)
     except ValueError as error:  # a lone surrogate, or thousands of digits
-        raise ValueError(f"{place} cannot be JSON: {str(error)[:200]}") from None
+        raise ValueError(f"{place} cannot be JSON: {error}") from None
     return value
 
 

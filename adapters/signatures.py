@@ -94,9 +94,9 @@ def _annotations(function: Callable[..., Any]) -> tuple[Parameters, Any]:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(str(error)) from None
-    home: Any = inspect.unwrap(function)
-    while isinstance(home, functools.partial):
-        home = home.func
+    home: Any = function  # where its names mean something
+    while hasattr(home, "__wrapped__") or isinstance(home, functools.partial):
+        home = home.func if isinstance(home, functools.partial) else home.__wrapped__
     namespace = getattr(home, "__globals__", None) or getattr(home.__call__, "__globals__", {})
 
     def resolved(annotation: Any) -> Any:

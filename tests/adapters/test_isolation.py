@@ -1,4 +1,6 @@
-"""Somebody else's task looks exactly like a task that does not exist (ERL-94, X07-11, X07-12, ROO-23, USER-2).
+"""Somebody else's task looks exactly like a task that does not exist.
+
+(ERL-94, X07-11, X07-12, ROO-23, USER-2.)
 
 Several owners on every wire: each answer about a foreign task is compared, byte for byte, with
 the answer about an id that nobody has.

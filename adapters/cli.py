@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 if it did its job, 1 if that was refused or there is no such task, 2 if it was asked for
     something that cannot be.
     """
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(operator_commands.with_ids_last(given))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know all letters
     try:

@@ -31,4 +31,13 @@ def is_dead(worker: Worker) -> bool:
         return True
     except OSError:  # it lives, and belongs to somebody else
         return False
-    return False
+    return _is_zombie(worker.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Dead, and its parent has not asked yet: common in containers."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # not Linux
+        return False
+    return status.rpartition(b")")[2].split()[0] == b"Z"  # the name before may hold anything

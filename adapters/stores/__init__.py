@@ -116,7 +116,7 @@ class Store(Protocol):
         """Live tasks that this worker has, in any order."""
 
     async def orphans(self, limit: int) -> Sequence[Task]:
-        """Live tasks of workers that are not enlisted (any more)."""
+        """Live tasks of workers that are not enlisted (any more), in any order."""
 
     async def overdue(self, now: int, limit: int) -> Sequence[Task]:
         """Live tasks whose deadline is not after `now`, the most overdue first."""

@@ -98,6 +98,9 @@ class SQLiteStore:
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         return self._tasks(sql.HELD, worker, limit)
 
+    async def orphans(self, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.ORPHANS, limit)
+
     async def overdue(self, now: int, limit: int) -> Sequence[Task]:
         return self._tasks(sql.OVERDUE, now, limit)
 

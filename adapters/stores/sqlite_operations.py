@@ -5,11 +5,12 @@ one that raises has written nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from sqlite3 import Connection
 
 import attrs
 
-from taskmachine.adapters.stores import Caps, Conflict, Worker, check_caps, is_kept
+from taskmachine.adapters.stores import Caps, Conflict, StoreError, Worker, check_caps, is_kept
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.records import read_task, write_record
 from taskmachine.statemachine import Entry, State, Task
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(eq=False, init=False)
+@attrs.define(eq=False, init=False)
 class Change:
     """A version of a task with its new lines of history, encoded where the caller waits."""
 
@@ -38,7 +39,7 @@ class Change:
 
     def __init__(self, task: Task, entries: Iterable[Entry]) -> None:
         lines = [(task.id, entry.seq, write_record(entry)) for entry in filter(is_kept, entries)]
-        self.__attrs_init__(task, write_record(task), lines)
+        self.task, self.record, self.lines = task, write_record(task), lines
 
 
 def create(connection: Connection, change: Change, caps: Caps) -> Task | None:
@@ -135,7 +136,10 @@ def dequeue(connection: Connection, task_id: str, limit: int) -> Sequence[bytes]
 
 
 def reread(connection: Connection, versions: Mapping[str, int]) -> Mapping[str, Task | None]:
-    """Which of these tasks are at another version than this one (0 for none), or gone."""
+    """Which of these tasks are at another version than this one (0 for none), or gone.
+
+    What cannot be read is left out: it must not keep the others from being noticed.
+    """
     stored: dict[str, int] = {}
     task_ids = [*versions]
     for start in range(0, len(task_ids), sql.CHUNK):
@@ -146,5 +150,6 @@ def reread(connection: Connection, versions: Mapping[str, int]) -> Mapping[str, 
     for task_id, version in versions.items():
         if stored.get(task_id, 0) != version:
             row = connection.execute(sql.LOAD, (task_id,)).fetchone()
-            news[task_id] = None if row is None else read_task(row[0])
+            with suppress(StoreError):
+                news[task_id] = None if row is None else read_task(row[0])
     return news

@@ -24,6 +24,16 @@ BROWSE: Final = """
     ORDER BY created_at DESC, id DESC LIMIT ?"""
 QUEUED: Final = "SELECT record FROM tasks WHERE is_queued = 1 ORDER BY created_at, id LIMIT ?"
 HELD: Final = "SELECT record FROM tasks WHERE holder = ? ORDER BY created_at, id LIMIT ?"
+# From one holder to the next, not from one task to the next: workers are few.
+ORPHANS: Final = """
+    WITH RECURSIVE holders (id) AS (
+        SELECT min(holder) FROM tasks WHERE holder IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(holder) FROM tasks WHERE holder > holders.id)
+        FROM holders WHERE holders.id IS NOT NULL
+    )
+    SELECT record FROM holders JOIN tasks ON tasks.holder = holders.id
+    WHERE NOT EXISTS (SELECT 1 FROM workers WHERE workers.id = holders.id) LIMIT ?"""
 OVERDUE: Final = """
     SELECT record FROM tasks WHERE is_live = 1 AND deadline <= ? ORDER BY deadline, id LIMIT ?"""
 FORGETTABLE: Final = """

@@ -88,7 +88,7 @@ _MIGRATIONS: Final[Mapping[int, Sequence[str]]] = {
 def connect(path: Path) -> sqlite3.Connection:
     """A connection for whichever thread; the one that uses it sees to it that no other does."""
     connection = sqlite3.connect(
-        path, BUSY_MS / 1_000, isolation_level=None, check_same_thread=False
+        path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False
     )
     try:
         for setting in _SETTINGS:
@@ -104,16 +104,16 @@ def prepare(path: Path) -> None:
 
     `ConfigurationError` if it is not for us: no database, another program's, a newer version.
     """
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"{path} cannot be made: there is no folder {path.parent}")
-    if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{path} is no file")
+    try:
+        if not path.parent.is_dir():
+            raise ConfigurationError(f"{path} cannot be made: there is no folder {path.parent}")
+        if path.exists() and not path.is_file():
+            raise ConfigurationError(f"{path} is no file")
+        # Tasks and the secret are nobody else's business; SQLite makes it for all to read.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror}") from error
     with translated(path):
-        try:
-            # Tasks and the secret are nobody else's business; SQLite makes it for all to read.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise StoreError(f"{path} cannot be opened: {error.strerror}") from error
         connection = connect(path)
         try:
             _prepare(connection, path)
@@ -126,8 +126,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if path.stat().st_size <= CHECKED_AT_OPEN:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise StoreError(f"{path} is damaged, restore it from a backup: {verdict}")
-    _write_ahead(connection)
+            detail = " ".join(verdict.split())
+            raise StoreError(f"{path} is damaged, restore it from a backup: {detail}")
+    if _write_ahead(connection) != "wal":
+        raise StoreError(f"{path} cannot have a write-ahead log where it is: use a local disk")
     connection.execute("BEGIN IMMEDIATE")
     # Under the lock, as another process may have made it in the meantime.
     version = _check_ours(connection, path)
@@ -169,13 +171,16 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait for a lock while it changes the journal mode: so we do."""
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """The journal mode that it has then.
+
+    SQLite does not wait for a lock while it changes the mode: so we do.
+    """
     deadline = time.monotonic() + BUSY_MS / 1_000
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            return
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            return str(mode)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise

@@ -65,7 +65,7 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
     try:
         for (verdict,) in connection.execute("PRAGMA integrity_check"):
             if verdict != "ok":
-                yield f"The file is damaged: {verdict}."
+                yield f"The file is damaged: {' '.join(verdict.split())}."
         yield from _wrong_tasks(connection)
         yield from _wrong_counts(connection)
         for table in ("history", "messages"):

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Run = Callable[[sqlite3.Connection], T]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Operation:
     run: Run[Any]
     future: asyncio.Future[Any]

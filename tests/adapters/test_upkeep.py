@@ -172,7 +172,12 @@ def test_a_process_of_this_host_is_known_to_live_or_to_be_dead() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     here = processes.host()
     assert not processes.is_dead(Worker("w", here, child.pid))
-    child.communicate(b"\n")
+    assert child.stdin is not None
+    child.stdin.write(b"\n")
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert processes.is_dead(Worker("w", here, child.pid)), "nobody has asked for it yet"
+    child.wait()
     assert processes.is_dead(Worker("w", here, child.pid))
     assert not processes.is_dead(Worker("w", "elsewhere", child.pid))
     assert not processes.is_dead(Worker("w", here, os.getpid()))

@@ -1,0 +1,104 @@
+"""Tasks as JSON, for the programs of operators."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json
+from taskmachine.statemachine import Entry, Outcome, Question, Task
+
+__all__ = ["as_json", "entry_document", "moment", "read_text", "read_value", "task_document"]
+
+
+def as_json(document: Any) -> str:
+    """Plain ASCII: a terminal is safe from it, too."""
+    return json.dumps(document, indent=2).replace("\x7f", "\\u007f") + "\n"
+
+
+def task_document(task: Task) -> JSONObject:
+    """A whole task."""
+    progress, outcome = task.progress, task.outcome
+    return {
+        "taskId": task.id,
+        "owner": task.owner,
+        "state": task.state,
+        "version": task.version,
+        "method": task.call.method,
+        "tool": task.call.name,
+        "arguments": read_value(task.call.arguments),
+        "createdAt": _iso(task.created_at),
+        "lastUpdatedAt": _iso(task.updated_at),
+        "ttlMs": task.ttl_ms,
+        "worker": task.worker,
+        "losses": task.losses,
+        "statusMessage": task.message,
+        "progress": None
+        if progress is None
+        else {"progress": progress.value, "total": progress.total, "message": progress.message},
+        "questions": [_question_document(question) for question in task.questions],
+        "metadata": read_value(task.metadata),
+        "partial": read_value(task.partial),
+        "outcome": None if outcome is None else _outcome_document(outcome),
+    }
+
+
+def entry_document(entry: Entry) -> JSONObject:
+    """A line of history."""
+    return {
+        "version": entry.seq,
+        "at": _iso(entry.at),
+        "event": entry.event,
+        "from": entry.source,
+        "to": entry.dest,
+        "note": entry.note,
+    }
+
+
+def _question_document(question: Question) -> JSONObject:
+    answer = question.answer
+    return {
+        "key": question.key,
+        "method": question.method,
+        "params": read_value(question.params),
+        "isOpen": question.is_open,
+        "answer": None
+        if answer is None
+        else {"isError": answer.is_error, "body": read_value(answer.body)},
+    }
+
+
+def _outcome_document(outcome: Outcome) -> JSONObject:
+    return {
+        "cause": outcome.cause,
+        "result": read_value(outcome.result),
+        "code": outcome.code,
+        "message": outcome.message,
+        "data": read_value(outcome.data),
+    }
+
+
+def read_text(encoded: bytes) -> str:
+    """JSON as it is stored: on one line."""
+    return encoded.decode(errors="backslashreplace")
+
+
+def read_value(encoded: bytes | None) -> Any:
+    """What the JSON says; as text if nobody can read it."""
+    if encoded is None:
+        return None
+    try:
+        return decode_json(encoded)
+    except ValueError:
+        return read_text(encoded)
+
+
+def _iso(milliseconds: int) -> str:
+    return f"{moment(milliseconds):%Y-%m-%dT%H:%M:%S}.{milliseconds % 1_000:03}Z"
+
+
+def moment(milliseconds: int) -> datetime:
+    """A time beyond the calendar is as good as its last second."""
+    return datetime.fromtimestamp(min(max(milliseconds // 1_000, 0), _LAST_SECOND), UTC)
+
+
+_LAST_SECOND: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())

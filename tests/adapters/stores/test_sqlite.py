@@ -1,0 +1,294 @@
+"""The store in a file: the test kit, what is refused, and how old files are brought up to date."""
+
+import asyncio
+import itertools
+import os
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from taskmachine.adapters.stores import Caps, StoreError, open_store, sqlite_queries, sqlite_schema
+from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
+from taskmachine.adapters.stores.records import write_record
+from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
+from taskmachine.adapters.stores.sqlite_schema import APPLICATION_ID, VERSION, connect, prepare
+from taskmachine.statemachine import Call, ConfigurationError, LimitExceeded, lifecycle
+from tests.oracle import REPOSITORY
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+class CheckedStore(SQLiteStore):
+    """Looks through its file before it is closed."""
+
+    has_been_checked = False
+
+    async def close(self) -> None:
+        if not self.has_been_checked:
+            self.has_been_checked = True
+            assert await self.check() == []
+        await super().close()
+
+
+async def open_checked(path: Path) -> CheckedStore:
+    prepare(path)
+    return CheckedStore(path)
+
+
+class TestSQLiteStore(PersistentStoreContract):
+    @pytest.fixture
+    def new_place(self) -> Iterator[NewPlace]:
+        numbers = itertools.count()
+        # Thousands of commits: where there is a disk of memory, nothing has to spin for them.
+        folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+
+            def new_place() -> Place:
+                path = Path(place, f"{next(numbers)}.db")
+                return lambda: open_checked(path)
+
+            yield new_place
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+def make(path: Path) -> None:
+    asyncio.run(_make(path))
+
+
+async def _make(path: Path) -> None:
+    store = await open_sqlite(f"sqlite:{path}")
+    for number in range(50):
+        step = lifecycle.submit(f"t{number}", "alice", Call("tools/call"), number, ttl_ms=9)
+        await store.create(step.task, step.entry, Caps())
+    await store.close()
+
+
+def refusal(path: Path) -> str:
+    """The one sentence that an operator is told."""
+    with pytest.raises((ConfigurationError, StoreError)) as error:
+        asyncio.run(open_sqlite(f"sqlite:{path}"))
+    text = str(error.value)
+    assert str(path) in text
+    assert "\n" not in text
+    return text
+
+
+# --- where it is ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite::memory:", "sqlite:a\0b", "sqlite"])
+def test_a_url_without_a_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        asyncio.run(open_store(url))
+
+
+@pytest.mark.parametrize("form", ["sqlite:{0}", "sqlite://{0}"])
+def test_a_path_may_be_absolute(path: Path, form: str) -> None:
+    async def run() -> None:
+        store = await open_store(form.format(path))
+        assert path.exists()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        store = await open_sqlite("sqlite:tasks.db")
+        os.chdir("/")
+        assert await store.check() == [], "it is found from wherever the process is by then"
+        await store.close()
+
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(run())
+    assert [file.name for file in tmp_path.iterdir()] == ["tasks.db"]
+
+
+def test_nobody_else_may_read_the_file(path: Path) -> None:
+    make(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_missing_folder_and_a_folder_are_refused(tmp_path: Path) -> None:
+    assert "there is no folder" in refusal(tmp_path / "no" / "tasks.db")
+    assert "is no file" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"hello", b"no database at all\n" * 1_000])
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert "is no SQLite database" in refusal(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("application", [0, 4711])
+def test_the_database_of_another_program_is_refused_and_left_alone(
+    path: Path, application: int
+) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE tasks (id)")
+        connection.execute(f"PRAGMA application_id = {application}")
+    content = path.read_bytes()
+    assert "another program" in refusal(path)
+    assert path.read_bytes() == content
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    make(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    content = path.read_bytes()
+    text = refusal(path)
+    assert f"version {VERSION + 1}" in text
+    assert f"up to {VERSION}" in text
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_file_is_refused(path: Path) -> None:
+    make(path)
+    content = bytearray(path.read_bytes())
+    for page in range(2, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    assert "is damaged" in refusal(path)
+
+
+def test_a_truncated_file_is_refused(path: Path) -> None:
+    make(path)
+    path.write_bytes(path.read_bytes()[:5_000])
+    assert "is damaged" in refusal(path)
+
+
+def test_a_file_of_ours_without_a_version_is_refused(path: Path) -> None:
+    make(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 0")
+    assert "is damaged" in refusal(path)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_locked_file_is_refused_in_the_end(
+    path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_there:
+        make(path)
+    monkeypatch.setattr(sqlite_schema, "BUSY_MS", 50)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("BEGIN EXCLUSIVE")
+        assert "is locked by another program" in refusal(path)
+
+
+def test_a_file_that_may_not_be_written_is_refused() -> None:
+    """By a process that is not root, who may write everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tasks.db")
+        make(path)
+        path.chmod(0o444)
+        Path(folder).chmod(0o755)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(StoreError, match="cannot be opened: Permission denied"):
+                prepare(path)
+        finally:
+            os.seteuid(user)
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def make_version_1(path: Path) -> None:
+    """As the first version of the schema was written: it had no counts."""
+    with closing(connect(path)) as connection:
+        for statement in sqlite_schema._VERSION_1:
+            connection.execute(statement)
+        connection.execute("INSERT INTO meta VALUES ('secret', ?)", (b"s" * 32,))
+        for number, owner in enumerate(("alice", "alice", "bob")):
+            step = lifecycle.submit(f"t{number}", owner, Call("tools/call"), number, ttl_ms=9)
+            task = step.task
+            row = (task.id, owner, number, None, 1, *sqlite_queries.columns(task))
+            connection.execute(sqlite_queries.INSERT, (*row, write_record(task)))
+            line = task.id, 1, write_record(step.entry)
+            connection.execute(sqlite_queries.APPEND, line)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+
+
+def test_a_file_of_version_1_is_brought_up_to_date(path: Path) -> None:
+    async def run() -> None:
+        store = await open_sqlite(f"sqlite:{path}")
+        assert store.schema_version == VERSION == 2
+        assert await store.secret() == b"s" * 32
+        assert [task.id for task in await store.browse(None, 9)] == ["t2", "t1", "t0"]
+        assert await store.check() == []
+        step = lifecycle.submit("t3", "alice", Call("tools/call"), 5, ttl_ms=9)
+        with pytest.raises(LimitExceeded):
+            await store.create(step.task, step.entry, Caps(live_of_owner=2))
+        await store.create(step.task, step.entry, Caps(live_of_owner=3, live=4))
+        await store.close()
+
+    make_version_1(path)
+    asyncio.run(run())
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_a_migration_is_made_as_a_whole_or_not_at_all(path: Path) -> None:
+    make_version_1(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE totals (in_the_way)")
+    assert "totals" in refusal(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'counts'")
+        assert tables.fetchall() == []
+
+
+# --- speed ---------------------------------------------------------------------------------------
+
+STATEMENTS = {
+    name: value
+    for name, value in vars(sqlite_queries).items()
+    if name.isupper() and isinstance(value, str)
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS.keys() - {"WORKERS"})
+def test_no_statement_reads_a_whole_table(path: Path, name: str) -> None:
+    prepare(path)
+    with closing(connect(path)) as connection:
+        statement = STATEMENTS[name]
+        values = (None,) * statement.count("?")
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+    steps = [step for *_, step in plan]
+    # `holders` is the list that a statement makes itself, as long as there are workers.
+    scans = [
+        step
+        for step in steps
+        if "SCAN" in step and step not in ("SCAN holders", "SCAN CONSTANT ROW")
+    ]
+    assert scans == []
+    assert not any("TEMP B-TREE" in step for step in steps), "everything is in order by itself"
+
+
+def test_every_statement_of_the_store_is_looked_at() -> None:
+    assert {"LOAD", "PAGE", "MOVE", "BY_KEY", "MESSAGES", "ORPHANS"} < STATEMENTS.keys()
+    for path in (REPOSITORY / "adapters" / "stores").glob("sqlite*.py"):
+        if path.stem in ("sqlite_queries", "sqlite_schema", "sqlite_upkeep"):
+            continue
+        for word in ("SELECT ", "INSERT ", "UPDATE ", "DELETE "):
+            assert word not in path.read_text(), f"{path.name} has a statement of its own"

@@ -1,0 +1,57 @@
+"""Many kills, in one command: `python -m tests.crashes --kills 1000`."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from tests.crashes.campaign import Figures, campaign
+from tests.crashes.verdict import verdict
+
+ON_ONE_FILE: Final = 100
+"""Kills; then a new one, so that the last kill costs no more than the first."""
+
+
+def main() -> int:
+    """0 if nothing that was acknowledged was lost, 1 if something was."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
+    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    options = parser.parse_args()
+    repeat = f"python -m tests.crashes --kills {options.kills} --seed {options.seed}"
+    print(repeat, flush=True)
+    began, figures, sums = time.monotonic(), Figures(), Counter[str]()
+    folder = Path(tempfile.mkdtemp(prefix="crashes-"))
+    for number, start in enumerate(range(0, options.kills, ON_ONE_FILE)):
+        kills = min(ON_ONE_FILE, options.kills - start)
+        place = folder / str(number)
+        place.mkdir()
+        evidence = asyncio.run(campaign(place, kills, options.seed + number, figures))
+        if wrong := verdict(evidence):
+            print(*wrong, sep="\n")
+            print(f"{len(wrong)} violations; the file is in {place}; to repeat: {repeat}")
+            return 1
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+        sums["acknowledged creates"] += len(evidence.made)
+        sums["accepted answers"] += len(evidence.answered)
+        sums["tasks"] += len(evidence.tasks)
+        sums["observed versions"] += len(evidence.seen)
+        sums["lost workers"] += sum(task.losses for task in evidence.tasks.values())
+        for task in evidence.tasks.values():
+            sums[f"  {task.outcome.cause if task.outcome else 'open question'}"] += 1
+        print(f"{figures.kills} kills, {time.monotonic() - began:.0f} s", flush=True)
+    folder.rmdir()
+    print(figures)
+    print(*(f"{count:8} {name}" for name, count in sums.items()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""What was acknowledged survives kill -9, and the judges would notice if it did not.
+
+SIGKILL takes the process and leaves the machine: what the process had handed to the operating
+system is not lost by it.  That an acknowledged write would survive a power cut is shown apart,
+by the order of system calls.
+"""
+
+import asyncio
+import copy
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+import msgspec
+import pytest
+
+from taskmachine.adapters.stores.sqlite_schema import connect, prepare
+from taskmachine.statemachine import State
+from tests.crashes.campaign import Figures, campaign
+from tests.crashes.evidence import Answered, Evidence, Seen
+from tests.crashes.verdict import CHECKS, verdict
+from tests.crashes.victim import Order
+from tests.oracle import REPOSITORY
+
+KILLS = 60
+SEED = 20260728
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    figures = Figures()
+    evidence = asyncio.run(campaign(tmp_path_factory.mktemp("crashes"), KILLS, SEED, figures))
+    assert figures.kills == KILLS
+    assert figures.kills_beside_another
+    return evidence
+
+
+def test_nothing_that_was_acknowledged_is_lost(evidence: Evidence) -> None:
+    assert verdict(evidence) == [], f"python -m tests.crashes --kills {KILLS} --seed {SEED}"
+
+
+def test_the_campaign_was_worth_it(evidence: Evidence) -> None:
+    assert len(evidence.made) >= KILLS
+    assert len(evidence.answered) >= KILLS / 4
+    assert any(task.losses for task in evidence.tasks.values())
+    causes = {task.outcome.cause for task in evidence.tasks.values() if task.outcome}
+    assert causes >= {"result", "error", "cancelled", "worker_lost"}
+    assert any(task.open_questions for task in evidence.tasks.values())
+
+
+# --- each judge has something to find ----------------------------------------------------------
+
+
+def lose_a_task(evidence: Evidence) -> None:
+    del evidence.tasks[next(iter(evidence.made))]
+
+
+def show_an_old_version(evidence: Evidence) -> None:
+    last = max(evidence.seen, key=lambda seen: (seen.version > 1, seen.until))
+    evidence.seen.append(
+        msgspec.structs.replace(
+            last, version=last.version - 1, since=last.until + 1, until=last.until + 2
+        )
+    )
+
+
+def end_twice(evidence: Evidence) -> None:
+    ended = next(seen for seen in evidence.seen if seen.outcome is not None)
+    evidence.seen.append(msgspec.structs.replace(ended, outcome=b"another"))
+
+
+def forget_a_question(evidence: Evidence) -> None:
+    asked = next(seen for seen in evidence.seen if seen.questions)
+    evidence.seen.append(newer(evidence, asked, questions={}))
+
+
+def forget_an_answer(evidence: Evidence) -> None:
+    asked = next(
+        seen for seen in evidence.seen if any(answer for _, answer in seen.questions.values())
+    )
+    questions = {key: (request, None) for key, (request, _) in asked.questions.items()}
+    evidence.seen.append(newer(evidence, asked, questions=questions))
+
+
+def newer(evidence: Evidence, seen: Seen, **changes: object) -> Seen:
+    of_task = [other.version for other in evidence.seen if other.task_id == seen.task_id]
+    return msgspec.structs.replace(seen, version=max(of_task) + 1, **changes)
+
+
+def keep_another_answer(evidence: Evidence) -> None:
+    first = evidence.answered[0]
+    evidence.answered.append(Answered(first.task_id, first.key, b"{}"))
+
+
+def return_something_else(evidence: Evidence) -> None:
+    task = next(task for task in evidence.tasks.values() if task.state is State.COMPLETED)
+    assert task.outcome is not None
+    other = attrs.evolve(task.outcome, result=b'{"content":[{"type":"text","text":"quick 1000"}]}')
+    evidence.tasks[task.id] = attrs.evolve(task, outcome=other)
+
+
+def leave_work(evidence: Evidence) -> None:
+    task = next(task for task in evidence.tasks.values() if task.state is State.COMPLETED)
+    evidence.tasks[task.id] = attrs.evolve(task, state=State.SUBMITTED)
+
+
+def hold_a_task(evidence: Evidence) -> None:
+    task = next(task for task in evidence.tasks.values() if task.open_questions)
+    evidence.tasks[task.id] = attrs.evolve(task, worker="nobody")
+
+
+def cost_workers(evidence: Evidence) -> None:
+    task = next(iter(evidence.tasks.values()))
+    evidence.tasks[task.id] = attrs.evolve(task, losses=4)
+
+
+def repeat(evidence: Evidence) -> None:
+    task = next(task for task in evidence.tasks.values() if not task.is_repeatable)
+    evidence.ran[task.id] = 2
+
+
+def use_a_key_twice(evidence: Evidence) -> None:
+    owner_and_key, task_ids = next(iter(evidence.keys.items()))
+    evidence.keys[owner_and_key] = task_ids | {"another"}
+
+
+def rewrite_history(evidence: Evidence) -> None:
+    task_id, entries = next(iter(evidence.histories.items()))
+    evidence.histories[task_id] = [attrs.evolve(entries[0], at=0), *entries[1:]]
+
+
+def complain(evidence: Evidence) -> None:
+    evidence.complaints.append("The file is damaged.")
+
+
+BROKEN: list[tuple[str, Callable[[Evidence], None]]] = [
+    ("the_ten_invariants_hold", lose_a_task),
+    ("the_ten_invariants_hold", end_twice),
+    ("versions_never_go_back", show_an_old_version),
+    ("a_version_is_the_same_for_everybody", end_twice),
+    ("what_was_asked_and_answered_stays", forget_a_question),
+    ("what_was_asked_and_answered_stays", forget_an_answer),
+    ("an_accepted_answer_is_kept", keep_another_answer),
+    ("a_result_is_that_of_the_call", return_something_else),
+    ("nothing_is_stuck", leave_work),
+    ("nothing_is_stuck", hold_a_task),
+    ("nobody_tries_for_ever", cost_workers),
+    ("what_must_not_be_repeated_is_not", repeat),
+    ("a_key_names_one_task", use_a_key_twice),
+    ("a_history_only_grows", rewrite_history),
+    ("nobody_complained", complain),
+]
+
+
+@pytest.mark.parametrize(("name", "tamper"), BROKEN)
+def test_a_judge_notices(name: str, tamper: Callable[[Evidence], None], evidence: Evidence) -> None:
+    broken = copied(evidence)
+    tamper(broken)
+    assert any(why.startswith(f"{name}: ") for why in verdict(broken))
+
+
+def copied(evidence: Evidence) -> Evidence:
+    double = copy.copy(evidence)
+    for field in attrs.fields(Evidence):
+        setattr(double, field.name, copy.copy(getattr(evidence, field.name)))
+    return double
+
+
+def test_every_judge_was_tried() -> None:
+    assert {name for name, _ in BROKEN} == {check.__name__ for check in CHECKS}
+
+
+# --- power ---------------------------------------------------------------------------------------
+
+
+def test_connections_sync_each_commit(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    prepare(path)
+    with closing(connect(path)) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with closing(sqlite3.connect(path)) as other:  # it is no property of the file
+        assert other.execute("PRAGMA synchronous").fetchone() != (0,)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+def test_the_disk_has_a_task_before_its_creator_hears_of_it(tmp_path: Path) -> None:
+    """Between two acknowledgements, one after the other, the write-ahead log was synced."""
+    trace = tmp_path / "trace"
+    order = Order(f"sqlite:{tmp_path / 'tasks.db'}", 0, "traced", "create")
+    command = [sys.executable, "-m", "tests.crashes.victim", msgspec.json.encode(order).decode()]
+    subprocess.run(
+        ["strace", "-f", "-e", "trace=write,fsync,fdatasync", "-o", trace, *command],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=REPOSITORY, check=True,
+    )  # fmt: skip
+    told, synced, unsynced = 0, False, 0
+    for line in trace.read_text().splitlines():
+        if "sync" in line and line.endswith("= 0"):
+            synced = True
+        elif r"\"Made\"" in line:
+            told += 1
+            unsynced += not synced
+            synced = False
+    assert (told, unsynced) == (20, 0)

@@ -1,0 +1,245 @@
+"""One life of a server, which will be killed: `python -m tests.crashes.victim ORDER`.
+
+It works until then, or until the end of its input, which stops it gracefully.  What a caller was
+told is written to the pipe after it was told, one line at a time.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, Literal
+
+import msgspec
+
+from taskmachine.adapters.context import Context, Request, SyncContext, form
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.runtime import Runtime, open_runtime
+from taskmachine.adapters.stores import Caps
+from taskmachine.adapters.tools import CallError, Tools
+from taskmachine.adapters.waiting import wait_for
+from taskmachine.protocol.jsonvalue import encode_json
+from taskmachine.protocol.operations import Answer, Cancel, Create
+from taskmachine.statemachine import Call, Reply, Task
+from tests.crashes.evidence import Answered, Began, Line, Made, Ran, Settled, see
+
+OWNERS: Final = ("alice", "bob", "carol")
+CALLERS: Final = 2  # of each owner, at the same time
+MANY: Final = 1_000_000
+LIMITS: Final = Limits(caps=Caps(MANY, MANY, MANY, MANY), concurrency=16)
+SILENT: Final = "silent"  # the tool whose question nobody answers
+
+Mode = Literal["work", "settle", "create"]
+
+tools: Final = Tools()
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What to do with this life."""
+
+    url: str
+    seed: int
+    name: str
+    mode: Mode
+
+
+def say(line: Line) -> None:
+    """A short write to a pipe is all there or not at all, also when the process is killed."""
+    os.write(sys.stdout.fileno(), msgspec.json.encode(line) + b"\n")
+
+
+# --- tools: what they return follows from the arguments and the answers ------------------------
+
+
+@tools.task()
+async def quick(n: int) -> str:
+    return f"quick {n}"
+
+
+@tools.task()
+async def steps(n: int, ctx: Context) -> str:
+    for step in range(2 + n % 5):
+        await ctx.progress(step + 1, 7, f"step {step + 1}")
+    return f"steps {n}"
+
+
+@tools.task()
+def slow(n: int, ctx: SyncContext) -> str:
+    for step in range(60):
+        ctx.progress(step + 1)
+    return f"slow {n}"
+
+
+@tools.task()
+async def asking(n: int, ctx: Context) -> str:
+    first = await ctx.ask("a", question(n))
+    await ctx.progress(1)
+    more = await ctx.ask_all({"b": question(n), "c": question(n)})
+    return " ".join(["asking", str(n), *map(words, (first, more["b"], more["c"]))])
+
+
+@tools.task()
+async def parking(n: int, ctx: Context) -> str:
+    first = await ctx.ask("a", question(n), park=True)
+    await ctx.status("half of it")
+    second = await ctx.ask("b", question(n), park=True)
+    return " ".join(["parking", str(n), *map(words, (first, second))])
+
+
+@tools.task(SILENT)
+async def wait_in_vain(n: int, ctx: Context) -> str:
+    return words(await ctx.ask("a", question(n), park=n % 2 == 0))
+
+
+@tools.task(retry=False)
+async def once(n: int, ctx: Context) -> str:
+    assert ctx.task_id is not None
+    say(Ran(ctx.task_id))
+    for step in range(4):
+        await ctx.progress(step + 1, 4)
+    return f"once {n}"
+
+
+@tools.task()
+async def broken(n: int, ctx: Context) -> str:
+    await ctx.progress(1)
+    raise CallError(-32050, f"broken {n}")
+
+
+def question(n: int) -> Request:
+    return form(f"What of {n}?", {"type": "object", "properties": {"said": {"type": "string"}}})
+
+
+def words(answer: Any) -> str:
+    return str(answer.content["said"])
+
+
+# --- callers ---------------------------------------------------------------------------------
+
+
+class Caller:
+    """Somebody who creates tasks, looks after them, and forgets some."""
+
+    def __init__(self, runtime: Runtime, owner: str, name: str, seed: int) -> None:
+        self.runtime = runtime
+        self.service = runtime.service
+        self.owner = owner
+        self.name = name
+        self.random = random.Random(f"{seed} {name}")
+        self.said = 0
+
+    async def live(self) -> None:
+        while True:
+            if self.random.random() < 0.2:
+                await self.visit()
+            else:
+                await self.attend(await self.create())
+
+    async def create(self) -> Task:
+        n = self.random.randrange(1_000)
+        tool, key = self.random.choice(list(tools)), None
+        if self.random.random() < 0.2:  # the same call again, perhaps of an earlier life
+            tool, n = "quick", n % 20
+            key = f"key {n}"
+        call = Call("tools/call", tool, encode_json({"n": n}), answers=KINDS, key=key)
+        since = time.monotonic_ns()
+        task = await self.runtime.create(self.owner, Create(call))
+        say(Made(task.id, self.owner, key))
+        say(see(task, since))
+        return task
+
+    async def visit(self) -> None:
+        """Go through the newest tasks, and care for one of them."""
+        since = time.monotonic_ns()
+        page = await self.service.page(self.owner, limit=20)
+        for task in page.tasks:
+            say(see(task, since))
+        if page.tasks:
+            await self.attend(self.random.choice(page.tasks))
+
+    async def attend(self, task: Task) -> None:
+        """Answer its questions and wait for its end, unless it gets boring."""
+        while not task.is_terminal and self.random.random() > 0.02:
+            since = time.monotonic_ns()
+            if task.open_questions:
+                if task.call.name == SILENT:
+                    return
+                task = await self.answer(task)
+            elif self.random.random() < 0.03:
+                wish = Cancel(task.id, f"{self.name} had enough of it")
+                task, _ = await self.service.perform(self.owner, wish)
+            else:
+                task = await self.service.wait(self.owner, task.id, after=task.version, timeout_s=1)
+            say(see(task, since))
+
+    async def answer(self, task: Task) -> Task:
+        """Some of the questions; whether it was the first answer tells the step that was made."""
+        keys = [question.key for question in task.open_questions]
+        answers: dict[str, Reply] = {}
+        for key in self.random.sample(keys, self.random.randint(1, len(keys))):
+            self.said += 1
+            content = {"said": f"{key}-{self.name}-{self.said}"}
+            answers[key] = Reply(encode_json({"action": "accept", "content": content}))
+        task, made = await self.service.perform(self.owner, Answer(task.id, answers))
+        kept = {question.key: question.answer for question in task.questions}
+        for key, reply in answers.items():
+            if made and kept[key] == reply:
+                say(Answered(task.id, key, reply.body))
+        return task
+
+
+KINDS: Final = frozenset({"elicitation/create"})
+
+
+def is_at_rest(task: Task) -> bool:
+    return task.is_terminal or bool(task.open_questions)
+
+
+async def settle(runtime: Runtime) -> None:
+    """Until nothing can go on without an answer."""
+    store = runtime.service.store
+    async for exported, _ in store.export():
+        await wait_for(store, exported.id, is_at_rest)
+    say(Settled())
+
+
+async def create_some(runtime: Runtime) -> None:
+    """One after the other, so that each has a commit of its own."""
+    for n in range(20):
+        call = Call("tools/call", "nobody has this tool", encode_json({"n": n}))
+        task = await runtime.service.create("alice", call)
+        say(Made(task.id, task.owner, None))
+
+
+async def live(order: Order) -> None:
+    """Until the end of the input."""
+    async with open_runtime(order.url, tools, limits=LIMITS) as runtime:
+        say(Began())
+        if order.mode == "create":
+            await create_some(runtime)
+            return
+        work: list[Coroutine[Any, Any, None]] = [settle(runtime)]
+        if order.mode == "work":
+            work = [
+                Caller(runtime, owner, f"{order.name}{owner[0]}{number}", order.seed).live()
+                for owner in OWNERS
+                for number in range(CALLERS)
+            ]
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stopped.set)
+        async with asyncio.TaskGroup() as group:  # whoever fails takes the process down
+            running = [group.create_task(one) for one in work]
+            await stopped.wait()
+            for one in running:
+                one.cancel()
+
+
+def run(order: Order) -> None:
+    """A whole life."""
+    asyncio.run(live(order))
+
+
+if __name__ == "__main__":
+    run(msgspec.json.decode(sys.argv[1], type=Order))

@@ -214,7 +214,9 @@ async def back_up(store: Store, url: str, path: str) -> int:
 
 
 async def migrate(source: Store, target_url: str) -> int:
-    """Copy every task with its history into an empty store; how many.  Live ones stay live.
+    """Copy every task with its history, and the secret, into an empty store; how many tasks.
+
+    Live ones stay live.
 
     `Refused` while a server works on the source, since what it does meanwhile would be lost.
     """
@@ -225,6 +227,7 @@ async def migrate(source: Store, target_url: str) -> int:
             raise Refused(f"{target_url} is not empty")
         count = 0
         batch: list[_Exported] = []
+        await target.adopt_secret(await source.secret())
         try:
             async for exported in source.export():
                 batch.append(exported)

@@ -154,6 +154,11 @@ class Store(Protocol):
     async def secret(self) -> bytes:
         """32 random bytes, made when the store was: the same for everybody who opens it."""
 
+    async def adopt_secret(self, secret: bytes) -> None:
+        """Take over the secret of another store along with its tasks; `Conflict` if there are
+        tasks already, since what was sealed for them could not be opened any more.
+        """
+
     def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
         """Every task with its history as both were at one moment, in any order.
 

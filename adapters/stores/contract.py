@@ -81,6 +81,18 @@ class StoreContract(WritingContract, ReadingContract):
             runner.run(run())
 
     @scenario
+    async def test_a_secret_is_taken_over_only_by_an_empty_store(self, store: Store) -> None:
+        await store.adopt_secret(b"s" * 32)
+        assert await store.secret() == b"s" * 32
+        task = await created(store)
+        with pytest.raises(Conflict):
+            await store.adopt_secret(b"t" * 32)
+        assert await store.secret() == b"s" * 32
+        await deleted(store, task)
+        await store.adopt_secret(b"t" * 32)
+        assert await store.secret() == b"t" * 32
+
+    @scenario
     async def test_everything_is_exported(self, store: Store) -> None:
         expected: dict[str, tuple[Task, list[Entry]]] = {}
         for number in range(250):
@@ -149,6 +161,7 @@ class StoreContract(WritingContract, ReadingContract):
             lambda: store.enqueue("t1", b"", 9),
             lambda: store.dequeue("t1", 9),
             lambda: store.secret(),
+            lambda: store.adopt_secret(b"s" * 32),
             lambda: anext(aiter(store.export())),
             lambda: store.adopt(submit("t3").task, []),
         ):
@@ -177,12 +190,14 @@ class PersistentStoreContract(StoreContract):
             place = new_place()
             store = await place()
             call = Call("tools/call", key="k")
+            await store.adopt_secret(b"s" * 32)
             await created(store, "t1", call=call)
             task = await moved(store, started(await created(store, "t2")))
             await store.enqueue("t2", b"message", 9)
             await store.enlist(Worker("w1", "here", 1))
             await store.beat("w1")
             before, secret = await state_of(store), await store.secret()
+            assert secret == b"s" * 32
             await store.close()
             store = await place()
             assert await state_of(store) == before

@@ -135,6 +135,10 @@ class SQLiteStore:
         self._check_open()
         return bytes(self._secret)
 
+    async def adopt_secret(self, secret: bytes) -> None:
+        await self._writer.submit(partial(operations.adopt_secret, secret=secret))
+        self._secret = secret
+
     async def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
         after: str | None = ""
         while after is not None:

@@ -18,6 +18,7 @@ from taskmachine.statemachine import Entry, State, Task
 __all__ = [
     "Change",
     "adopt",
+    "adopt_secret",
     "beat",
     "commit",
     "create",
@@ -101,6 +102,13 @@ def _count(connection: Connection, owner: str, live: int, retained: int) -> None
     if retained < 0:
         connection.execute(sql.DELETE_COUNTS, (owner,))
     connection.execute(sql.TOTAL, (live, retained))
+
+
+def adopt_secret(connection: Connection, secret: bytes) -> None:
+    """Only before there are tasks."""
+    if connection.execute(sql.TOTALS).fetchone()[1]:
+        raise Conflict("there are tasks already")
+    connection.execute(sql.NEW_SECRET, (secret,))
 
 
 def enlist(connection: Connection, worker: Worker) -> None:

@@ -81,6 +81,7 @@ MESSAGES: Final = "SELECT seq, message FROM messages WHERE task_id = ? ORDER BY 
 DELETE_MESSAGES: Final = "DELETE FROM messages WHERE task_id = ? AND seq <= ?"
 
 SECRET: Final = "SELECT value FROM meta WHERE name = 'secret'"
+NEW_SECRET: Final = "UPDATE meta SET value = ? WHERE name = 'secret'"
 
 Columns = tuple[int, int | None, int, str | None]
 

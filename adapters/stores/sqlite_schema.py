@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ __all__ = ["APPLICATION_ID", "VERSION", "connect", "prepare"]
 
 APPLICATION_ID: Final = int.from_bytes(b"tskm")
 VERSION: Final = 2
+
+_MAGIC: Final = b"SQLite format 3\0"
 
 BUSY_MS: Final = 5_000
 """How long another process may hold the lock."""
@@ -114,11 +117,17 @@ def prepare(path: Path) -> None:
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror}") from error
     with translated(path):
-        connection = connect(path)
         try:
-            _prepare(connection, path)
-        finally:
-            connection.close()
+            with closing(connect(path)) as connection:
+                _prepare(connection, path)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            # SQLite says the same of a database whose first page is torn.
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) == _MAGIC:
+                    raise StoreError(f"{path} is damaged: restore it from a backup") from error
+            raise ConfigurationError(f"{path} is no SQLite database") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -149,14 +158,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
     """The version of the schema, 0 if there is nothing yet."""
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            raise ConfigurationError(f"{path} is no SQLite database") from error
-        raise
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
     if not tables and version == application == 0:
         return 0
     if application != APPLICATION_ID:

@@ -70,7 +70,7 @@ def play(
     try:
         loop.run(main())
         assert loop.escaped == []
-        assert loop.unheard() == []
+        assert loop.unheard(loop.outside) == []
     finally:
         loop.close()
 

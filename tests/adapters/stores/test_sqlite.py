@@ -72,9 +72,9 @@ async def _make(path: Path) -> None:
     await store.close()
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, kind: type[Exception]) -> str:
     """The one sentence that an operator is told."""
-    with pytest.raises((ConfigurationError, StoreError)) as error:
+    with pytest.raises(kind) as error:
         asyncio.run(open_sqlite(f"sqlite:{path}"))
     text = str(error.value)
     assert str(path) in text
@@ -122,14 +122,14 @@ def test_nobody_else_may_read_the_file(path: Path) -> None:
 
 
 def test_a_missing_folder_and_a_folder_are_refused(tmp_path: Path) -> None:
-    assert "there is no folder" in refusal(tmp_path / "no" / "tasks.db")
-    assert "is no file" in refusal(tmp_path)
+    assert "there is no folder" in refusal(tmp_path / "no" / "tasks.db", ConfigurationError)
+    assert "is no file" in refusal(tmp_path, ConfigurationError)
 
 
 @pytest.mark.parametrize("content", [b"hello", b"no database at all\n" * 1_000])
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert "is no SQLite database" in refusal(path)
+    assert "is no SQLite database" in refusal(path, ConfigurationError)
     assert path.read_bytes() == content
 
 
@@ -141,7 +141,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(
         connection.execute("CREATE TABLE tasks (id)")
         connection.execute(f"PRAGMA application_id = {application}")
     content = path.read_bytes()
-    assert "another program" in refusal(path)
+    assert "another program" in refusal(path, ConfigurationError)
     assert path.read_bytes() == content
 
 
@@ -150,7 +150,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     content = path.read_bytes()
-    text = refusal(path)
+    text = refusal(path, ConfigurationError)
     assert f"version {VERSION + 1}" in text
     assert f"up to {VERSION}" in text
     assert path.read_bytes() == content
@@ -162,20 +162,25 @@ def test_a_damaged_file_is_refused(path: Path) -> None:
     for page in range(2, len(content) // 4096):
         content[page * 4096 : page * 4096 + 40] = b"\xff" * 40
     path.write_bytes(content)
-    assert "is damaged" in refusal(path)
+    assert "is damaged" in refusal(path, StoreError)
+
+
+def test_a_file_with_a_torn_first_page_is_refused(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"\1" * 5_000)
+    assert "is damaged" in refusal(path, StoreError)
 
 
 def test_a_truncated_file_is_refused(path: Path) -> None:
     make(path)
     path.write_bytes(path.read_bytes()[:5_000])
-    assert "is damaged" in refusal(path)
+    assert "is damaged" in refusal(path, StoreError)
 
 
 def test_a_file_of_ours_without_a_version_is_refused(path: Path) -> None:
     make(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 0")
-    assert "is damaged" in refusal(path)
+    assert "is damaged" in refusal(path, StoreError)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -188,7 +193,7 @@ def test_a_locked_file_is_refused_in_the_end(
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("BEGIN EXCLUSIVE")
-        assert "is locked by another program" in refusal(path)
+        assert "is locked by another program" in refusal(path, StoreError)
 
 
 def test_a_file_that_may_not_be_written_is_refused() -> None:
@@ -251,7 +256,7 @@ def test_a_migration_is_made_as_a_whole_or_not_at_all(path: Path) -> None:
     make_version_1(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE totals (in_the_way)")
-    assert "totals" in refusal(path)
+    assert "totals" in refusal(path, StoreError)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'counts'")

@@ -1,0 +1,221 @@
+"""What a durable step costs: many callers against bare `sqlite3`, and one caller by itself."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from taskmachine.adapters.runtime import new_id
+from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.stores import Store, sqlite_schema
+from taskmachine.adapters.stores import sqlite_queries as sql
+from taskmachine.adapters.stores.records import write_record
+from taskmachine.adapters.stores.sqlite import open_sqlite
+from taskmachine.protocol.operations import Advance, Amend
+from taskmachine.statemachine import Progress, Reply, Task, lifecycle
+from taskmachine.statemachine.lifecycle import Step
+from tests.benchmarks.rounds import Act, Cost, Row, best, timed
+from tests.benchmarks.runtime_work import DONE, OWNER, Scale, a_call, begun, cycle, service_on
+
+__all__ = ["measure_latency", "measure_sqlite"]
+
+CALLERS: Final = 32
+FLOOR_SHARE: Final = 0.4
+"""Of what bare `sqlite3` does in the same time."""
+
+Statement = tuple[str, Sequence[Any]]
+
+
+def measure_sqlite(scale: Scale, folder: Path) -> Iterator[Row]:
+    steps: list[Cost] = []
+    cycles: list[Cost] = []
+    bare_steps: list[Cost] = []
+    bare_cycles: list[Cost] = []
+    late: list[list[float]] = []
+    for _ in range(scale.file_rounds):
+        cost, late_us = asyncio.run(step_round(folder, scale.steps))
+        steps.append(cost)
+        late.append(late_us)
+        bare_steps.append(bare_round(folder, *bare_step_rows(scale.steps)))
+        cycles.append(asyncio.run(cycle_round(folder, scale.steps)))
+        bare_cycles.append(bare_round(folder, *bare_cycle_rows(scale.steps)))
+    for what, ours, bare in (("step", steps, bare_steps), ("cycle", cycles, bare_cycles)):
+        cost, floor = best(ours), best(bare)
+        rates = f"{1e6 / cost.wall:,.0f}/s / sqlite3 {1e6 / floor.wall:,.0f}/s"
+        label = f"SQLite, {CALLERS} callers: {what}, {rates}"
+        yield Row(label, cost, floor=floor.wall, most_ratio=1 / FLOOR_SHARE)
+    for part in (0.5, 0.99):
+        least = min(percentile(late_us, part) for late_us in late)
+        yield Row(f"SQLite, meanwhile: get, p{part * 100:g}", Cost(least, 0), most=10_000)
+    yield from asyncio.run(
+        measure_latency(scale, "SQLite", lambda: open_sqlite(f"sqlite:{folder / new_id()}.db"))
+    )
+
+
+# --- many callers ----------------------------------------------------------------------------
+
+
+async def step_round(folder: Path, steps: int) -> tuple[Cost, list[float]]:
+    """A step; and how long after it was due each `get` was answered that somebody else asked."""
+    service = service_on(await open_sqlite(f"sqlite:{folder / new_id()}.db"))
+    tasks = await asyncio.gather(*(begun(service) for _ in range(CALLERS)))
+    late_us: list[float] = []
+
+    async def read() -> None:
+        while True:
+            due = time.perf_counter() + 0.002
+            await asyncio.sleep(0.002)
+            await service.get(OWNER, tasks[0].id)
+            late_us.append((time.perf_counter() - due) * 1e6)
+
+    reading = asyncio.create_task(read())
+    cost = await in_parallel([moving(service, task) for task in tasks], steps)
+    reading.cancel()
+    await asyncio.wait({reading})
+    await service.store.close()
+    return cost, late_us or [0.0]
+
+
+def moving(service: TaskService, task: Task) -> Act:
+    return lambda: service.move(task.id, lambda task, now: (report(task, now),))
+
+
+def report(task: Task, now: int) -> Step:
+    return lifecycle.report(task, now, message=f"step {task.version}")
+
+
+async def cycle_round(folder: Path, cycles: int) -> Cost:
+    service = service_on(await open_sqlite(f"sqlite:{folder / new_id()}.db"))
+    cost = await in_parallel([lambda: cycle(service)] * CALLERS, cycles)
+    await service.store.close()
+    return cost
+
+
+async def in_parallel(acts: Sequence[Act], each: int) -> Cost:
+    cost = await timed(1, lambda: asyncio.gather(*(timed(each, act) for act in acts)))
+    count = len(acts) * each
+    return Cost(cost.wall / count, cost.cpu / count)
+
+
+# --- the floor -------------------------------------------------------------------------------
+
+
+def bare_round(
+    folder: Path, before: Sequence[Statement], batches: Sequence[Sequence[Statement]], count: int
+) -> Cost:
+    """The same rows with the same settings, by nothing but `sqlite3`; of one of `count`."""
+    path = folder / f"{new_id()}.db"
+    sqlite_schema.prepare(path)
+    connection = sqlite_schema.connect(path)
+
+    def write(batch: Sequence[Statement]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement, parameters in batch:
+            connection.execute(statement, parameters)
+        connection.execute("COMMIT")
+
+    write(before)
+    wall, cpu = time.perf_counter(), time.process_time()
+    for batch in batches:
+        write(batch)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    connection.close()
+    return Cost(wall / count * 1e6, cpu / count * 1e6)
+
+
+BareRound = tuple[list[Statement], list[list[Statement]], int]
+
+
+def bare_step_rows(steps: int) -> BareRound:
+    """As many tasks as there are callers; each batch moves each of them."""
+    last = [submitted() for _ in range(CALLERS)]
+    before = [row for step in last for row in inserted(step)]
+    batches = []
+    for now in range(steps):
+        last = [report(step.task, now) for step in last]
+        batches.append(
+            [
+                statement
+                for row_id, step in enumerate(last, 1)
+                for statement in (
+                    (sql.REWRITE, (step.task.version, write_record(step.task), row_id)),
+                    appended(step),
+                )
+            ]
+        )
+    return before, batches, steps * CALLERS
+
+
+def bare_cycle_rows(cycles: int) -> BareRound:
+    batches = []
+    for number in range(cycles):
+        new = [submitted() for _ in range(CALLERS)]
+        begun = [lifecycle.start(step.task, 1, worker="worker", until=1) for step in new]
+        ended = [lifecycle.complete(step.task, 2, DONE, until=86_400_000) for step in begun]
+        batches.append([row for step in new for row in inserted(step)])
+        for steps in (begun, ended):
+            first = number * CALLERS + 1
+            batches.append([row for i, step in enumerate(steps, first) for row in moved(step, i)])
+    return [], batches, cycles * CALLERS
+
+
+def submitted() -> Step:
+    return lifecycle.submit(new_id(), OWNER, a_call(), 0, ttl_ms=3_600_000)
+
+
+def inserted(step: Step) -> Sequence[Statement]:
+    task = step.task
+    facts = (task.id, OWNER, task.created_at, None, task.version)
+    return (sql.INSERT, (*facts, *sql.columns(task), write_record(task))), appended(step)
+
+
+def moved(step: Step, row_id: int) -> Sequence[Statement]:
+    task = step.task
+    facts = (*sql.columns(task), task.version, write_record(task), row_id)
+    return (sql.MOVE, facts), appended(step)
+
+
+def appended(step: Step) -> Statement:
+    return sql.APPEND, (step.task.id, step.entry.seq, write_record(step.entry))
+
+
+# --- one caller ------------------------------------------------------------------------------
+
+
+async def measure_latency(
+    scale: Scale, name: str, open_store: Callable[[], Awaitable[Store]]
+) -> list[Row]:
+    """What ERL-31 promises, of a hundred calls the slowest but one; in the best of some rounds."""
+    service = service_on(await open_store())
+    rounds = [await latency_round(service, scale.calls) for _ in range(scale.file_rounds)]
+    await service.store.close()
+    return [
+        Row(f"{name}, one caller: {what}, p99", Cost(min(took[what] for took in rounds), 0), most)
+        for what, most in (
+            ("update", 10_000),
+            ("progress", 5_000),
+            ("request_input", 10_000),
+            ("provide_input", 10_000),
+        )
+    ]
+
+
+async def latency_round(service: TaskService, n: int) -> dict[str, float]:
+    took_us: dict[str, list[float]] = {}
+    for _ in range(n):
+        task_id = (await begun(service)).id
+        for what, wish in (
+            ("update", Amend(task_id, b'{"note":"x"}')),
+            ("progress", Advance(task_id, Progress(1, 10))),
+            ("request_input", Amend(task_id, asks=True)),
+            ("provide_input", Amend(task_id, input=Reply(b'{"text":"y"}'))),
+        ):
+            start = time.perf_counter()
+            await service.perform(OWNER, wish)
+            took_us.setdefault(what, []).append((time.perf_counter() - start) * 1e6)
+    return {what: percentile(took, 0.99) for what, took in took_us.items()}
+
+
+def percentile(costs_us: Sequence[float], part: float) -> float:
+    return sorted(costs_us)[int((len(costs_us) - 1) * part)]

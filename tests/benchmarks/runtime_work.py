@@ -1,0 +1,61 @@
+"""What is done to a service while it is measured, and how much of it."""
+
+from typing import Final, NamedTuple
+
+from taskmachine.adapters.claims import claim
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.runtime import new_id, system_clock
+from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.stores import Caps, Store
+from taskmachine.protocol.sealing import Sealer
+from taskmachine.statemachine import Call, Outcome, Task
+
+__all__ = ["DONE", "FULL", "OWNER", "QUICK", "Scale", "a_call", "begun", "cycle", "service_on"]
+
+OWNER: Final = "alice"
+DONE: Final = Outcome.of_result(b'{"content":[{"type":"text","text":"done"}]}')
+
+
+class Scale(NamedTuple):
+    """How much is done."""
+
+    rounds: int
+    cycles: int
+    """Of one round: few, so that some rounds are not interrupted even on a busy machine."""
+    retained: int
+    listed: int
+    file_rounds: int
+    steps: int
+    """Of one caller in one round; below `MAX_REPORTS`, so that each has a line of history."""
+    calls: int
+    """Of one caller by itself, in one round."""
+
+
+FULL: Final = Scale(500, 20, retained=100_000, listed=1_000_000, file_rounds=9, steps=60, calls=100)
+QUICK: Final = Scale(2, 3, retained=20, listed=60, file_rounds=1, steps=3, calls=3)
+
+
+def service_on(store: Store) -> TaskService:
+    limits = Limits(caps=Caps(10**9, 10**9, 10**9, 10**9))
+    return TaskService(store, Sealer(bytes(32)), clock=system_clock, new_id=new_id, limits=limits)
+
+
+def a_call() -> Call:
+    answers = frozenset({"elicitation/create"})
+    return Call("tools/call", "greet", b'{"name":"Ada"}', answers=answers)
+
+
+async def begun(service: TaskService) -> Task:
+    task = await service.create(OWNER, a_call())
+    held = await claim(service, task.id, "worker")
+    assert held is not None
+    return held.task
+
+
+async def cycle(service: TaskService) -> None:
+    """Create, start, complete, get."""
+    task = await service.create(OWNER, a_call())
+    held = await claim(service, task.id, "worker")
+    assert held is not None
+    await held.settle(Outcome.of_result(b'{"content":[{"type":"text","text":"done"}]}'))
+    await service.get(OWNER, task.id)

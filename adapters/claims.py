@@ -99,8 +99,9 @@ class Claim:
         return self.task.fence
 
     def is_held(self, task: Task) -> bool:
-        """Whether that version is still ours to work on."""
-        return task.fence == self.fence and task.worker == self.task.worker
+        """Whether that version is still ours to work on; one from before the claim says nothing."""
+        is_ours = task.fence == self.fence and task.worker == self.task.worker
+        return is_ours or task.version < self.task.version
 
     async def report(self, *, progress: Progress | None = None, message: str | None = None) -> None:
         """Say how it is going; progress that goes back is dropped."""
@@ -159,7 +160,7 @@ class Claim:
             step = lifecycle.requeue(task, now, fence=self.fence)  # the answers were faster
             return step.task, (step,)
 
-        await self._or_gone(lambda: self.service.change(self.task.id, let_go))
+        await self._or_gone(self.service.change(self.task.id, let_go))
 
     async def settle(self, outcome: Outcome) -> None:
         """End the task.  `Gone` if it has ended before: the first outcome is the outcome."""
@@ -180,12 +181,12 @@ class Claim:
 
         await self._move(end)
 
-    async def _move(self, act: Callable[[Task, int], Sequence[Step]]) -> Task:
-        return await self._or_gone(lambda: self.service.move(self.task.id, act))
+    def _move(self, act: Callable[[Task, int], Sequence[Step]]) -> Awaitable[Task]:
+        return self._or_gone(self.service.move(self.task.id, act))
 
-    async def _or_gone(self, write: Callable[[], Awaitable[tuple[Task, object]]]) -> Task:
+    async def _or_gone(self, write: Awaitable[tuple[Task, object]]) -> Task:
         try:
-            task, _ = await write()
+            task, _ = await write
         except (IllegalTransition, StaleFence, NotFound) as error:
             raise Gone(str(error)) from None
         return task

@@ -73,6 +73,7 @@ class Leg:
         self._context = context
         self._stopwatch = stopwatch
         self._timeout_s = timeout_s
+        self._is_told = False
         self._running = asyncio.create_task(tool.run(arguments, context, threads))
 
     async def outcome(self, lost: "asyncio.Future[Any] | None" = None) -> Outcome | Parked | None:
@@ -82,6 +83,7 @@ class Leg:
             awaited.add(lost)
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         if self._running.done():
+            self._is_told = True
             return self._ended()
         if lost is not None and lost.done():
             return None
@@ -106,6 +108,7 @@ class Leg:
         """
         self._stopwatch.stop()
         if self._running.done():
+            self._drop(self._running)
             return True
         self._running.cancel()
         cleaning = asyncio.create_task(self._context.cancelled())
@@ -122,5 +125,6 @@ class Leg:
         return False
 
     def _drop(self, running: "asyncio.Task[Outcome]") -> None:
-        if not running.cancelled() and running.exception() is None:
+        """Whatever came of it is taken note of, or asyncio would complain that nobody did."""
+        if not running.cancelled() and running.exception() is None and not self._is_told:
             log.info("tool '%s' ended too late, and its outcome was dropped", self._tool.name)

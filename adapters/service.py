@@ -9,7 +9,7 @@ and a job that nobody was told of is still in the store's queue.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
@@ -199,9 +199,9 @@ class TaskService:
 
     # --- what everybody does -----------------------------------------------------------------
 
-    async def move(
+    def move(
         self, task_id: str, act: Callable[[Task, int], Sequence[Step]]
-    ) -> tuple[Task, Sequence[Step]]:
+    ) -> Awaitable[tuple[Task, Sequence[Step]]]:
         """Let `act` decide on the newest version, and commit what it decided, all or nothing.
 
         `act` is called again with a newer version if somebody else was first.
@@ -211,7 +211,7 @@ class TaskService:
             decided = act(task, now)
             return (decided[-1].task if decided else task), decided
 
-        return await self.change(task_id, steps)
+        return self.change(task_id, steps)
 
     async def change(
         self, task_id: str, act: Callable[[Task, int], tuple[Task, Sequence[Step]]]

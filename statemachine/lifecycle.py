@@ -67,6 +67,7 @@ def submit(
     metadata: bytes = b"{}",
 ) -> Step:
     """Begin a task."""
+    row = fire(State.NEW, Event.SUBMIT)
     task = Task(
         task_id,
         owner,
@@ -78,9 +79,11 @@ def submit(
         timeout_ms=timeout_ms,
         is_repeatable=is_repeatable,
         poll_interval_ms=poll_interval_ms,
+        state=row.dest,
+        version=1,
         metadata=metadata,
     )
-    return _step(task, Event.SUBMIT, now)
+    return Step(task, row.effects, Entry(task_id, 1, now, row.event, row.source, row.dest))
 
 
 def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
@@ -258,7 +261,9 @@ def _step(
 
 def _shows(task: Task, dest: State, changes: Mapping[str, Any]) -> bool:
     """Whether an observer of an MCP wire can tell the difference (USER-12)."""
-    return _seen_as(dest) is not _seen_as(task.state) or any(
+    if _seen_as(dest) is not _seen_as(task.state):
+        return True
+    return not _OBSERVED.isdisjoint(changes) and any(
         changes[name] != getattr(task, name) for name in _OBSERVED & changes.keys()
     )
 

@@ -5,12 +5,13 @@ throwaway cursor, which costs about 11 us; a Machine, or `add_model`, for each t
 50-400 us and grow with the number of tasks.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from transitions import Machine, MachineError
 
 from taskmachine.statemachine.errors import IllegalTransition
-from taskmachine.statemachine.table import TABLE, Event, Row, State, lookup
+from taskmachine.statemachine.table import TABLE, Event, Row, State
 
 __all__ = ["fire"]
 
@@ -35,16 +36,17 @@ def _machine() -> Machine:
 
 
 _EVENTS: Final = _machine().events
-_STATES: Final = {state.value: state for state in State}
+_ROWS: Final[Mapping[tuple[str, str, str], Row]] = {
+    (row.source, row.event, row.dest): row for row in TABLE
+}
+_NAMES: Final = {state: state.value for state in State}
 
 
 def fire(state: State, event: Event) -> Row:
     """The row that `event` takes in `state`, or `IllegalTransition`."""
-    cursor = _Cursor(state.value)
+    cursor = _Cursor(_NAMES[state])
     try:
         _EVENTS[event].trigger(cursor)
     except MachineError:
         raise IllegalTransition(state, event) from None
-    row = lookup(state, event)
-    assert row is not None  # both come from TABLE, and transitions has just moved
-    return Row(state, event, _STATES[cursor.state], row.effects)
+    return _ROWS[state, event, cursor.state]

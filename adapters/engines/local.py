@@ -81,8 +81,9 @@ class LocalEngine:
         """Say that we live; if nobody believed it, begin anew under another name."""
         if not await self._service.store.beat(self._worker.id):
             log.warning("worker %s was given up by others, and begins anew", self._worker.id)
-            self._worker = self._new_worker()
-            await self._service.store.enlist(self._worker)
+            worker = self._new_worker()
+            await self._service.store.enlist(worker)
+            self._worker = worker  # not before: what an unknown worker claims is an orphan
         return BEAT_S
 
     async def look(self) -> float:

@@ -41,7 +41,9 @@ class Followers:
 
         One that raises is logged: what was committed is committed, and the others want to know.
         """
-        for token, follower in tuple(self._by_task.get(task.id, {}).items()):
+        if task.id not in self._by_task:
+            return
+        for token, follower in tuple(self._by_task[task.id].items()):
             if token not in self._by_task.get(task.id, {}):
                 continue  # one that was told before it took this one out
             try:

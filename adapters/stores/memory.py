@@ -4,7 +4,7 @@ No read gets dearer with the number of tasks: ordered indexes, never a scan (USE
 """
 
 import secrets
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice
 
@@ -51,7 +51,7 @@ class MemoryStore:
         self._live_until: SortedList[_When] = SortedList()
         self._kept_until: SortedList[_When] = SortedList()
         self._live = 0
-        self._live_of: Counter[str] = Counter()
+        self._live_of: dict[str, int] = {}
         self._queue: SortedList[_When] = SortedList()
         self._held: dict[str, dict[str, None]] = {}
         self._workers: dict[str, Worker] = {}
@@ -64,7 +64,7 @@ class MemoryStore:
         if known is not None:
             return self._tasks[known]
         owned = self._created_by.get(task.owner, ())
-        check_caps(caps, self._live_of[task.owner], self._live, len(owned), len(self._tasks))
+        check_caps(caps, self._live_of.get(task.owner, 0), self._live, len(owned), len(self._tasks))
         await self.adopt(task, (entry,))
         return task
 
@@ -77,13 +77,13 @@ class MemoryStore:
         stored = self._tasks.get(task.id)
         if stored is None or stored.version != expected:
             raise Conflict(f"task {task.id} is not at version {expected}")
-        self._unindex(stored)
         if task.state is State.REMOVED:
+            self._index(stored, stored, None)
             self._forget(stored)
         else:
             self._tasks[task.id] = task
             self._histories[task.id] += filter(is_kept, entries)
-            self._index(task)
+            self._index(task, stored, task)
         self._followers.tell(task)
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
@@ -181,7 +181,7 @@ class MemoryStore:
         when = task.created_at, task.id
         self._created.add(when)
         self._created_by.setdefault(task.owner, SortedList()).add(when)
-        self._index(task)
+        self._index(task, None, task)
         self._followers.tell(task)
 
     async def close(self) -> None:
@@ -189,32 +189,38 @@ class MemoryStore:
 
     # --- the indexes -------------------------------------------------------------------------
 
-    def _index(self, task: Task) -> None:
-        """By what can change."""
-        if not task.is_terminal:
-            self._live += 1
-            self._live_of[task.owner] += 1
-        if task.deadline is not None:
-            self._by_deadline(task).add((task.deadline, task.id))
-        if task.state is State.SUBMITTED:
-            self._queue.add((task.created_at, task.id))
-        if task.worker is not None and not task.is_terminal:
-            self._held.setdefault(task.worker, {})[task.id] = None
+    def _index(self, task: Task, before: Task | None, after: Task | None) -> None:
+        """By what can change: only what did change is touched."""
+        was_live, was_due, was_queued, had = _facts(before)
+        is_live, is_due, is_queued, has = _facts(after)
+        if is_live != was_live:
+            self._count_live(task.owner, 1 if is_live else -1)
+        if is_live != was_live or is_due != was_due:
+            if was_due is not None:
+                (self._live_until if was_live else self._kept_until).remove((was_due, task.id))
+            if is_due is not None:
+                (self._live_until if is_live else self._kept_until).add((is_due, task.id))
+        if is_queued != was_queued:
+            when = task.created_at, task.id
+            if is_queued:
+                self._queue.add(when)
+            else:
+                self._queue.remove(when)
+        if has != had:
+            if had is not None:
+                del self._held[had][task.id]
+                if not self._held[had]:
+                    del self._held[had]
+            if has is not None:
+                self._held.setdefault(has, {})[task.id] = None
 
-    def _unindex(self, task: Task) -> None:
-        if not task.is_terminal:
-            self._live -= 1
-            self._live_of[task.owner] -= 1
-            if not self._live_of[task.owner]:
-                del self._live_of[task.owner]
-        if task.deadline is not None:
-            self._by_deadline(task).remove((task.deadline, task.id))
-        if task.state is State.SUBMITTED:
-            self._queue.remove((task.created_at, task.id))
-        if task.worker is not None and not task.is_terminal:
-            del self._held[task.worker][task.id]
-            if not self._held[task.worker]:
-                del self._held[task.worker]
+    def _count_live(self, owner: str, change: int) -> None:
+        self._live += change
+        there = self._live_of.get(owner, 0) + change
+        if there:
+            self._live_of[owner] = there
+        else:
+            del self._live_of[owner]
 
     def _forget(self, task: Task) -> None:
         del self._tasks[task.id], self._histories[task.id]
@@ -227,9 +233,6 @@ class MemoryStore:
         owned.remove(when)
         if not owned:
             del self._created_by[task.owner]
-
-    def _by_deadline(self, task: Task) -> "SortedList[_When]":
-        return self._kept_until if task.is_terminal else self._live_until
 
     def _newest(
         self, created: "SortedList[_When] | None", after: Position | None, limit: int
@@ -255,3 +258,11 @@ class MemoryStore:
 
 def _key(task: Task) -> tuple[str | None, ...]:
     return task.owner, task.call.method, task.call.name, task.call.key
+
+
+def _facts(task: Task | None) -> tuple[bool, int | None, bool, str | None]:
+    """What the indexes need to know: is_live, deadline, is_queued, holder."""
+    if task is None:
+        return False, None, False, None
+    is_live = not task.is_terminal
+    return is_live, task.deadline, task.state is State.SUBMITTED, task.worker if is_live else None

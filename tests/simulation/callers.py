@@ -1,0 +1,258 @@
+"""Callers: they create, look, wait, answer and cancel, and note what they were told.
+
+Each session does one thing after the other, so what it sees must be a path; several sessions of
+one owner go on at the same time.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.service import Page
+from taskmachine.protocol.operations import Answer, Create
+from taskmachine.statemachine import Call, Reply, State, Task
+from taskmachine.statemachine.invariants import Created
+from tests.simulation.connection import Connection, Place
+from tests.simulation.toolbox import TIMEOUT_S
+
+__all__ = ["Session"]
+
+_FORM: Final = frozenset({"elicitation/create"})
+_HINT_IS_LOST_S: Final = 9.0
+"""How late one may hear of an end: a hint was lost, and reading again was slow."""
+
+
+class Session:
+    """One caller's connection.  `run` it until the weather is clear, then `finish`."""
+
+    def __init__(self, place: Place, owner: str, number: int, random: Random) -> None:
+        self._place = place
+        self._disk = place.disk
+        self._owner = owner
+        self._wire = f"session {number}"
+        self._random = random
+        self._line = Connection(place, owner, self._wire, random)
+        self._known = self._line.known
+        self._keys = count()
+        self._watches = count()
+        self.wires = {self._wire}
+
+    async def run(self) -> None:
+        acts = (
+            (6, self._create), (3, self._get), (3, self._wait), (2, self._collect),
+            (7, self._answer), (1, self._cancel), (1, self._page), (1, self._look_at_others),
+            (1, self._watch), (1, self._attend),
+        )  # fmt: skip
+        weights = [weight for weight, _ in acts]
+        while not self._place.weather.is_clear:
+            await asyncio.sleep(self._random.expovariate(1 / 1.5))
+            [(_, act)] = self._random.choices(acts, weights)
+            await act()
+
+    async def finish(self, until: float) -> None:
+        """The weather is clear: whatever is asked is answered, so everything comes to its end."""
+        now = asyncio.get_running_loop().time
+        while not await self._page() and now() < until:
+            pass  # no server is up yet; the list also shows what was never acknowledged
+        while self._live() and now() < until:
+            for task_id in self._live():
+                await self._get(task_id)
+                await self._answer(task_id)
+            await asyncio.sleep(1)
+        for task_id in list(self._known):
+            await self._collect(task_id, 10)
+        await self._page()
+
+    def _live(self) -> list[str]:
+        return [task.id for task in self._known.values() if not task.is_terminal]
+
+    async def check_health(self) -> None:
+        """Once all faults are over a task is done at once, and its creator hears of it."""
+        task = await self._create("quick")
+        ended = None if task is None else await self._collect(task.id, 8)
+        if ended is None or ended.state is not State.COMPLETED:
+            self._disk.wrong.append(f"{task} was not done in clear weather, but is {ended}")
+
+    # --- what it does ------------------------------------------------------------------------
+
+    async def _create(self, name: str | None = None) -> Task | None:
+        random = self._random
+        name = name or random.choice(
+            ("quick", "slow", "stepwise", "asking", "asking", "asking_twice", "parking", "parking",
+             "impatient", "stubborn", "broken", "once", "once")
+            if random.random() < 0.97
+            else ("deadly",)
+        )  # fmt: skip
+        arguments: dict[str, Any] = {"n": random.randrange(10**6)}
+        if name in ("slow", "stubborn", "once"):
+            longest = 2.5 * TIMEOUT_S if name == "stubborn" else 1.3 * TIMEOUT_S
+            arguments["seconds"] = round(random.uniform(0, longest), 3)
+        key = f"{self._wire}/{next(self._keys)}" if random.random() < 0.5 else None
+        ttl_ms = random.choice((None, None, 600_000, 15_000))
+        call = Call("tools/call", name, json.dumps(arguments).encode(), answers=_FORM, key=key)
+        wish = Create(call, ttl_ms)
+        task = None
+        for _ in range(5 if key is not None or self._place.weather.is_clear else 1):
+            task = await self._line.ask(lambda runtime: runtime.create(self._owner, wish), 0)
+            if task is not None:
+                self._acknowledge(task)
+                if key is None or random.random() < 0.8:  # else: the same click once more
+                    break
+            await asyncio.sleep(random.random())
+        return task
+
+    def _acknowledge(self, task: Task) -> None:
+        key = task.call.key
+        if key is not None:
+            first = self._place.keys.setdefault((self._owner, key), task.id)
+            if first != task.id and first not in self._disk.removed:
+                self._disk.wrong.append(f"key {key} made two tasks, {first} and {task.id}")
+            self._place.keys[self._owner, key] = task.id
+        self._place.acknowledged.setdefault(task.id, task)
+        if task.id not in self._known:
+            self._disk.history.append(Created(self._disk.now_ms(), self._owner, task.id))
+        self._line.saw(task)
+
+    async def _get(self, task_id: str | None = None) -> Task | None:
+        if (task_id := task_id or self._any()) is None:
+            return None
+        wanted = task_id
+        return await self._line.look(wanted, lambda r: r.service.get(self._owner, wanted), 0)
+
+    async def _wait(self, task_id: str | None = None) -> None:
+        if (task_id := task_id or self._any()) is not None:
+            wanted, seconds = task_id, self._random.choice((0.5, 5, 12))
+            after = self._known[wanted].version
+
+            def wait(runtime: Runtime) -> Awaitable[Task]:
+                return runtime.service.wait(self._owner, wanted, after=after, timeout_s=seconds)
+
+            await self._line.look(wanted, wait, seconds)
+
+    async def _collect(
+        self, task_id: str | None = None, seconds: float | None = None
+    ) -> Task | None:
+        if (task_id := task_id or self._any()) is None:
+            return None
+        wanted, longest = task_id, seconds or self._random.choice((1, 10, 30))
+
+        def collect(runtime: Runtime) -> Awaitable[Task]:
+            return runtime.service.collect(self._owner, wanted, longest)
+
+        task = await self._line.look(wanted, collect, longest)
+        if task is not None:
+            self._check_promptness(task)
+        return task
+
+    def _check_promptness(self, task: Task) -> None:
+        """Whoever waits for the end hears of it soon, not only when their time is over."""
+        if task.id not in self._disk.ended_at or self._line.was_paused:
+            return
+        ended_at = max(self._disk.ended_at[task.id], self._line.called_at)
+        late_s = self._disk.now_ms() / 1_000 - ended_at
+        if late_s > (1 if self._line.was_clear else _HINT_IS_LOST_S):
+            what = "heard" if task.is_terminal else "was not told"
+            self._disk.wrong.append(f"task {task.id} ended, a waiter {what} {late_s} s later")
+
+    async def _answer(self, task_id: str | None = None) -> None:
+        asking = [t.id for t in self._known.values() if t.open_questions]
+        task_id = task_id or (self._random.choice(asking) if asking else None)
+        if task_id not in self._known or not self._known[task_id].open_questions:
+            return
+        random, wanted = self._random, task_id
+        questions = self._known[task_id].open_questions
+        replies = {}
+        for question in questions if random.random() < 0.7 else questions[:1]:
+            if random.random() < 0.05:
+                replies[question.key] = Reply(b'{"code": -1, "message": "no"}', is_error=True)
+                continue
+            said = {"action": "accept", "content": {"it": f"it{random.randrange(10**6)}"}}
+            replies[question.key] = Reply(json.dumps(said).encode())
+
+        async def answer(runtime: Runtime) -> Task:
+            return (await runtime.service.perform(self._owner, Answer(wanted, replies)))[0]
+
+        await self._line.look(wanted, answer, 0)
+
+    async def _attend(self) -> None:
+        """Answer whatever is asked as soon as it can be seen."""
+        task = await self._create(self._random.choice(("asking", "asking_twice", "parking")))
+        for _ in range(5):
+            if task is None or task.id not in self._known:
+                return
+            await self._wait(task.id)
+            await self._answer(task.id)
+
+    async def _cancel(self) -> None:
+        if (task_id := self._any()) is not None:
+            self._disk.wishes.add(task_id)
+            task = await self._line.look(
+                task_id, lambda r: r.service.cancel(self._owner, task_id), 0
+            )
+            if task is not None and not task.is_terminal:
+                self._disk.wrong.append(f"task {task_id} is {task.state} after a cancel")
+
+    async def _page(self) -> bool:
+        """Everything that was there before, and still is, is in the list, and once."""
+        before = {
+            task.id for task in self._place.acknowledged.values() if task.owner == self._owner
+        }
+        listed: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await self._line.ask(partial(_page, self._owner, cursor), 0)
+            if page is None:
+                return False
+            listed += [task.id for task in page.tasks]
+            for task in page.tasks:
+                self._line.saw(task)
+            if (cursor := page.cursor) is None:
+                break
+        if missing := before - set(listed) - self._disk.removed:
+            self._disk.wrong.append(f"{self._owner} has {sorted(missing)}, and they are not listed")
+        if len(listed) != len(set(listed)):
+            self._disk.wrong.append(f"{self._owner} was shown a task twice in one list")
+        return True
+
+    async def _look_at_others(self) -> None:
+        others = [t.id for t in self._place.acknowledged.values() if t.owner != self._owner]
+        if others:
+            foreign = self._random.choice(others)
+            act = self._random.choice(
+                (
+                    lambda r: r.service.get(self._owner, foreign),
+                    lambda r: r.service.cancel(self._owner, foreign),
+                    lambda r: r.service.collect(self._owner, foreign, 1),
+                )
+            )
+            await self._line.look(foreign, act, 1)
+
+    async def _watch(self) -> None:
+        """Be told of some tasks for a while; what is pushed is a path of its own."""
+        task_ids = self._random.sample(sorted(self._known), min(3, len(self._known)))
+        wire = f"{self._wire} watch {next(self._watches)}"
+        self.wires.add(wire)
+
+        async def watch(runtime: Runtime) -> None:
+            subscription = await runtime.subscriptions.subscribe(self._owner, task_ids)
+            try:
+                async for task in subscription:
+                    self._line.saw(task, wire, pushed=True)
+                    if task.is_terminal:
+                        self._line.saw(await runtime.service.get(self._owner, task.id), wire)
+            finally:
+                subscription.close()
+
+        await self._line.ask(watch, 10, give_up_s=10)
+
+    def _any(self) -> str | None:
+        return self._random.choice(list(self._known)) if self._known else None
+
+
+async def _page(owner: str, cursor: str | None, runtime: Runtime) -> Page:
+    return await runtime.service.page(owner, cursor)

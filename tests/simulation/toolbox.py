@@ -1,0 +1,159 @@
+"""The tools of the simulated servers: each one a kind of trouble."""
+
+import asyncio
+import contextvars
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.context import Context, Refused, form
+from taskmachine.adapters.tools import CallError, ToolError, Tools
+from taskmachine.statemachine import Cause, Task
+
+__all__ = ["BENCH", "TOOLS", "Bench", "Boom", "is_explained"]
+
+
+class Boom(Exception):
+    """What a broken tool raises."""
+
+
+@attrs.frozen
+class Bench:
+    """What the tools of one world leave behind."""
+
+    die: Callable[[], None]
+    """Ends the process that calls it, at once."""
+    begun: Counter[str] = attrs.field(factory=Counter)
+    """How often a tool has been begun, by task."""
+    cleaned: Counter[str] = attrs.field(factory=Counter)
+
+
+BENCH: contextvars.ContextVar[Bench] = contextvars.ContextVar("BENCH")
+
+TOOLS: Final = Tools()
+
+TIMEOUT_S: Final = 6.0
+
+
+def _begin(ctx: Context) -> None:
+    BENCH.get().begun[str(ctx.task_id)] += 1
+
+
+def _question(n: int, key: str) -> Any:
+    return form(f"{key} of {n}?", {"type": "object", "properties": {"it": {"type": "string"}}})
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def quick(n: int) -> str:
+    return f"quick {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def slow(n: int, seconds: float, ctx: Context) -> str:
+    _begin(ctx)
+    ctx.on_cancel(lambda: BENCH.get().cleaned.update([str(ctx.task_id)]))
+    await asyncio.sleep(seconds)
+    return f"slow {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def stepwise(n: int, ctx: Context) -> str:
+    for done in range(4):
+        await ctx.progress(done, 4, f"step {done}")
+        await asyncio.sleep(0.5)
+    await ctx.status("nearly")
+    return f"stepwise {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def asking(n: int, ctx: Context) -> str:
+    answer = await ctx.ask("go", _question(n, "go"))
+    await asyncio.sleep(0.2)
+    return f"asking {n}: {answer.content.get('it')}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def asking_twice(n: int, ctx: Context) -> str:
+    first = await ctx.ask_all({key: _question(n, key) for key in ("a", "b")})
+    last = await ctx.ask("c", _question(n, "c"), partial={"so": "far"})
+    said = [answer.content.get("it") for answer in (*first.values(), last)]
+    return f"asking_twice {n}: {' '.join(map(str, said))}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def parking(n: int, ctx: Context) -> str:
+    first = await ctx.ask("one", _question(n, "one"), park=True)
+    await asyncio.sleep(0.1)
+    last = await ctx.ask("two", _question(n, "two"), park=True)
+    return f"parking {n}: {first.content.get('it')} {last.content.get('it')}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def impatient(n: int, ctx: Context) -> str:
+    """Ends while its question is open."""
+    try:
+        async with asyncio.timeout(2):
+            await ctx.ask("go", _question(n, "go"))
+    except (TimeoutError, Refused):
+        pass
+    return f"impatient {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def stubborn(n: int, seconds: float) -> str:
+    """Does not want to be cancelled."""
+    end = asyncio.get_running_loop().time() + seconds
+    while (left := end - asyncio.get_running_loop().time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            continue
+    return f"stubborn {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def broken(n: int) -> str:
+    if n % 3 == 0:
+        raise ToolError(f"broken {n}")
+    if n % 3 == 1:
+        raise CallError(-32001, f"broken {n}")
+    raise Boom
+
+
+@TOOLS.task(timeout=TIMEOUT_S, retry=False)
+async def once(n: int, seconds: float, ctx: Context) -> str:
+    """Must not be repeated: it moves money, say."""
+    _begin(ctx)
+    await asyncio.sleep(seconds)
+    return f"once {n}"
+
+
+@TOOLS.task(timeout=TIMEOUT_S)
+async def deadly(n: int, ctx: Context) -> str:
+    """Takes its process down, each time."""
+    _begin(ctx)
+    await asyncio.sleep(0.3)
+    BENCH.get().die()
+    await asyncio.get_running_loop().create_future()
+    return "never"
+
+
+def is_explained(task: Task, first_answers: dict[str, str]) -> bool:
+    """Whether an outcome can be that of this call, given what was said first to each question."""
+    outcome, name = task.outcome, task.call.name
+    assert outcome is not None, "asked of tasks that have ended"
+    n = json.loads(task.call.arguments)["n"]
+    if outcome.cause is Cause.ERROR:
+        refused = any(said == "no" for said in first_answers.values())
+        return name == "broken" or refused
+    if outcome.cause is not Cause.RESULT:
+        return True
+    text = json.loads(outcome.result or b"{}")["content"][0]["text"]
+    keys = {"asking": ["go"], "asking_twice": ["a", "b", "c"], "parking": ["one", "two"]}
+    expected = f"{name} {n}"
+    if name in keys:
+        expected += ": " + " ".join(first_answers.get(key, "?") for key in keys[name])
+    return bool(text == expected and outcome.is_error == (name == "broken"))

@@ -35,7 +35,9 @@ from taskmachine.statemachine import (
     Entry,
     LimitExceeded,
     NotFound,
+    State,
     Task,
+    TaskmachineError,
     Times,
     lifecycle,
 )
@@ -50,6 +52,9 @@ Clock = Callable[[], int]
 
 _TRIES: Final = 1_000
 """Of one move.  Whoever is refused was overtaken each time, so others got through."""
+
+
+_MOST_REMEMBERED: Final = 1_000
 
 
 @attrs.frozen
@@ -81,6 +86,9 @@ class TaskService:
         self._new_id = new_id
         self._blocked: Counter[str] = Counter()
         self._on_dispatch: list[Callable[[Task], None]] = []
+        # What was written here last is most likely what is stored, so a move begins with it; if
+        # not, the commit says so.  Nobody is ever shown it: readers get what is stored (ERL-79).
+        self._last: dict[str, Task] = {}
 
     def on_dispatch(self, engine: Callable[[Task], None]) -> None:
         """Tell an engine of every job that is committed through this service."""
@@ -218,19 +226,34 @@ class TaskService:
     ) -> tuple[Task, Sequence[Step]]:
         """`move` for what is no step, as `lifecycle.release`: `act` also says the next version."""
         for _ in range(_TRIES):
-            task = await self.store.load(task_id)
+            guess = self._last.pop(task_id, None)
+            task = guess or await self.store.load(task_id)
             if task is None:
                 raise NotFound(task_id)
-            after, steps = act(task, self.clock())
+            try:
+                after, steps = act(task, self.clock())
+            except TaskmachineError:
+                if guess is None:
+                    raise
+                continue  # it may have moved on: look before it is refused
             if after is task:
-                return task, ()
+                if guess is None:
+                    return task, ()
+                continue
             try:
                 await self.store.commit(after, [step.entry for step in steps], task.version)
             except Conflict:
                 continue
+            self._remember(after)
             self._carry_out(steps)
             return after, steps
         raise LimitExceeded(f"{_TRIES} tries to move one task", 1_000)
+
+    def _remember(self, task: Task) -> None:
+        if not task.is_terminal and task.state is not State.REMOVED:
+            self._last[task.id] = task
+            if len(self._last) > _MOST_REMEMBERED:
+                del self._last[next(iter(self._last))]
 
     def _carry_out(self, steps: Sequence[Step]) -> None:
         if log.isEnabledFor(logging.INFO):

@@ -261,11 +261,12 @@ def _step(
 
 def _shows(task: Task, dest: State, changes: Mapping[str, Any]) -> bool:
     """Whether an observer of an MCP wire can tell the difference (USER-12)."""
-    if _seen_as(dest) is not _seen_as(task.state):
+    if dest is not task.state and _seen_as(dest) is not _seen_as(task.state):
         return True
-    return not _OBSERVED.isdisjoint(changes) and any(
-        changes[name] != getattr(task, name) for name in _OBSERVED & changes.keys()
-    )
+    for name in _OBSERVED:  # noqa: SIM110, a generator costs as much as all the rest
+        if name in changes and changes[name] != getattr(task, name):
+            return True
+    return False
 
 
 _OBSERVED: Final = frozenset({"message", "questions", "ttl_ms"})

@@ -4,7 +4,7 @@ Each runs inside a transaction that it shares with others.  It checks before it 
 one that raises has written nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from sqlite3 import Connection
 
@@ -37,10 +37,13 @@ class Change:
     task: Task
     record: bytes
     lines: Sequence[tuple[str, int, bytes]]
+    stays: bool
+    """Whether the task stays in its state, so that most likely no index has to change."""
 
-    def __init__(self, task: Task, entries: Iterable[Entry]) -> None:
-        lines = [(task.id, entry.seq, write_record(entry)) for entry in filter(is_kept, entries)]
-        self.task, self.record, self.lines = task, write_record(task), lines
+    def __init__(self, task: Task, entries: Sequence[Entry]) -> None:
+        self.task, self.record = task, write_record(task)
+        self.lines = [(task.id, line.seq, write_record(line)) for line in entries if is_kept(line)]
+        self.stays = bool(entries) and all(line.source is line.dest for line in entries)
 
 
 def create(connection: Connection, change: Change, caps: Caps) -> Task | None:
@@ -70,13 +73,19 @@ def adopt(connection: Connection, change: Change) -> None:
         sql.INSERT,
         (task.id, task.owner, task.created_at, key, task.version, *columns, change.record),
     )
-    connection.executemany(sql.APPEND, change.lines)
+    _append(connection, change)
     _count(connection, task.owner, columns[0], 1)
 
 
 def commit(connection: Connection, change: Change, expected: int) -> None:
     """Replace a version of a task, or delete it with all that belongs to it."""
     task = change.task
+    columns = sql.columns(task)
+    if change.stays:
+        facts = (task.version, change.record, task.id, expected, *columns)
+        if connection.execute(sql.REWRITE, facts).rowcount:
+            _append(connection, change)
+            return
     stored = connection.execute(sql.STORED, (task.id,)).fetchone()
     if stored is None or stored[1] != expected:
         raise Conflict(f"task {task.id} is not at version {expected}")
@@ -87,14 +96,15 @@ def commit(connection: Connection, change: Change, expected: int) -> None:
         connection.execute(sql.DELETE_MESSAGES, (task.id, sql.MAX_INTEGER))
         _count(connection, task.owner, -before[0], -1)
         return
-    columns = sql.columns(task)
-    if columns == tuple(before):  # no index has to change
-        connection.execute(sql.REWRITE, (task.version, change.record, row_id))
-    else:
-        connection.execute(sql.MOVE, (*columns, task.version, change.record, row_id))
-        if columns[0] != before[0]:
-            _count(connection, task.owner, columns[0] - before[0], 0)
-    connection.executemany(sql.APPEND, change.lines)
+    connection.execute(sql.MOVE, (*columns, task.version, change.record, row_id))
+    if columns[0] != before[0]:
+        _count(connection, task.owner, columns[0] - before[0], 0)
+    _append(connection, change)
+
+
+def _append(connection: Connection, change: Change) -> None:
+    for line in change.lines:  # mostly one, and `executemany` has more to prepare
+        connection.execute(sql.APPEND, line)
 
 
 def _count(connection: Connection, owner: str, live: int, retained: int) -> None:

@@ -48,7 +48,10 @@ INSERT: Final = """
     INSERT INTO tasks
     (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, record)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-REWRITE: Final = "UPDATE tasks SET version = ?, record = ? WHERE rowid = ?"
+REWRITE: Final = """
+    UPDATE tasks SET version = ?, record = ?
+    WHERE id = ? AND version = ?
+    AND is_live = ? AND deadline IS ? AND is_queued = ? AND holder IS ?"""
 MOVE: Final = """
     UPDATE tasks
     SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, version = ?, record = ?

@@ -23,7 +23,6 @@ class Limits:
     """Of one task, in all its life."""
     message_chars: int = 4_000
     """Of a status message: longer ones are cut."""
-    result_bytes: int = 4 * 1024 * 1024
     subscriptions: int = 1_000
     """Of one owner."""
     watched: int = 100

@@ -93,16 +93,16 @@ def print_task(console: Console, task: Task, now: int) -> None:
         ("call", f"{task.call.method} {task.call.name or ''}".rstrip()),
         ("arguments", read_text(task.call.arguments)),
         ("owner", task.owner),
-        ("created", f"{_time(task.created_at)}, {duration(now - task.created_at)} ago"),
-        ("updated", f"{_time(task.updated_at)}, {duration(now - task.updated_at)} ago"),
+        ("created", f"{_time(task.created_at)} UTC, {duration(now - task.created_at)} ago"),
+        ("updated", f"{_time(task.updated_at)} UTC, {duration(now - task.updated_at)} ago"),
     ]
     if task.deadline is not None:
         what = "forgotten" if task.is_terminal else "expires"
-        rows.append((what, f"{_time(task.deadline)}, in {_left(task, now)}"))
+        rows.append((what, f"{_time(task.deadline)} UTC, in {_left(task, now)}"))
     if task.worker is not None:
         rows.append(("worker", task.worker))
     if task.losses:
-        rows.append(("losses", f"{task.losses} workers were lost over it"))
+        rows.append(("lost workers", str(task.losses)))
     if task.progress is not None:
         rows.append(("progress", _progress(task)))
     if task.message is not None and task.outcome is None:
@@ -122,9 +122,12 @@ def print_task(console: Console, task: Task, now: int) -> None:
 def print_history(console: Console, entries: Iterable[Entry]) -> None:
     """A line for each."""
     table = _table()
-    for name in ("version", "time", "event", "from", "to"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "version" else "left")
-    table.add_column("note", ratio=1, no_wrap=True)
+    room = console.width
+    for name, width in (("version", 7), ("time (UTC)", 23), ("event", 8), ("from", 14), ("to", 14)):
+        align: Literal["left", "right"] = "right" if name == "version" else "left"
+        table.add_column(name, no_wrap=True, min_width=width, justify=align)
+        room -= width + _GAP
+    table.add_column("note", no_wrap=True, max_width=max(room, len("note")))
     for entry in entries:
         table.add_row(
             str(entry.seq),
@@ -176,7 +179,7 @@ def _state(state: State) -> Text:
 
 def _time(milliseconds: int) -> str:
     """In UTC, to the millisecond."""
-    return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}.{milliseconds % 1_000:03} UTC"
+    return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}.{milliseconds % 1_000:03}"
 
 
 def _left(task: Task, now: int) -> str:

@@ -139,7 +139,7 @@ def test_what_a_task_says_cannot_take_over_a_terminal(tmp_path: Path, run: Run) 
         for options in ([], ["--json"]):
             shown = run("tasks", *command, "--store", url, *options)
             assert all(char.isprintable() or char == "\n" for char in shown)
-            assert "owned" in shown or command == ["list"]
+            assert "owned" in shown or (command[0] != "show" and not options)
     [task] = run_json(run, "tasks", "list", "--store", url, "--owner", RUDE)
     assert task["statusMessage"] == task["outcome"]["message"] == RUDE
     refused = run("tasks", "show", "\x1b[31m", "--store", url, code=1)
@@ -210,7 +210,7 @@ def test_a_history_has_every_move(ids: dict[str, str], run: Run) -> None:
     assert [move["event"] for move in moves] == events
     assert moves[-1]["note"] == "page 3 is damaged"
     lines = run(*arguments).splitlines()[2:]
-    assert [line.split()[4] for line in lines] == events
+    assert [line.split()[3] for line in lines] == events
 
 
 def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
@@ -433,6 +433,6 @@ def test_the_document_shows_what_is_printed(ids: dict[str, str], run: Run) -> No
 
 def comparable(text: str) -> list[str]:
     """Without what differs from run to run: times and sizes, and the space around them."""
-    text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)", "TIME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)?", "TIME", text)
     text = re.sub(r"\b\d+([smhd]\b| bytes)|(?<=^schema    version )\d+", "SOME", text, flags=re.M)
     return [" ".join(line.split()) for line in text.splitlines()]

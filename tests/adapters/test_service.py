@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from taskmachine.adapters import service
+from taskmachine.adapters.claims import Gone
 from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.stores import Caps
+from taskmachine.adapters.stores import Caps, Conflict
 from taskmachine.protocol.errors import InvalidParams
-from taskmachine.protocol.operations import Advance, Answer
+from taskmachine.protocol.operations import Advance, Amend, Answer
 from taskmachine.statemachine import (
     Event,
     IllegalTransition,
@@ -16,6 +18,7 @@ from taskmachine.statemachine import (
     Progress,
     Reply,
     State,
+    lifecycle,
 )
 from tests.adapters.rig import DONE, FORM, HOUR, Rig, call, run
 
@@ -340,5 +343,89 @@ def test_every_step_is_a_line_of_the_history() -> None:
         assert events == [Event.SUBMIT, Event.START, Event.COMPLETE]
         with pytest.raises(NotFound):
             await rig.service.history("bob", done.id)
+
+    run(main())
+
+
+# --- two processes ---------------------------------------------------------------------------
+
+
+def two() -> tuple[Rig, Rig]:
+    """Two services on one store: what one wrote last may be old news."""
+    one = Rig()
+    return one, Rig(store=one.store)
+
+
+def test_what_was_written_last_is_only_a_guess() -> None:
+    """ERL-79: nobody is answered from memory."""
+
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        held = await one.claim(task.id)
+        cancelled = await other.service.cancel("alice", task.id)
+        assert await one.service.get("alice", task.id) == cancelled
+        assert await one.service.cancel("alice", task.id) == cancelled
+        with pytest.raises(Gone):
+            await held.settle(DONE)
+        assert await one.service.get("alice", task.id) == cancelled
+
+    run(main())
+
+
+def test_what_was_illegal_of_old_may_be_legal_by_now() -> None:
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        await one.service.perform("alice", Amend(task.id, b'{"a":1}'))
+        await other.claim(task.id)
+        asked, _ = await one.service.perform("alice", Amend(task.id, asks=True))
+        assert asked.state is State.INPUT_REQUIRED
+
+    run(main())
+
+
+def test_what_does_nothing_does_so_on_the_newest_version() -> None:
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        await one.claim(task.id)
+        moved, _ = await other.service.perform("alice", Amend(task.id, b'{"a":1}'))
+        nothing = Answer(task.id, {"nobody-asked": Reply(b"{}")})
+        assert await one.service.perform("alice", nothing) == (moved, ())
+
+    run(main())
+
+
+def test_only_so_many_guesses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "_MOST_REMEMBERED", 2)
+
+    async def main() -> None:
+        rig = Rig()
+        for _ in range(5):
+            await rig.claim((await rig.create()).id)
+        assert len(rig.service._last) == 2
+        done = await rig.ended()
+        await rig.service.move(done.id, lambda task, now: (lifecycle.purge(task, now),))
+        assert done.id not in rig.service._last, "what is over will not move again"
+
+    run(main())
+
+
+def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is refused was overtaken each time: that cannot go on for ever."""
+    monkeypatch.setattr(service, "_TRIES", 3)
+
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+
+        async def overtaken(*_: object) -> None:
+            raise Conflict("somebody was faster")
+
+        monkeypatch.setattr(one.store, "commit", overtaken)
+        with pytest.raises(LimitExceeded, match="3 tries to move one task"):
+            await one.service.cancel("alice", task.id)
+        assert await other.service.get("alice", task.id) == task
 
     run(main())

@@ -1,4 +1,4 @@
-"""The store in memory, through the test kit."""
+"""The store in memory, through the test kit (ERL-52, ERL-53, SWIFT-15..18)."""
 
 import asyncio
 

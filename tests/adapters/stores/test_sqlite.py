@@ -1,4 +1,7 @@
-"""The store in a file: the test kit, what is refused, and how old files are brought up to date."""
+"""The store in a file: the test kit, what is refused, and how old files are brought up to date.
+
+ERL-54, SWIFT-19: it survives restarts, checks itself, and can be copied while in use.
+"""
 
 import asyncio
 import itertools
@@ -234,6 +237,8 @@ def make_version_1(path: Path) -> None:
 
 
 def test_a_file_of_version_1_is_brought_up_to_date(path: Path) -> None:
+    """ERL-97."""
+
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
         assert store.schema_version == VERSION == 2
@@ -274,6 +279,7 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("name", STATEMENTS.keys() - {"WORKERS"})
 def test_no_statement_reads_a_whole_table(path: Path, name: str) -> None:
+    """ERL-55, ERL-77."""
     prepare(path)
     with closing(connect(path)) as connection:
         statement = STATEMENTS[name]

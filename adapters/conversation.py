@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.waiting import persevere
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonrpc import Id, Message
 from taskmachine.protocol.operations import Browse, Collect, Create, Run, Watch
@@ -111,7 +112,8 @@ class Conversation:
         now = self._service.clock
         if id is None:  # nobody waits for it: the answer to a question
             assert not isinstance(operation, Create | Run | Browse | Watch), "these are requests"
-            await self._service.perform(self._owner, operation)
+            # It will not come again, so a store that fails for a while must not lose it.
+            await persevere(lambda: self._service.perform(self._owner, operation))
             return
         match operation:
             case Create():

@@ -1,13 +1,18 @@
-"""Waiting for a task without missing anything."""
+"""Waiting for a task without missing anything, and for a store that fails."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
-from taskmachine.adapters.stores import Store
+from taskmachine.adapters.stores import Store, StoreError
 from taskmachine.statemachine import NotFound, State, Task
 
-__all__ = ["wait_for"]
+__all__ = ["persevere", "wait_for"]
+
+log: Final = logging.getLogger("taskmachine")
+
+_T = TypeVar("_T")
 
 REREAD_S: Final = 5.0
 """Being told is a hint, reading decides: a hint that got lost costs this long, and no hang."""
@@ -47,3 +52,15 @@ async def wait_for(
                 continue
     finally:
         leave()
+
+
+async def persevere(write: Callable[[], Awaitable[_T]]) -> _T:
+    """A store that fails for a while must not cost a task."""
+    pause_s = 0.05
+    while True:
+        try:
+            return await write()
+        except StoreError as error:
+            log.warning("trying again, as the store failed: %s", error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(5.0, 2 * pause_s)

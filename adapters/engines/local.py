@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from taskmachine.adapters.claims import Claim, Gone, claim, give_back
 from taskmachine.adapters.context import Context, Parked
@@ -18,15 +18,13 @@ from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools import Threads, Tool
-from taskmachine.adapters.waiting import wait_for
+from taskmachine.adapters.waiting import persevere, wait_for
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import NotFound, Progress, Question, Reply, Task
 
 __all__ = ["LocalEngine"]
 
 log: Final = logging.getLogger("taskmachine")
-
-_T = TypeVar("_T")
 
 GRACE_S: Final = 5.0
 HASTE_S: Final = 0.5
@@ -195,21 +193,9 @@ async def _lost(held: Claim) -> None:
 
 async def _until_written(write: Callable[[], Awaitable[None]]) -> None:
     try:
-        await _persevere(write)
+        await persevere(write)
     except Gone as gone:  # USER-5: quietly, the task has its outcome
         log.info("a late outcome was dropped: %s", gone)
-
-
-async def _persevere(write: Callable[[], Awaitable[_T]]) -> _T:
-    """A store that fails for a while must not cost a task."""
-    pause_s = 0.05
-    while True:
-        try:
-            return await write()
-        except StoreError as error:
-            log.warning("trying again, as the store failed: %s", error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(5.0, 2 * pause_s)
 
 
 class _TaskWork:
@@ -232,11 +218,11 @@ class _TaskWork:
     async def ask(
         self, questions: Sequence[Question], *, park: bool, partial: bytes | None
     ) -> Mapping[str, Reply]:
-        replies = await _persevere(lambda: self._held.ask(questions, partial=partial))
+        replies = await persevere(lambda: self._held.ask(questions, partial=partial))
         keys = {question.key for question in questions}
         if replies.keys() == keys:
             return replies
         if park:
             raise Parked(questions)
         with self._stopwatch.paused():
-            return await _persevere(lambda: self._held.answers(keys))
+            return await persevere(lambda: self._held.answers(keys))

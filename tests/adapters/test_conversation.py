@@ -10,6 +10,7 @@ import pytest
 
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.runtime import Runtime, start_runtime
+from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
 from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
@@ -202,6 +203,104 @@ def test_nothing_is_sent_after_the_end_of_a_conversation() -> None:
             await line.conversation.close()
             before = len(line.sent)
             assert (await runtime.service.cancel("alice", task_id)).is_terminal
+            await quiet()
+            assert line.sent[before:] == []
+
+    asyncio.run(main())
+
+
+def test_a_mistake_of_ours_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ERL-10: an internal error, without details."""
+
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, runtime):
+
+            async def broken(*_: object) -> None:
+                raise ZeroDivisionError("secret detail")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(runtime.service, "perform", broken)
+                answer = await line.call("tasks/get", {"taskId": "x"})
+            assert answer["error"] == {"code": -32603, "message": "Internal error"}
+            assert (await line.call("tasks/get", {"taskId": "x"}))["error"]["code"] == -32602
+
+    asyncio.run(main())
+
+
+def test_too_many_tasks_of_one_watch_are_refused() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28", Limits(watched=2)) as (line, _):
+            wanted = {"notifications": {"taskIds": ["a", "b", "c"]}}
+            answer = await line.call("subscriptions/listen", wanted)
+            assert "2 tasks of one watch" in answer["error"]["message"]
+
+    asyncio.run(main())
+
+
+def test_a_conversation_that_ends_stops_its_plain_calls() -> None:
+    async def main() -> None:
+        async with a_line("2026-07-28") as (_, runtime):
+            stopped = asyncio.Event()
+
+            @runtime.tools.task(support="forbidden")
+            async def endless() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    stopped.set()
+
+            line = Line(runtime, "2026-07-28", "alice")
+            assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
+            await line.conversation.close()
+            await asyncio.wait_for(stopped.wait(), 5)
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_is_offered_and_gone_is_refused() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, runtime):
+            del runtime.tools._tools["add"]
+            for params in ({"name": "add"}, {"name": "add", "task": {}}):
+                answer = await line.call("tools/call", params)
+                assert answer["error"]["code"] == -32602
+
+    asyncio.run(main())
+
+
+def test_an_answer_to_a_question_is_not_lost_when_the_store_fails_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, runtime):
+            await line.create("greet", {})
+            sent = [json.loads(encode_message(send.message)) for send in line.sent]
+            [question] = [m for m in sent if m.get("method") == "elicitation/create"]
+            perform, failures = runtime.service.perform, [StoreError("no disk")] * 2
+
+            async def unsteady(owner: str, operation: Any) -> Any:
+                if failures:
+                    raise failures.pop()
+                return await perform(owner, operation)
+
+            monkeypatch.setattr(runtime.service, "perform", unsteady)
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            [task] = (await runtime.service.page("alice")).tasks
+            assert (await runtime.service.collect("alice", task.id, 5)).state == "completed"
+
+    asyncio.run(main())
+
+
+def test_a_late_answer_to_a_question_does_no_harm() -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, _):
+            task_id = await line.create("greet", {})
+            sent = [json.loads(encode_message(send.message)) for send in line.sent]
+            [question] = [m for m in sent if m.get("method") == "elicitation/create"]
+            await line.call("tasks/cancel", {"taskId": task_id})
+            before = len(line.sent)
+            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
             await quiet()
             assert line.sent[before:] == []
 

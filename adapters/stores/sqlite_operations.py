@@ -82,7 +82,8 @@ def commit(connection: Connection, change: Change, expected: int) -> None:
     task = change.task
     columns = sql.columns(task)
     if change.stays:
-        facts = (task.version, change.record, task.id, expected, *columns)
+        _, deadline, _, holder = columns  # the others follow from the state
+        facts = (task.version, change.record, task.id, expected, deadline, holder)
         if connection.execute(sql.REWRITE, facts).rowcount:
             _append(connection, change)
             return

@@ -50,8 +50,7 @@ INSERT: Final = """
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 REWRITE: Final = """
     UPDATE tasks SET version = ?, record = ?
-    WHERE id = ? AND version = ?
-    AND is_live = ? AND deadline IS ? AND is_queued = ? AND holder IS ?"""
+    WHERE id = ? AND version = ? AND deadline IS ? AND holder IS ?"""
 MOVE: Final = """
     UPDATE tasks
     SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, version = ?, record = ?

@@ -31,7 +31,9 @@ class Scale(NamedTuple):
     """Of one caller by itself, in one round."""
 
 
-FULL: Final = Scale(500, 20, retained=100_000, listed=1_000_000, file_rounds=9, steps=60, calls=100)
+FULL: Final = Scale(
+    500, 20, retained=100_000, listed=1_000_000, file_rounds=21, steps=60, calls=100
+)
 QUICK: Final = Scale(2, 3, retained=20, listed=60, file_rounds=1, steps=3, calls=3)
 
 

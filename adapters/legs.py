@@ -107,7 +107,7 @@ class Leg:
         called then.
         """
         self._stopwatch.stop()
-        if self._running.done():
+        if self._running.done() and not self._is_gone():
             self._drop(self._running)
             return True
         self._running.cancel()
@@ -123,6 +123,10 @@ class Leg:
         self._running.add_done_callback(self._drop)
         self._running.add_done_callback(lambda _: on_end())
         return False
+
+    def _is_gone(self) -> bool:
+        """Whether the tool ended since its context said that the task is lost: stopped, too."""
+        return not self._running.cancelled() and isinstance(self._running.exception(), Gone)
 
     def _drop(self, running: "asyncio.Task[Outcome]") -> None:
         """Whatever came of it is taken note of, or asyncio would complain that nobody did."""

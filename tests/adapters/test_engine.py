@@ -17,7 +17,7 @@ from taskmachine.adapters.stores import Caps, Worker
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools import Tools
 from taskmachine.protocol.operations import Answer, Create
-from taskmachine.statemachine import Cause, Event, LimitExceeded, Reply, State, Task
+from taskmachine.statemachine import Cause, Event, LimitExceeded, NotFound, Reply, State, Task
 from tests.adapters.rig import HOUR, Clock, call
 from tests.simulation.loop import VirtualLoop
 
@@ -180,6 +180,34 @@ def test_what_is_left_of_the_timeout_after_an_answer_counts() -> None:
         assert ended.outcome is not None
         assert ended.outcome.cause is Cause.TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(10)
+
+    play(tools, scene)
+
+
+def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_stopped() -> None:
+    tools = Tools()
+    stopped: list[float] = []
+
+    @tools.task(timeout=10)
+    async def greet(ctx: Context) -> None:
+        ctx.on_cancel(lambda: stopped.append(asyncio.get_running_loop().time()))
+        await ctx.ask("name", FORM)
+
+    async def scene(world: World, runtime: Runtime) -> None:
+        loop = asyncio.get_running_loop()
+        runtime.service.clock = lambda: round(loop.time() * 1_000)
+        task = await until(runtime, await world.create(runtime, "greet", ttl_ms=90_000), is_waiting)
+        ended = await runtime.service.collect("alice", task.id)
+        assert 90 <= loop.time() < 91
+        assert ended.outcome is not None
+        assert (ended.state, ended.outcome.cause) == (State.FAILED, Cause.EXPIRED)
+        await asyncio.sleep(59)
+        assert len(stopped) == 1
+        assert stopped[0] < 91
+        assert await runtime.service.get("alice", task.id) == ended
+        await asyncio.sleep(400)  # the next sweep
+        with pytest.raises(NotFound):
+            await runtime.service.get("alice", task.id)
 
     play(tools, scene)
 

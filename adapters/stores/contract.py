@@ -93,6 +93,18 @@ class StoreContract(WritingContract, ReadingContract):
         assert await store.secret() == b"t" * 32
 
     @scenario
+    async def test_what_changes_while_the_state_stays_is_found_where_it_belongs(
+        self, store: Store
+    ) -> None:
+        task = await moved(store, started(await created(store)))
+        step = lifecycle.report(task, 2_000, message="busy")
+        later = attrs.evolve(step.task, ttl_ms=10, worker="w2")
+        await store.commit(later, [step.entry], task.version)
+        assert await ids(store.overdue(later.created_at + 10, 9)) == ["t1"]
+        assert await ids(store.held("w1", 9)) == []
+        assert await ids(store.held("w2", 9)) == ["t1"]
+
+    @scenario
     async def test_everything_is_exported(self, store: Store) -> None:
         expected: dict[str, tuple[Task, list[Entry]]] = {}
         for number in range(250):

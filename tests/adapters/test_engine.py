@@ -197,7 +197,7 @@ def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_
         loop = asyncio.get_running_loop()
         runtime.service.clock = lambda: round(loop.time() * 1_000)
         task = await until(runtime, await world.create(runtime, "greet", ttl_ms=90_000), is_waiting)
-        ended = await runtime.service.collect("alice", task.id)
+        ended = await runtime.service.collect("alice", task.id, 200)
         assert 90 <= loop.time() < 91
         assert ended.outcome is not None
         assert (ended.state, ended.outcome.cause) == (State.FAILED, Cause.EXPIRED)

@@ -97,10 +97,12 @@ class StoreContract(WritingContract, ReadingContract):
         self, store: Store
     ) -> None:
         task = await moved(store, started(await created(store)))
-        step = lifecycle.report(task, 2_000, message="busy")
-        later = attrs.evolve(step.task, ttl_ms=10, worker="w2")
-        await store.commit(later, [step.entry], task.version)
-        assert await ids(store.overdue(later.created_at + 10, 9)) == ["t1"]
+        for changes in ({"ttl_ms": 10}, {"worker": "w2"}):
+            step = lifecycle.report(task, 2_000, message="busy")
+            changed = attrs.evolve(step.task, **changes)
+            await store.commit(changed, [step.entry], task.version)
+            task = changed
+        assert await ids(store.overdue(task.created_at + 10, 9)) == ["t1"]
         assert await ids(store.held("w1", 9)) == []
         assert await ids(store.held("w2", 9)) == ["t1"]
 

@@ -97,7 +97,7 @@ class StoreContract(WritingContract, ReadingContract):
         self, store: Store
     ) -> None:
         task = await moved(store, started(await created(store)))
-        for changes in ({"ttl_ms": 10}, {"worker": "w2"}):
+        for changes in ({"ttl_ms": 20}, {"worker": "w2"}, {"ttl_ms": 10}):
             step = lifecycle.report(task, 2_000, message="busy")
             changed = attrs.evolve(step.task, **changes)
             await store.commit(changed, [step.entry], task.version)

@@ -174,9 +174,10 @@ def test_requests_beyond_the_limit_are_refused() -> None:
     asyncio.run(main())
 
 
-def test_a_plain_call_that_is_given_up_is_stopped() -> None:
+@pytest.mark.parametrize("how", ["the request is given up", "the conversation ends"])
+def test_a_plain_call_that_nobody_waits_for_is_stopped(how: str) -> None:
     async def main() -> None:
-        async with a_line("2026-07-28") as (line, runtime):
+        async with a_line("2026-07-28") as (_, runtime):
             stopped = asyncio.Event()
 
             @runtime.tools.task(support="forbidden")
@@ -188,7 +189,10 @@ def test_a_plain_call_that_is_given_up_is_stopped() -> None:
 
             line = Line(runtime, "2026-07-28", "alice")
             assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
-            line.conversation.handle(line.conversation.receiver.closed(5))
+            if how == "the conversation ends":
+                await line.conversation.close()
+            else:
+                line.conversation.handle(line.conversation.receiver.closed(5))
             await asyncio.wait_for(stopped.wait(), 5)
             assert line.sent == []
 
@@ -233,26 +237,6 @@ def test_too_many_tasks_of_one_watch_are_refused() -> None:
             wanted = {"notifications": {"taskIds": ["a", "b", "c"]}}
             answer = await line.call("subscriptions/listen", wanted)
             assert "2 tasks of one watch" in answer["error"]["message"]
-
-    asyncio.run(main())
-
-
-def test_a_conversation_that_ends_stops_its_plain_calls() -> None:
-    async def main() -> None:
-        async with a_line("2026-07-28") as (_, runtime):
-            stopped = asyncio.Event()
-
-            @runtime.tools.task(support="forbidden")
-            async def endless() -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    stopped.set()
-
-            line = Line(runtime, "2026-07-28", "alice")
-            assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
-            await line.conversation.close()
-            await asyncio.wait_for(stopped.wait(), 5)
 
     asyncio.run(main())
 

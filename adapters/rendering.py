@@ -13,7 +13,7 @@ from taskmachine.adapters.diagram import render_svg
 from taskmachine.adapters.moves import OUTSIDE, Move, moves, terminal_names
 from taskmachine.protocol import Dialect
 
-__all__ = ["FORMATS", "print_table", "render"]
+__all__ = ["FORMATS", "print_table", "render", "state_text"]
 
 _STYLES: Final = {
     "submitted": "blue",
@@ -41,9 +41,9 @@ def _rows(dialect: Dialect | None) -> RenderableType:
         table.add_column(column, no_wrap=column != "effects")
     for move in moves(dialect):
         table.add_row(
-            _state(move.source),
+            state_text(move.source),
             Text(move.event, "bold"),
-            _state(move.dest),
+            state_text(move.dest),
             Text(" ".join(move.effects), "dim"),
         )
     return table
@@ -63,7 +63,7 @@ def _grid(dialect: Dialect | None) -> RenderableType:
             for event in events
         ]
         table.add_row(
-            Text(f"{letters[state]} ") + _state(state),
+            Text(f"{letters[state]} ") + state_text(state),
             *("/".join(dict.fromkeys(dests)) or Text("·", "dim") for dests in cells),
         )
     return table
@@ -81,7 +81,8 @@ def _plain_table(title: str, gap: int) -> Table:
     )
 
 
-def _state(name: str) -> Text:
+def state_text(name: str) -> Text:
+    """The name of a state in its colour, in every dialect."""
     return Text(name, _STYLES.get(name, "dim"))
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from taskmachine.adapters.rendering import state_text
 from taskmachine.adapters.task_documents import moment, read_text, read_value
-from taskmachine.statemachine import Entry, Outcome, Question, State, Task
+from taskmachine.statemachine import Entry, Outcome, Question, Task
 
 __all__ = [
     "duration",
@@ -26,15 +27,6 @@ __all__ = [
 
 LINES: Final = 8
 """Of one value in a terminal; `--json` shows all of it."""
-
-_STYLES: Final = {
-    State.SUBMITTED: "blue",
-    State.WORKING: "cyan",
-    State.INPUT_REQUIRED: "yellow",
-    State.COMPLETED: "green",
-    State.FAILED: "red",
-    State.CANCELLED: "magenta",
-}
 
 _GAP: Final = 2
 """Columns between columns."""
@@ -64,7 +56,7 @@ def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner
     """A line for each; the message gets what is left of the width."""
     columns: list[tuple[str, int, list[Text]]] = [  # name, widest, cells
         ("task", 64, [_cell(task.id) for task in tasks]),
-        ("state", 16, [_state(task.state) for task in tasks]),
+        ("state", 16, [state_text(task.state) for task in tasks]),
         ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
         ("age", 4, [Text(duration(now - task.created_at)) for task in tasks]),
         ("left", 4, [Text(_left(task, now)) for task in tasks]),
@@ -89,7 +81,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
     """Everything about one task, each value cut to a few lines."""
     rows: list[tuple[str, str | Text]] = [
         ("task", task.id),
-        ("state", _state(task.state)),
+        ("state", state_text(task.state)),
         ("call", f"{task.call.method} {task.call.name or ''}".rstrip()),
         ("arguments", read_text(task.call.arguments)),
         ("owner", task.owner),
@@ -133,8 +125,8 @@ def print_history(console: Console, entries: Iterable[Entry]) -> None:
             str(entry.seq),
             _time(entry.at),
             Text(entry.event, "bold"),
-            _state(entry.source),
-            _state(entry.dest),
+            state_text(entry.source),
+            state_text(entry.dest),
             _cell(entry.note or ""),
         )
     console.print(table)
@@ -171,10 +163,6 @@ def _cut(text: str, most: int) -> str:
 
 def _cell(text: str) -> Text:
     return Text(printable(text[:_MOST_IN_TABLE]), overflow="ellipsis")
-
-
-def _state(state: State) -> Text:
-    return Text(state, _STYLES.get(state, "dim"))
 
 
 def _time(milliseconds: int) -> str:

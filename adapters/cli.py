@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from taskmachine.adapters import operator_commands
+from taskmachine.adapters import operator_commands, serve_command
 from taskmachine.adapters.rendering import FORMATS, print_table, render
 from taskmachine.adapters.task_views import printable
 from taskmachine.protocol import DIALECTS, dialect
@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"show it as one protocol revision does: {', '.join(DIALECTS)}",
     )
     table.set_defaults(run=_table)
+    serve_command.add_to(commands)
     operator_commands.add_to(commands, _console)
     return parser
 

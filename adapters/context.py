@@ -29,6 +29,7 @@ __all__ = [
     "SyncContext",
     "Work",
     "form",
+    "questions_of",
     "sampling",
     "url",
 ]
@@ -96,6 +97,14 @@ def sampling(messages: Sequence[JSONObject], max_tokens: int, **more: Any) -> Re
     return Request("sampling/createMessage", params)
 
 
+def questions_of(requests: Mapping[str, Request]) -> tuple[Question, ...]:
+    """As a record keeps them."""
+    return tuple(
+        Question(key, request.method, encode_json(request.params))
+        for key, request in requests.items()
+    )
+
+
 class Work(Protocol):
     """What stands behind a context."""
 
@@ -154,10 +163,7 @@ class Context:
         self, requests: Mapping[str, Request], *, park: bool = False, partial: Any = None
     ) -> dict[str, Any]:
         """Ask several things at once.  The first error among the answers is raised: `Refused`."""
-        questions = [
-            Question(key, request.method, encode_json(request.params))
-            for key, request in requests.items()
-        ]
+        questions = questions_of(requests)
         shown = None if partial is None else encode_json(partial)
         replies = await self._work.ask(questions, park=park, partial=shown)
         return {key: _read(request, replies[key]) for key, request in requests.items()}

@@ -6,36 +6,65 @@ by the other.  A transport hands in messages, and is handed what is to be sent.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
+import attrs
+
+from taskmachine.adapters.context import Refused
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.waiting import persevere
 from taskmachine.protocol.errors import InvalidParams
-from taskmachine.protocol.jsonrpc import Id, Message
+from taskmachine.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    ErrorResponse,
+    Id,
+    Message,
+    ResultResponse,
+)
+from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.protocol.operations import Browse, Collect, Create, Run, Watch
-from taskmachine.protocol.outputs import Abandoned, Perform, Send
-from taskmachine.protocol.receiver import Offer, Receiver, Rules
+from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
+from taskmachine.protocol.receiver import Receiver
+from taskmachine.protocol.rules import Offer, Rules
 from taskmachine.protocol.sealing import RequestState, request_digest
 from taskmachine.statemachine import (
     LimitExceeded,
     NotFound,
     Outcome,
+    Progress,
+    Question,
     Reply,
     Task,
     TaskmachineError,
 )
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "Lookups"]
 
 log: Final = logging.getLogger("taskmachine")
 
 PAUSED_MS: Final = 3_600_000
-"""How long the state of a paused plain call can be presented again."""
+"""How long the state of a paused call holds, and how long a plain call waits for answers."""
+
+REMEMBERED: Final = 1_000
+"""Tasks of this conversation that its general stream, once there, is told of."""
+
+
+@attrs.frozen
+class Lookups:
+    """What is told of each look at a task: before it, and if there was none."""
+
+    begin: Callable[[], None]
+    """May raise `LimitExceeded`."""
+    missed: Callable[[], None]
 
 
 class Conversation:
-    """Answers the requests of one requestor.  `send` is called for everything that goes out."""
+    """Answers the requests of one requestor.  `send` is called for everything that goes out.
+
+    `capabilities` are those of a requestor that introduced itself in an earlier conversation.
+    """
 
     def __init__(
         self,
@@ -46,58 +75,118 @@ class Conversation:
         owner: str,
         new_id: Callable[[], Id],
         send: Callable[[Send], None],
+        capabilities: JSONObject | None = None,
+        lookups: Lookups | None = None,
     ) -> None:
         self._runtime = runtime
         self._service = runtime.service
+        self._rules = rules
         self._owner = owner
         self._send = send
-        self.receiver = Receiver(rules, offer, owner=owner, new_id=new_id)
+        self._lookups = lookups
+        self.receiver = Receiver(
+            rules,
+            offer,
+            owner=owner,
+            new_id=new_id,
+            capabilities=capabilities,
+            sealer=runtime.service.sealer,
+        )
         self._running: dict[asyncio.Task[None], Id | None] = {}
         self._followed: dict[str, Callable[[], None]] = {}
+        self._made: dict[str, None] = {}
+        self._blocked: set[Id] = set()
+        self._asks: dict[tuple[Id, str], asyncio.Future[Reply]] = {}
+
+    # --- what a transport does ---------------------------------------------------------------
 
     def receive(self, message: Message) -> None:
         """A message came in.  Answers are sent when they are there, in whatever order."""
         self.handle(self.receiver.receive(message))
 
-    def handle(self, outputs: Sequence[Send | Perform | Abandoned]) -> None:
+    async def answer(self, message: Message) -> None:
+        """Like `receive`, but back when all is done that takes no time of its own.
+
+        Of plain calls, watches and calls that wait for the end the rest is sent later.
+        """
+        for output in self.receiver.receive(message):
+            if isinstance(output, Perform) and not isinstance(output.operation, Run):
+                if self._has_room(output):
+                    await self._answer(output)
+            else:
+                self.handle([output])
+
+    def handle(self, outputs: Sequence[Send | Perform | Abandoned | Replied]) -> None:
         """Do what the receiver wants: of a message, or of a stream that was opened or closed."""
         for output in outputs:
             match output:
-                case Send():
+                case Send(message=message):
+                    if isinstance(message, ResultResponse | ErrorResponse):
+                        self._unblock(message.id)
                     self._send(output)
                 case Abandoned(id=id):
                     self._abandon(id)
+                case Replied(call=call, key=key, reply=reply):
+                    asked = self._asks.get((call, key))
+                    if asked is not None and not asked.done():
+                        asked.set_result(reply)
                 case Perform():
-                    self._begin(output)
+                    if self._has_room(output):
+                        self._begin(output)
+
+    async def listen(self) -> None:
+        """The general stream is there (again): tell it of the tasks that were made here."""
+        self.handle(self.receiver.opened())
+        for task in await self._follow(list(self._made)):
+            self.handle(self.receiver.follow(task))
+
+    def farewell(self) -> None:
+        """End every watch from this side."""
+        for id in self.receiver.watches:
+            self.handle(self.receiver.ended(id))
 
     async def close(self) -> None:
         """The requestor is gone.  Its tasks live on; its plain calls are stopped."""
         for leave in self._followed.values():
             leave()
         self._followed.clear()
+        for id in list(self._blocked):
+            self._unblock(id)
         for running in self._running:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _begin(self, wanted: Perform) -> None:
+    # --- what the receiver wants -------------------------------------------------------------
+
+    def _has_room(self, wanted: Perform) -> bool:
         limit = self._service.limits.calls
-        if self.receiver.pending > limit and wanted.id is not None:
-            error = LimitExceeded(f"{limit} requests at the same time", 1_000)
-            self.handle(self.receiver.refused(wanted.id, error))
-            return
+        if wanted.id is None or self.receiver.pending <= limit:
+            return True
+        self._refuse(wanted.id, LimitExceeded(f"{limit} requests at the same time", 1_000))
+        return False
+
+    def _begin(self, wanted: Perform) -> None:
         running = asyncio.create_task(self._answer(wanted))
         self._running[running] = wanted.id
         running.add_done_callback(self._running.pop)
 
     def _abandon(self, id: Id) -> None:
+        self._unblock(id)
         for running, of in self._running.items():
             if of == id:
                 running.cancel()
+
+    def _unblock(self, id: Id | None) -> None:
+        if id in self._blocked:
+            self._blocked.remove(id)
+            self._service.end_wait(self._owner)
 
     async def _answer(self, wanted: Perform) -> None:
         try:
             await self._perform(wanted)
         except TaskmachineError as error:
+            if self._lookups is not None and isinstance(error, NotFound):
+                self._lookups.missed()
             self._refuse(wanted.id, error)
         except Exception as error:
             log.exception("a request could not be answered")
@@ -117,9 +206,7 @@ class Conversation:
             return
         match operation:
             case Create():
-                task = await self._runtime.create(self._owner, operation)
-                self.handle(self.receiver.answered(id, task, now=now()))
-                await self._follow([task.id])
+                await self._create(id, operation)
             case Run():
                 await self._run(id, operation)
             case Browse(cursor=cursor, limit=limit):
@@ -131,42 +218,117 @@ class Conversation:
                 known = await self._follow(task_ids)
                 self.handle(self.receiver.watched(id, known, now=now()))
             case _:
+                self._look()
                 task, steps = await self._service.perform(self._owner, operation)
+                waits = isinstance(operation, Collect) and self._rules.collect_blocks
+                if waits and not task.is_terminal:
+                    self._service.begin_wait(self._owner)
+                    self._blocked.add(id)
                 self.handle(self.receiver.answered(id, task, steps, now=now()))
-                if isinstance(operation, Collect) and not task.is_terminal:
+                if not self.receiver.is_pending(id):
+                    self._unblock(id)
+                elif waits:
                     await self._follow([task.id])
 
+    def _look(self) -> None:
+        if self._lookups is not None:
+            self._lookups.begin()
+
+    async def _create(self, id: Id, wanted: Create) -> None:
+        questions: tuple[Question, ...] = ()
+        if wanted.first:
+            answers = self._answers(wanted)
+            if not answers.keys() >= {question.key for question in wanted.first}:
+                self._pause(id, wanted, wanted.first, answers)
+                return
+            questions = tuple(attrs.evolve(q, answer=answers[q.key]) for q in wanted.first)
+        task = await self._runtime.create(self._owner, wanted, questions)
+        self.handle(self.receiver.answered(id, task, now=self._service.clock()))
+        if self._rules.follows_created:
+            self._made[task.id] = None
+            if len(self._made) > REMEMBERED:
+                del self._made[next(iter(self._made))]
+            if self.receiver.is_listening:
+                await self._follow([task.id])
+
+    # --- plain calls -------------------------------------------------------------------------
+
     async def _run(self, id: Id, wanted: Run) -> None:
-        call, service = wanted.call, self._service
-        tool = self._runtime.tools.get(call.name or "")
+        tool = self._runtime.tools.get(wanted.call.name or "")
         if tool is None:
-            raise InvalidParams(f"there is no tool {call.name!r:.80}")
-        digest = request_digest(call.method, tool.name, call.arguments)
-        answers = dict(wanted.answers)
-        if wanted.state is not None:
-            state = service.sealer.open_state(self._owner, wanted.state, service.clock(), digest)
-            answers = {key: Reply(body) for key, body in state.answers.items()} | answers
-        outcome = await self._runtime.plain_calls.run(self._owner, tool, call, answers)
+            raise InvalidParams(f"there is no tool {wanted.call.name!r:.80}")
+        answers = self._answers(wanted)
+        outcome = await self._runtime.plain_calls.run(
+            self._owner,
+            tool,
+            wanted.call,
+            answers,
+            report=partial(self._report, id),
+            ask=None if self._rules.call_question is None else partial(self._ask, id),
+        )
         if isinstance(outcome, Outcome):
             self.handle(self.receiver.ran(id, outcome))
-            return
+        else:
+            self._pause(id, wanted, outcome, answers)
+
+    def _report(self, id: Id, progress: Progress | None, message: str | None) -> None:
+        if progress is not None:
+            self.handle(self.receiver.reported(id, progress))
+
+    async def _ask(self, id: Id, questions: Sequence[Question]) -> Mapping[str, Reply]:
+        loop = asyncio.get_running_loop()
+        asked = {question.key: loop.create_future() for question in questions}
+        places = [(id, key) for key in asked]
+        self._asks.update(zip(places, asked.values(), strict=True))
+        try:
+            self.handle(self.receiver.asked(id, questions))
+            async with asyncio.timeout(PAUSED_MS / 1_000):
+                return {key: await reply for key, reply in asked.items()}
+        except TimeoutError:
+            raise Refused(INTERNAL_ERROR, "nobody answered in time") from None
+        finally:
+            for place in places:
+                del self._asks[place]
+
+    def _answers(self, wanted: Run | Create) -> dict[str, Reply]:
+        """What was answered so far: in this round, and in those before."""
+        if wanted.state is None:
+            return dict(wanted.answers)
+        service = self._service
+        opened = service.sealer.open_state(
+            self._owner, wanted.state, service.clock(), _digest(wanted)
+        )
+        return {key: Reply(body) for key, body in opened.answers.items()} | dict(wanted.answers)
+
+    def _pause(
+        self,
+        id: Id,
+        wanted: Run | Create,
+        questions: Sequence[Question],
+        answers: Mapping[str, Reply],
+    ) -> None:
         kept = {key: reply.body for key, reply in answers.items()}
-        state = RequestState(kept, service.clock() + PAUSED_MS, digest)
-        missing = [question for question in outcome if question.key not in answers]
-        sealed = service.sealer.seal_state(self._owner, state)
+        state = RequestState(kept, self._service.clock() + PAUSED_MS, _digest(wanted))
+        missing = [question for question in questions if question.key not in answers]
+        sealed = self._service.sealer.seal_state(self._owner, state)
         self.handle(self.receiver.paused(id, missing, sealed))
+
+    # --- following tasks ---------------------------------------------------------------------
 
     async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
         """Hear of these tasks from now on; those that exist for this owner, as they are."""
         known = []
         for task_id in task_ids:
             try:
+                self._look()
                 await self._service.get(self._owner, task_id)
                 if task_id not in self._followed:
                     self._followed[task_id] = self._service.store.follow(task_id, self._hear)
                 # Read after following: what happened in between is not missed.
                 task = await self._service.get(self._owner, task_id)
             except NotFound:
+                if self._lookups is not None:
+                    self._lookups.missed()
                 continue
             self._hear(task)
             known.append(task)
@@ -176,3 +338,9 @@ class Conversation:
         self.handle(self.receiver.moved(task, now=self._service.clock()))
         if task.is_terminal and task.id in self._followed:
             self._followed.pop(task.id)()
+            self._made.pop(task.id, None)
+
+
+def _digest(wanted: Run | Create) -> bytes:
+    call = wanted.call
+    return request_digest(call.method, call.name or "", call.arguments)

@@ -31,7 +31,7 @@ from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.protocol.operations import Create
 from taskmachine.protocol.sealing import Sealer
-from taskmachine.statemachine import LimitExceeded, Task, Times
+from taskmachine.statemachine import LimitExceeded, Question, Task, Times
 
 __all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
 
@@ -89,8 +89,11 @@ class Runtime:
         self._leases = Leases(world.is_dead)
         self._loops: list[asyncio.Task[None]] = []
 
-    async def create(self, owner: str, wish: Create) -> Task:
-        """A task for a call of one of the tools, on the terms of that tool."""
+    async def create(self, owner: str, wish: Create, questions: tuple[Question, ...] = ()) -> Task:
+        """A task for a call of one of the tools, on the terms of that tool.
+
+        `questions` were answered before.
+        """
         tool = self.tools.get(wish.call.name or "")
         if tool is None:
             raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
@@ -103,6 +106,7 @@ class Runtime:
             timeout_ms=_timeout_ms(wish.metadata, tool.timeout_ms),
             is_repeatable=tool.is_repeatable,
             poll_interval_ms=tool.poll_interval_ms,
+            questions=questions,
         )
         try:
             return await create()

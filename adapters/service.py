@@ -35,6 +35,7 @@ from taskmachine.statemachine import (
     Entry,
     LimitExceeded,
     NotFound,
+    Question,
     State,
     Task,
     TaskmachineError,
@@ -106,6 +107,7 @@ class TaskService:
         timeout_ms: int | None = None,
         is_repeatable: bool = True,
         poll_interval_ms: int | None = None,
+        questions: tuple[Question, ...] = (),
     ) -> Task:
         """A new task, or the one that this owner has for the same call under the same key.
 
@@ -128,6 +130,7 @@ class TaskService:
             is_repeatable=is_repeatable,
             poll_interval_ms=poll_interval_ms,
             metadata=metadata,
+            questions=questions,
         )
         task = await self.store.create(step.task, step.entry, self.limits.caps)
         if task.id == step.task.id:
@@ -158,6 +161,18 @@ class TaskService:
     def waiting(self, owner: str) -> int:
         """How many calls of this owner wait for something."""
         return self._blocked[owner]
+
+    def begin_wait(self, owner: str) -> None:
+        """One more call of this owner waits; `LimitExceeded` if there are too many."""
+        if self._blocked[owner] >= self.limits.blocked_calls:
+            raise LimitExceeded(f"{self.limits.blocked_calls} waiting calls", 1_000)
+        self._blocked[owner] += 1
+
+    def end_wait(self, owner: str) -> None:
+        """It waits no more."""
+        self._blocked[owner] -= 1
+        if not self._blocked[owner]:
+            del self._blocked[owner]
 
     async def page(self, owner: str, cursor: str | None = None, limit: int | None = None) -> Page:
         """Some tasks of this owner; `InvalidParams` for a cursor that is not theirs."""
@@ -195,15 +210,11 @@ class TaskService:
         self, owner: str, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None
     ) -> Task:
         await self.get(owner, task_id)
-        if self._blocked[owner] >= self.limits.blocked_calls:
-            raise LimitExceeded(f"{self.limits.blocked_calls} waiting calls", 1_000)
-        self._blocked[owner] += 1
+        self.begin_wait(owner)
         try:
             return await wait_for(self.store, task_id, is_awaited, timeout_s)
         finally:
-            self._blocked[owner] -= 1
-            if not self._blocked[owner]:
-                del self._blocked[owner]
+            self.end_wait(owner)
 
     # --- what everybody does -----------------------------------------------------------------
 

@@ -22,17 +22,19 @@ from typing import Any, Final, Literal, TypeVar, get_args
 import attrs
 
 from taskmachine.adapters.claims import Gone
-from taskmachine.adapters.context import Context, SyncContext
+from taskmachine.adapters.context import Context, Request, SyncContext, questions_of
 from taskmachine.adapters.plain_json import to_json
 from taskmachine.adapters.signatures import Signature, signature_of
 from taskmachine.protocol.dialect import TaskSupport
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject, decode_json, encode_json
-from taskmachine.protocol.receiver import Tool as OfferedTool
+from taskmachine.protocol.routing_headers import mirrored_parameters
+from taskmachine.protocol.rules import Tool as OfferedTool
 from taskmachine.statemachine import (
     ConfigurationError,
     LimitExceeded,
     Outcome,
+    Question,
     TaskmachineError,
 )
 
@@ -84,6 +86,7 @@ class Tool:
     poll_interval_ms: int | None = None
     immediate: str | None = None
     priority: Priority = "normal"
+    first: tuple[Question, ...] = ()
 
     @property
     def offered(self) -> OfferedTool:
@@ -93,7 +96,7 @@ class Tool:
             definition["description"] = self.description
         if self.signature.output_schema is not None:
             definition["outputSchema"] = self.signature.output_schema
-        return OfferedTool(definition, self.support, self.immediate)
+        return OfferedTool(definition, self.support, self.immediate, self.first)
 
     async def run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         """The outcome of a call.  What the tool does wrong is an outcome, too, and logged.
@@ -188,19 +191,27 @@ class Tools(Mapping[str, Tool]):
         poll_interval: float | None = None,
         immediate: str | None = None,
         priority: Priority = "normal",
+        first: Mapping[str, Request] | None = None,
+        schema: JSONObject | None = None,
     ) -> Callable[[_F], _F]:
         """Offer a function as a tool.  `timeout` and `poll_interval` are seconds.
 
         `retry` says that the function may be run again when its worker was lost: true for what
         can be repeated without harm.  `immediate` is what the model is told while a task runs.
+        `first` is asked before there is a task where the wire can do that; the function asks the
+        same under the same keys and gets the answers that are there.  `schema` is shown instead
+        of the one that follows from the annotations; it is these that arguments are checked by.
         `ConfigurationError` for what cannot be offered.
         """
 
         def offer(function: _F) -> _F:
+            signature = signature_of(function, (Context, SyncContext), (ToolResult,))
+            if schema is not None:
+                signature = attrs.evolve(signature, input_schema=_checked(schema))
             tool = Tool(
                 name or function.__name__,
                 function,
-                signature_of(function, (Context, SyncContext), (ToolResult,)),
+                signature,
                 description or inspect.getdoc(function),
                 _one_of("support", support, TaskSupport),
                 _milliseconds("timeout", timeout),
@@ -208,6 +219,7 @@ class Tools(Mapping[str, Tool]):
                 None if poll_interval is None else _milliseconds("poll_interval", poll_interval),
                 immediate,
                 _one_of("priority", priority, Priority),
+                questions_of(first or {}),
             )
             if tool.name in self._tools:
                 raise ConfigurationError(f"there is a tool '{tool.name}' already")
@@ -224,6 +236,16 @@ class Tools(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+
+def _checked(schema: JSONObject) -> JSONObject:
+    if schema.get("type") != "object":
+        raise ConfigurationError('schema must have the type "object"')
+    try:
+        mirrored_parameters(schema)
+    except ValueError as error:
+        raise ConfigurationError(f"schema: {error}") from None
+    return schema
 
 
 def _one_of(option: str, value: Any, choices: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What time does to tasks: they expire, they are forgotten, and their workers are lost."""
+"""What time does to tasks: they expire, they are forgotten, and their workers are lost.
+
+Sessions of transports are forgotten along with them.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +16,7 @@ from taskmachine.statemachine.lifecycle import Step
 __all__ = ["BATCH", "LEASE_S", "Leases", "expire_overdue", "recover", "sweep", "sweep_pause_s"]
 
 BATCH: Final = 100
-"""Tasks that are handled at a time, so that nothing else has to wait for long (ERL-61)."""
+"""Tasks or sessions that are handled at a time, so that nothing else waits for long (ERL-61)."""
 
 LEASE_S: Final = 15.0
 """A worker that has not beaten for so long is lost."""
@@ -31,11 +34,13 @@ async def expire_overdue(service: TaskService) -> int:
 
 
 async def sweep(service: TaskService) -> int:
-    """Forget the ended tasks whose time is over; how many."""
+    """Forget the ended tasks and the sessions whose time is over; how many tasks."""
 
     def purge(task: Task, now: int) -> tuple[Step, ...]:
         return (lifecycle.purge(task, now),)
 
+    while await service.store.forget_sessions(service.clock(), BATCH) == BATCH:
+        pass
     return await _in_batches(service, service.store.forgettable, purge)
 
 

@@ -4,7 +4,7 @@ A receiver reads a request into one of these; whoever owns the tasks loads the o
 lets `decide` say which steps follow, commits them, and hands the result back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -43,12 +43,19 @@ __all__ = [
 
 @attrs.frozen
 class Create:
-    """Run a call as a task."""
+    """Run a call as a task.
+
+    Where the wire can ask before there is a task, `first` has to be answered: by `answers`, and
+    by the state that such a call was given when it was paused.
+    """
 
     call: Call
     ttl_ms: int | None = None
     metadata: bytes = b"{}"
     immediate: str | None = None
+    first: Sequence[Question] = ()
+    answers: Mapping[str, Reply] = attrs.field(factory=dict)
+    state: str | None = None
 
 
 @attrs.frozen

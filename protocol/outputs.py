@@ -6,9 +6,9 @@ import attrs
 
 from taskmachine.protocol.jsonrpc import Id, Message
 from taskmachine.protocol.operations import Operation
-from taskmachine.statemachine import Outcome, Progress
+from taskmachine.statemachine import Outcome, Progress, Reply
 
-__all__ = ["Abandoned", "Asked", "Changed", "Finished", "Moved", "Perform", "Send"]
+__all__ = ["Abandoned", "Asked", "Changed", "Finished", "Moved", "Perform", "Replied", "Send"]
 
 
 @attrs.frozen
@@ -32,6 +32,15 @@ class Abandoned:
     """Nobody waits for the answer to that request any more."""
 
     id: Id
+
+
+@attrs.frozen
+class Replied:
+    """A question of a plain call was answered."""
+
+    call: Id
+    key: str
+    reply: Reply
 
 
 @attrs.frozen

@@ -6,13 +6,13 @@ drives it performs each operation (load, `decide`, commit), hands the result to 
 `paged`, `ran`, `watched` or `refused`, and tells it of every later version by `moved`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import attrs
 
-from taskmachine.protocol.dialect import Dialect, Side, TaskSupport, capabilities_for, kind_of
-from taskmachine.protocol.errors import InvalidParams, MissingCapability
+from taskmachine.protocol.dialect import capabilities_for, kind_of
+from taskmachine.protocol.errors import MissingCapability
 from taskmachine.protocol.jsonrpc import (
     INVALID_REQUEST,
     Error,
@@ -25,11 +25,14 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.protocol.operations import Answer, Collect, Create, Operation, Run
-from taskmachine.protocol.outputs import Abandoned, Perform, Send
+from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
+from taskmachine.protocol.rules import Immediate, Offer, Rules, Session
+from taskmachine.protocol.sealing import Sealer
 from taskmachine.protocol.side_channel import SideChannel
 from taskmachine.statemachine import (
     NotFound,
     Outcome,
+    Progress,
     Question,
     Reply,
     State,
@@ -38,136 +41,9 @@ from taskmachine.statemachine import (
 )
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = [
-    "IDEMPOTENCY_KEY",
-    "Immediate",
-    "Offer",
-    "Receiver",
-    "Rules",
-    "Session",
-    "Tool",
-    "idempotency_key",
-    "poll_interval_ms",
-]
+__all__ = ["Receiver"]
 
-Output = Send | Perform | Abandoned
-
-
-def poll_interval_ms(task: Task, now: int) -> int:
-    """How long a requestor should wait before it looks again: longer, the older the task is."""
-    if task.poll_interval_ms is not None:
-        return task.poll_interval_ms
-    return min(5_000, max(250, (now - task.created_at) // 10))
-
-
-IDEMPOTENCY_KEY: Final = "taskmachine/idempotency-key"
-"""In the `_meta` of a request: sent again under the same key, it makes no second task."""
-
-
-def idempotency_key(request: Request) -> str | None:
-    """The key that a request carries (USER-10)."""
-    key = (request.params.get("_meta") or {}).get(IDEMPOTENCY_KEY)
-    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256):
-        raise InvalidParams(f"params._meta['{IDEMPOTENCY_KEY}'] must be 1 to 256 characters")
-    return key
-
-
-@attrs.frozen
-class Tool:
-    """A tool, as a list of tools shows it."""
-
-    definition: JSONObject
-    task_support: TaskSupport = "forbidden"
-    immediate: str | None = None
-    """What the model is told at once when a call becomes a task, where the wire can say it."""
-
-
-@attrs.frozen
-class Offer:
-    """What a receiver says of itself."""
-
-    info: JSONObject
-    tools: Mapping[str, Tool] = attrs.field(factory=dict)
-    side: Side = "server"
-    methods: frozenset[str] = frozenset()
-    """On the client's side: the requests that it accepts as tasks."""
-    listing: bool = True
-    """Whether it can tell its callers apart, so that a list shows each one only its own."""
-    instructions: str | None = None
-
-    @property
-    def augmentable(self) -> frozenset[str]:
-        """The requests that can become tasks."""
-        if self.side == "client":
-            return self.methods
-        takes_tasks = any(tool.task_support != "forbidden" for tool in self.tools.values())
-        return frozenset({"tools/call"}) if takes_tasks else frozenset()
-
-    def tool(self, name: str) -> Tool:
-        """The tool of that name, or `InvalidParams`."""
-        if name not in self.tools:
-            raise InvalidParams(f"params.name is no tool of this server: {name[:80]!r}")
-        return self.tools[name]
-
-
-@attrs.define
-class Session:
-    """What a conversation has established."""
-
-    offer: Offer
-    capabilities: JSONObject = attrs.field(factory=dict)
-    """What the peer declared when it introduced itself."""
-    is_introduced: bool = False
-    is_ready: bool = False
-    """Whether it can be asked something."""
-
-
-@attrs.frozen
-class Immediate:
-    """A result that needs no task."""
-
-    result: Any
-
-
-@attrs.frozen(eq=False)
-class Rules:
-    """How one dialect reads requests and shows tasks; None for what its wire does not have."""
-
-    dialect: Dialect
-    read: Callable[[Request, Session], Operation | Immediate]
-    """What a request asks for; raises what the error table knows."""
-    reply: Callable[[Operation, Task, Sequence[Step], int], Any]
-    """The result message, or an `Error`, for an operation that was performed."""
-    notice: Callable[[Task, Id | None, Operation | None, int], Any]
-    """The notification of a change, on a stream that such an operation opened."""
-    ran: Callable[[Outcome], Any] | None = None
-    """The result message, or an `Error`, of a plain call."""
-    paused: Callable[[Sequence[Question], str | None], Any] | None = None
-    """The result message of a plain call that needs answers first."""
-    page: Callable[[Sequence[Task], str | None, int], Any] | None = None
-    """The result message of a list."""
-    progress: Callable[[Task], Any] | None = None
-    """The notification of progress, or None if there is nothing to tell."""
-    question: Callable[[Id, Task, Question], Request] | None = None
-    """The request that brings a question."""
-    readiness: type | None = None
-    """The notification that has to come before any question."""
-    withdrawal: Callable[[Id], Any] | None = None
-    """The notification that takes a question back."""
-    acknowledgement: Callable[[Id, Sequence[str]], Any] | None = None
-    """The notification that a watch has begun."""
-    farewell: Callable[[Id], tuple[Any, Any]] | None = None
-    """The notification and the result by which a watch ends."""
-    signature: Callable[[Offer], JSONObject] | None = None
-    """What every result says in its `_meta`."""
-    collect_blocks: bool = False
-    """Whether collecting waits for the end."""
-    follows_created: bool = False
-    """Whether changes of a task are told to the conversation that created it."""
-    announces_created: bool = False
-    """Whether the creation of a task is told as well (ERL-65)."""
-    cancelled: Callable[[Task], Any] | None = None
-    """A second notification, of a task that was cancelled (ERL-67)."""
+Output = Send | Perform | Abandoned | Replied
 
 
 @attrs.frozen
@@ -179,23 +55,64 @@ class _Shown:
 
 
 class Receiver:
-    """One conversation of a receiver with a requestor.  `owner` is who the requestor is."""
+    """One conversation of a receiver with a requestor.  `owner` is who the requestor is.
 
-    def __init__(self, rules: Rules, offer: Offer, *, owner: str, new_id: Callable[[], Id]) -> None:
+    `capabilities` are those of a peer that introduced itself before, perhaps to another process.
+    With a `sealer` an answer finds its question even if another process sent it.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        offer: Offer,
+        *,
+        owner: str,
+        new_id: Callable[[], Id],
+        capabilities: JSONObject | None = None,
+        sealer: Sealer | None = None,
+    ) -> None:
         self._rules = rules
-        is_client = offer.side == "client"  # whose own handshake came before any request to it
-        self._session = Session(offer, is_introduced=is_client, is_ready=is_client)
+        # A client's own handshake came before any request to it.
+        is_known = offer.side == "client" or capabilities is not None
+        self._session = Session(offer, capabilities or {}, is_known, is_known)
         self._owner = owner
+        self._new_id = new_id
         self._calls: dict[Id, Operation] = {}
         self._waiting: dict[Id, Task] = {}
         self._streams: dict[Id | None, dict[str, _Shown]] = {None: {}}
-        self._questions = SideChannel(new_id)
-        self._is_open = True
+        self._away: set[Id | None] = set()
+        self._call_questions: dict[Id, tuple[Id, str]] = {}
+        if sealer is None:
+            self._questions = SideChannel(lambda task_id, key: new_id())
+        else:
+            self._questions = SideChannel(
+                lambda task_id, key: sealer.seal_question(owner, task_id, key, new_id()),
+                lambda id: sealer.open_question(owner, id),
+            )
 
     @property
     def pending(self) -> int:
         """Requests that have no answer yet; whoever drives this bounds them."""
         return len(self._calls)
+
+    def is_pending(self, id: Id) -> bool:
+        """Whether somebody waits for the answer to that request."""
+        return id in self._calls
+
+    @property
+    def capabilities(self) -> JSONObject | None:
+        """What the peer declared, once it introduced itself."""
+        return self._session.capabilities if self._session.is_introduced else None
+
+    @property
+    def watches(self) -> list[Id]:
+        """Requests whose streams tell of changes until further notice."""
+        return [stream for stream in self._streams if stream is not None]
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the general stream is there."""
+        return None not in self._away
 
     # --- what comes in -----------------------------------------------------------------------
 
@@ -236,6 +153,9 @@ class Receiver:
         return [] if id is None else self.closed(id)
 
     def _answer(self, id: Id | None, reply: Reply) -> list[Output]:
+        if id in self._call_questions:
+            call, key = self._call_questions.pop(id)
+            return [Replied(call, key, reply)]
         delivery = None if id is None else self._questions.take(id)
         if delivery is None:
             return []  # a response to nothing that we asked
@@ -252,8 +172,9 @@ class Receiver:
             return self.refused(id, NotFound(getattr(operation, "task_id", task.id)))
         if isinstance(operation, Collect) and self._rules.collect_blocks and not task.is_terminal:
             self._waiting[id] = task  # 2025-11-25:result-blocks
+            self._streams[None].setdefault(task.id, self._shown(task))
             return self._deliver(task)
-        if isinstance(operation, Create) and self._rules.follows_created:
+        if isinstance(operation, Create) and self._rules.follows_created and self.is_listening:
             self._streams[None][task.id] = self._shown(task)
         answer = self._finish(id, self._rules.reply(operation, task, steps, now))
         if isinstance(operation, Create) and self._rules.announces_created:
@@ -273,11 +194,31 @@ class Receiver:
         assert self._rules.ran is not None, "only what can be called is run"
         return self._finish(id, self._rules.ran(outcome))
 
+    def reported(self, id: Id, progress: Progress) -> list[Output]:
+        """The plain call made progress: told to whoever gave it a token."""
+        operation = self._calls.get(id)
+        if self._rules.call_progress is None or not isinstance(operation, Run):
+            return []
+        token = operation.call.progress_token
+        if token is None:
+            return []
+        return [self._push(self._rules.call_progress(token, progress), id)]
+
+    def asked(self, id: Id, questions: Iterable[Question]) -> list[Output]:
+        """The plain call goes on when these are answered: see `Replied`."""
+        assert self._rules.call_question is not None, "only where a call can ask meanwhile"
+        out: list[Output] = []
+        for question in questions if id in self._calls else ():
+            question_id = self._new_id()
+            self._call_questions[question_id] = id, question.key
+            out.append(Send(self._rules.call_question(question_id, question), id))
+        return out
+
     def paused(self, id: Id, questions: Sequence[Question], state: str | None) -> list[Output]:
-        """The plain call needs answers, and will be run again with them."""
+        """The call needs answers, and will be made again with them."""
         assert self._rules.paused is not None, "only where a call can come again"
         operation = self._calls.get(id)
-        if isinstance(operation, Run):
+        if isinstance(operation, Run | Create):
             undeclared = set(map(kind_of, questions)) - operation.call.answers
             if undeclared:
                 return self.refused(id, MissingCapability(capabilities_for(undeclared)))
@@ -297,15 +238,26 @@ class Receiver:
         """The operation was not performed."""
         if self._calls.pop(id, None) is None:
             return []
-        return [Send(self._rules.dialect.encode_error(id, error), id)]
+        return [*self._withdraw(id), Send(self._rules.dialect.encode_error(id, error), id)]
 
     def _finish(self, id: Id, answer: Any) -> list[Output]:
         self._waiting.pop(id, None)
+        self._away.discard(id)
         if self._calls.pop(id, None) is None:
             return []
         if isinstance(answer, Error):
-            return [Send(ErrorResponse(id, answer), id)]
-        return [self._result(id, answer)]
+            return [*self._withdraw(id), Send(ErrorResponse(id, answer), id)]
+        return [*self._withdraw(id), self._result(id, answer)]
+
+    def _withdraw(self, call: Id) -> list[Output]:
+        """Take back what a plain call that has ended still asks."""
+        stale = [id for id, (of, _) in self._call_questions.items() if of == call]
+        out: list[Output] = []
+        for id in stale:
+            del self._call_questions[id]
+            assert self._rules.withdrawal is not None, "what was delivered can be taken back"
+            out.append(self._push(self._rules.withdrawal(id), call))
+        return out
 
     def _result(self, id: Id, message: Any) -> Send:
         response = self._rules.dialect.encode_result(id, message)
@@ -337,23 +289,36 @@ class Receiver:
             out += self._finish(id, self._rules.reply(self._calls[id], task, (), now))
         return out
 
-    def opened(self) -> list[Output]:
-        """The general stream is there (again)."""
-        self._is_open = True
+    def follow(self, task: Task) -> list[Output]:
+        """Tell the general stream of this task from now on."""
+        if task.owner != self._owner or task.is_terminal:
+            return []
+        self._streams[None].setdefault(task.id, self._shown(task))
+        return self._deliver(task)
+
+    def opened(self, stream: Id | None = None) -> list[Output]:
+        """That stream, or the general one, can be read (again)."""
+        self._away.discard(stream)
         return self._redeliver()
 
-    def closed(self, stream: Id | None) -> list[Output]:
-        """That stream is gone, or its request was cancelled; the tasks live on."""
+    def lost(self, stream: Id | None) -> list[Output]:
+        """Nobody reads that stream for now; what waits for an answer there goes on waiting."""
+        self._away.add(stream)
         self._questions.close(stream)
+        return self._redeliver()  # what was in flight there goes to another stream
+
+    def closed(self, stream: Id | None) -> list[Output]:
+        """That stream is gone for good, or its request was cancelled; the tasks live on."""
         out: list[Output] = []
-        if stream is None:
-            self._is_open = False
-        else:
+        if stream is not None:
             self._waiting.pop(stream, None)
             self._streams.pop(stream, None)
             if self._calls.pop(stream, None) is not None:
-                out.append(Abandoned(stream))
-        return out + self._redeliver()  # what was in flight there goes to another stream
+                out += [*self._withdraw(stream), Abandoned(stream)]
+        out += self.lost(stream)
+        if stream is not None:
+            self._away.discard(stream)
+        return out
 
     def ended(self, stream: Id) -> list[Output]:
         """End a watch from this side."""
@@ -370,10 +335,10 @@ class Receiver:
         out: list[Output] = []
         shown = self._shown(task)
         if self._rules.progress is not None and task.progress != last.task.progress:
-            progress = self._rules.progress(task)
-            if progress is not None:
-                out.append(self._push(progress, self._stream_of(task)))
-        if shown.snapshot != last.snapshot:
+            progress, where = self._rules.progress(task), self._stream_of(task)
+            if progress is not None and where not in self._away:
+                out.append(self._push(progress, where))
+        if shown.snapshot != last.snapshot and stream not in self._away:
             out.append(self._notice(task, stream, now))
             if task.state is State.CANCELLED and self._rules.cancelled is not None:
                 out.append(self._push(self._rules.cancelled(task), stream))
@@ -399,7 +364,8 @@ class Receiver:
 
     def _stream_of(self, task: Task) -> Id | None:
         """Where a call waits for the task, what belongs to it goes there; else the general one."""
-        return next((id for id, awaited in self._waiting.items() if awaited.id == task.id), None)
+        waiting = (id for id, awaited in self._waiting.items() if awaited.id == task.id)
+        return next((id for id in waiting if id not in self._away), None)
 
     def _redeliver(self) -> list[Output]:
         known = [seen.task for seen in self._streams[None].values()]
@@ -411,8 +377,9 @@ class Receiver:
         if self._rules.question is None or not is_ready:
             return []
         streams: list[Id | None] = [id for id, t in self._waiting.items() if t.id == task.id]
-        if self._is_open and task.id in self._streams[None]:
+        if task.id in self._streams[None]:
             streams.append(None)
+        streams = [stream for stream in streams if stream not in self._away]
         return [
             Send(self._rules.question(delivery.id, task, question), delivery.stream)
             for delivery, question in self._questions.offer(task, streams)

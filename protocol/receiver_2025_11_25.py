@@ -6,7 +6,7 @@ from typing import Any, Final
 from taskmachine.protocol.dialect import Side, answerable_kinds
 from taskmachine.protocol.errors import AlreadyEnded, InvalidParams, MethodNotFound, NotIntroduced
 from taskmachine.protocol.jsonrpc import Id, Request
-from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.protocol.mcp_2025_11_25 import (
     DIALECT,
     REVISION,
@@ -26,6 +26,7 @@ from taskmachine.protocol.mcp_2025_11_25 import (
     ListTools,
     ListToolsResult,
     Ping,
+    Progress,
     TaskMetadata,
     Tool,
     check_task_support,
@@ -47,7 +48,7 @@ from taskmachine.protocol.operations import (
     Operation,
     Run,
 )
-from taskmachine.protocol.receiver import (
+from taskmachine.protocol.rules import (
     Immediate,
     Offer,
     Rules,
@@ -55,7 +56,8 @@ from taskmachine.protocol.receiver import (
     idempotency_key,
     poll_interval_ms,
 )
-from taskmachine.statemachine import Call, Task
+from taskmachine.statemachine import Call, Question, Task
+from taskmachine.statemachine import Progress as Reported
 from taskmachine.statemachine.lifecycle import Step
 
 __all__ = ["RULES", "capabilities_of"]
@@ -154,6 +156,14 @@ def _notice(task: Task, stream: Id | None, operation: Operation | None, now: int
     return encode_status(task, poll_interval_ms(task, now))
 
 
+def _progress(token: Id, progress: Reported) -> Progress:
+    return Progress(token, progress.value, progress.total, progress.message)
+
+
+def _call_question(id: Id, question: Question) -> Request:
+    return Request(id, question.method, decode_json(question.params))
+
+
 RULES: Final = Rules(
     dialect=DIALECT,
     read=_read,
@@ -163,6 +173,8 @@ RULES: Final = Rules(
     notice=_notice,
     progress=encode_progress,
     question=encode_question,
+    call_progress=_progress,
+    call_question=_call_question,
     withdrawal=Cancelled,
     readiness=Initialized,
     collect_blocks=True,

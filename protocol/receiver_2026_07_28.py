@@ -32,6 +32,7 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     ListenResult,
     ListTools,
     ListToolsResult,
+    Progress,
     SubscriptionFilter,
     SubscriptionMeta,
     TaskStatus,
@@ -48,7 +49,7 @@ from taskmachine.protocol.operations import (
     Run,
     Watch,
 )
-from taskmachine.protocol.receiver import (
+from taskmachine.protocol.rules import (
     Immediate,
     Offer,
     Rules,
@@ -59,6 +60,7 @@ from taskmachine.protocol.receiver import (
 from taskmachine.protocol.shapes import Milliseconds, Shapes
 from taskmachine.protocol.timestamps import encode_timestamp
 from taskmachine.statemachine import Call, Outcome, Question, Reply, State, Task
+from taskmachine.statemachine import Progress as Reported
 from taskmachine.statemachine.lifecycle import Step
 
 __all__ = [
@@ -122,16 +124,19 @@ def _run_or_create(
     tool = offer.tool(params.name)
     arguments = encode_json(params.arguments or {})
     call = Call("tools/call", params.name, arguments, answers=answers, key=key)
+    replies, state = _replies(params.inputResponses or {}), params.requestState
     understands = declares_tasks(params._meta.clientCapabilities)
     if tool.task_support == "required" and not understands:
         raise MissingCapability(TASKS_REQUIRED)
-    # A plain call that was paused goes on as one; what must be a task never was one.
-    is_retry = params.inputResponses is not None or params.requestState is not None
+    # A plain call that was paused goes on as one; what asks first was none.
+    is_retry = params.inputResponses is not None or state is not None
     if tool.task_support == "required" or (
-        tool.task_support == "optional" and understands and not is_retry
+        tool.task_support == "optional" and understands and (tool.first or not is_retry)
     ):
-        return Create(call)
-    return Run(call, _replies(params.inputResponses or {}), params.requestState)
+        return Create(call, first=tool.first, answers=replies, state=state)
+    # Only what is answered by its result reports progress here.
+    call = attrs.evolve(call, progress_token=params._meta.progressToken)
+    return Run(call, replies, state)
 
 
 @attrs.frozen
@@ -188,6 +193,10 @@ def _notice(task: Task, stream: Id | None, operation: Operation | None, now: int
     assert isinstance(operation, Watch)
     interval = poll_interval_ms(task, now)
     return encode_status(task, stream, interval, answers=operation.answers)
+
+
+def _progress(token: Id, progress: Reported) -> Progress:
+    return Progress(token, progress.value, progress.total, progress.message)
 
 
 def _paused(questions: Sequence[Question], state: str | None) -> InputRequiredResult:
@@ -313,6 +322,7 @@ RULES: Final = Rules(
     reply=_reply,
     ran=encode_plain,
     paused=_paused,
+    call_progress=_progress,
     notice=_notice,
     signature=lambda offer: {SERVER_INFO: offer.info},
     acknowledgement=_acknowledgement,

@@ -41,7 +41,7 @@ from taskmachine.protocol.operations import (
     Get,
     Operation,
 )
-from taskmachine.protocol.receiver import Immediate, Offer, Rules, Session, idempotency_key
+from taskmachine.protocol.rules import Immediate, Offer, Rules, Session, idempotency_key
 from taskmachine.statemachine import Call, NotFound, Progress, Reply, Task
 from taskmachine.statemachine.lifecycle import Step
 

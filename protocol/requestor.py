@@ -63,6 +63,7 @@ class _Job:
     token: Id | None = None
     is_collecting: bool = False
     is_unwanted: bool = False
+    is_cancel_lost: bool = False
     paused: Paused | None = None
     asked: set[str] = attrs.field(factory=set)
     replies: dict[str, Reply] = attrs.field(factory=dict)
@@ -91,11 +92,22 @@ class Requestor:
     """One conversation of a requestor with a receiver."""
 
     def __init__(
-        self, speech: Speech, *, new_id: Callable[[], Id], timeout_ms: int = 60_000
+        self,
+        speech: Speech,
+        *,
+        new_id: Callable[[], Id],
+        timeout_ms: int = 60_000,
+        patience_ms: int | None = None,
     ) -> None:
+        """Requests are given up after `timeout_ms`.
+
+        One that blocks until a task has ended is not, but if there is `patience_ms` it is made
+        anew after that time, so that a receiver that has forgotten it is found out.
+        """
         self._speech = speech
         self._new_id = new_id
         self._timeout_ms = timeout_ms
+        self._patience_ms = patience_ms
         self._jobs: dict[str, _Job] = {}
         self._sent: dict[Id, _Sent] = {}
 
@@ -138,7 +150,7 @@ class Requestor:
 
     def _give_up(self, job: _Job) -> list[Output]:
         """A call that is not answered yet: now, or as soon as we know what to cancel."""
-        if not self._speech.forgets_calls:
+        if not self._speech.forgets_calls(job.call):
             return []
         creates = [id for id, sent in self._sent.items() if sent.job is job]
         forgotten = [out for id in creates for out in self._forget(id)]
@@ -150,27 +162,46 @@ class Requestor:
             return []
         return [Send(self._speech.dialect.encode_notification(self._speech.forget(id)), id)]
 
+    def task_id(self, name: str) -> str | None:
+        """The task that a call became; None while that is not known, and when it has ended."""
+        job = self._jobs.get(name)
+        return None if job is None else job.task_id
+
     def next_tick(self) -> int | None:
         """When to call `tick` at the latest; None if there is nothing to wait for."""
-        dues = [job.due for job in self._jobs.values() if job.due is not None]
-        dues += [s.at + self._timeout_ms for s in self._sent.values() if s.purpose != "collect"]
-        return min(dues, default=None)
+        dues = [job.due for job in self._jobs.values()]
+        dues += [self._given_up_at(sent) for sent in self._sent.values()]
+        return min((due for due in dues if due is not None), default=None)
+
+    def _given_up_at(self, sent: _Sent) -> int | None:
+        limit = self._patience_ms if sent.purpose == "collect" else self._timeout_ms
+        return None if limit is None else sent.at + limit
 
     def tick(self, now: int) -> list[Output]:
         """Look after what is due, and after requests that nobody answered in time."""
         out: list[Output] = []
         for id, sent in list(self._sent.items()):
-            if sent.purpose != "collect" and now >= sent.at + self._timeout_ms:
-                del self._sent[id]
-                may_forget = sent.purpose != "create" or self._speech.forgets_calls
+            given_up_at = self._given_up_at(sent)
+            if given_up_at is not None and now >= given_up_at:
+                may_forget = sent.purpose != "create" or self._speech.forgets_calls(sent.job.call)
                 if may_forget and self._is_alive(sent.job):
                     out += self._forget(id)
-                out += self._failed(sent, Error(INTERNAL_ERROR, "no answer in time"), now)
+                out += self.lost(id, "no answer in time", now=now)
         for job in list(self._jobs.values()):
             if job.due is not None and job.task_id is not None and now >= job.due:
                 job.due = None
                 out.append(self._send(job, "get", self._speech.get(job.task_id), now))
         return out
+
+    def lost(self, id: Id, why: str, *, now: int) -> list[Output]:
+        """The answer to that request will not come, and nobody knows whether it was carried out.
+
+        A call ends by that; whatever else was asked about a task is asked again later.
+        """
+        sent = self._sent.pop(id, None)
+        if sent is None:
+            return []
+        return self._failed(sent, Error(INTERNAL_ERROR, why), now, is_answer=False)
 
     def disconnected(self, *, now: int) -> list[Output]:
         """The connection is gone, and with it every answer that was on its way."""
@@ -179,6 +210,8 @@ class Requestor:
         for sent in lost.values():
             if sent.purpose == "create":  # nobody knows whether there is a task
                 out += self._failed(sent, Error(INTERNAL_ERROR, "the connection was lost"), now)
+            elif sent.purpose == "cancel":
+                sent.job.is_cancel_lost = True
         for job in self._jobs.values():
             job.is_collecting, job.due = False, None if job.task_id is None else now
             job.confirmed.clear()
@@ -228,14 +261,18 @@ class Requestor:
             return []
         return self._see(job, seen, now)
 
-    def _failed(self, sent: _Sent, error: Error, now: int) -> list[Output]:
+    def _failed(
+        self, sent: _Sent, error: Error, now: int, *, is_answer: bool = True
+    ) -> list[Output]:
         job = sent.job
         if not self._is_alive(job):
             return []
         outcome = self._speech.failed(error)
         has_ended = job.state in TERMINAL or outcome.cause is Cause.CANCELLED
-        if sent.purpose == "create" or (sent.purpose == "collect" and has_ended):
+        if sent.purpose == "create" or (sent.purpose == "collect" and has_ended and is_answer):
             return self._finish(job, outcome)
+        if sent.purpose == "cancel" and not is_answer:
+            job.is_cancel_lost = True
         if sent.purpose == "collect":  # of a task that was alive: perhaps only the wait has failed
             job.is_collecting = False
         job.confirmed.discard(sent.key)
@@ -338,6 +375,9 @@ class Requestor:
                 out += self._reply(job, key, now)  # the answer was lost
         if not job.is_collecting:
             job.due = now + job.interval_ms
+        if job.is_cancel_lost:
+            job.is_cancel_lost = False
+            out += self.cancel(job.name, now=now)
         return out
 
     def _pause(self, job: _Job, paused: Paused, now: int) -> list[Output]:
@@ -383,12 +423,11 @@ class Requestor:
     def _orphan(self, sent: _Sent, response: ResultResponse) -> list[Output]:
         """A task that was made for a call that nobody wants any more."""
         speech = self._speech
-        assert speech.cancel is not None, "who gives calls up can cancel their tasks"
         try:
             made = speech.read_created(speech.dialect.decode_result(sent.method, response))
         except InvalidResult:
             return []
-        if not isinstance(made, Seen):
+        if not isinstance(made, Seen) or speech.cancel is None:
             return []
         id = self._new_id()
         return [Send(speech.dialect.encode_request(id, speech.cancel(made.task_id)), id)]

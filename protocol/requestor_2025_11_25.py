@@ -36,6 +36,7 @@ from taskmachine.protocol.mcp_2025_11_25 import (
     is_augmentable,
     related_task,
 )
+from taskmachine.protocol.rules import IDEMPOTENCY_KEY
 from taskmachine.protocol.shapes import Milliseconds
 from taskmachine.protocol.speech import Asking, Seen, Speech
 from taskmachine.statemachine import Call, Cause, Outcome, Question, Reply, State
@@ -52,9 +53,12 @@ def speech(
     A call runs as a task wherever it can, and what was not declared is not answered.
     """
 
-    def create(call: Call, ttl_ms: int | None) -> Any:
+    def is_augmented(call: Call) -> bool:
         supported = call.name is None or (tools.get(call.name) or "forbidden") != "forbidden"
-        return _create(call, ttl_ms, augmented=supported and is_augmentable(peer, call.method))
+        return supported and is_augmentable(peer, call.method)
+
+    def create(call: Call, ttl_ms: int | None) -> Any:
+        return _create(call, ttl_ms, augmented=is_augmented(call))
 
     def read_question(request: Request) -> Asking:
         _check_declared(request, capabilities)
@@ -62,7 +66,15 @@ def speech(
 
     takes_cancel = "cancel" in (peer.get("tasks") or {})  # 2025-11-25:cancel-capability
     cancel = CancelTask if takes_cancel else None
-    return attrs.evolve(SPEECH, create=create, cancel=cancel, read_question=read_question)
+    return attrs.evolve(
+        SPEECH,
+        create=create,
+        cancel=cancel,
+        read_question=read_question,
+        forgets_calls=lambda call: (
+            not is_augmented(call)
+        ),  # 2025-11-25:tasks-cancel-not-notification
+    )
 
 
 def _check_declared(request: Request, capabilities: JSONObject) -> None:
@@ -76,15 +88,17 @@ def _check_declared(request: Request, capabilities: JSONObject) -> None:
 
 
 def _create(call: Call, ttl_ms: int | None, *, augmented: bool = True) -> Any:
-    meta = None if call.progress_token is None else {"progressToken": call.progress_token}
+    meta = {} if call.progress_token is None else {"progressToken": call.progress_token}
+    if call.key is not None:
+        meta[IDEMPOTENCY_KEY] = call.key
     ttl = None if ttl_ms is None else Milliseconds(ttl_ms)
     task = TaskMetadata(ttl) if augmented else None
     arguments = decode_json(call.arguments)
     if call.name is not None:
-        return CallTool(call.name, arguments, task, meta)
+        return CallTool(call.name, arguments, task, meta or None)
     shape = DIALECT.methods[call.method].params
     asked: Elicit | CreateMessage = DIALECT.shapes.decode(arguments, shape, "arguments")
-    return type(asked)(**{**_fields(asked), "task": task, "meta": meta})
+    return type(asked)(**{**_fields(asked), "task": task, "meta": meta or None})
 
 
 def _fields(message: Elicit | CreateMessage) -> dict[str, Any]:

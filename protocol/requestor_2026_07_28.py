@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from taskmachine.protocol.jsonrpc import INVALID_PARAMS, Error
+import attrs
+
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Error, Id
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.protocol.mcp_2026_07_28 import (
     DIALECT,
@@ -16,19 +18,25 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     GetTask,
     GetTaskResult,
     InputRequiredResult,
+    Progress,
     RequestMeta,
     UpdateTask,
 )
+from taskmachine.protocol.rules import IDEMPOTENCY_KEY
 from taskmachine.protocol.speech import Paused, Seen, Speech
 from taskmachine.statemachine import TERMINAL, Call, Cause, Outcome, Reply, State
+from taskmachine.statemachine import Progress as Reported
 
-__all__ = ["speech"]
+__all__ = ["request_meta", "speech"]
 
 
 def speech(capabilities: JSONObject, info: JSONObject | None = None) -> Speech:
     """For a client of these capabilities, which every request declares together with tasks."""
-    declared = {**capabilities, "extensions": {**capabilities.get("extensions", {}), **_TASKS}}
-    meta = RequestMeta(REVISION, declared, info)
+    meta = request_meta(capabilities, info)
+
+    def of_call(call: Call) -> RequestMeta:
+        more = {} if call.key is None else {IDEMPOTENCY_KEY: call.key}
+        return attrs.evolve(meta, progressToken=call.progress_token, extra=more)
 
     def answer(task_id: str, key: str, reply: Reply) -> UpdateTask:
         return UpdateTask(task_id, {key: decode_json(reply.body)}, meta)
@@ -36,11 +44,13 @@ def speech(capabilities: JSONObject, info: JSONObject | None = None) -> Speech:
     def retry(call: Call, replies: Mapping[str, Reply], state: str | None) -> CallTool:
         responses = {key: decode_json(reply.body) for key, reply in replies.items()}
         arguments = decode_json(call.arguments)
-        return CallTool(call.name or "", meta, arguments, responses or None, state)
+        return CallTool(call.name or "", of_call(call), arguments, responses or None, state)
 
     return Speech(
         dialect=DIALECT,
-        create=lambda call, _: CallTool(call.name or "", meta, decode_json(call.arguments)),
+        create=lambda call, _: CallTool(
+            call.name or "", of_call(call), decode_json(call.arguments)
+        ),
         get=lambda task_id: GetTask(task_id, meta),
         cancel=lambda task_id: CancelTask(task_id, meta),
         read_created=_read_created,
@@ -49,9 +59,16 @@ def speech(capabilities: JSONObject, info: JSONObject | None = None) -> Speech:
         is_gone=lambda error: error.code == INVALID_PARAMS,
         answer=answer,
         forget=Cancelled,
-        forgets_calls=True,
+        forgets_calls=lambda _: True,
         retry=retry,
+        read_progress=_read_progress,
     )
+
+
+def request_meta(capabilities: JSONObject, info: JSONObject | None) -> RequestMeta:
+    """What every request of such a client says about itself."""
+    declared = {**capabilities, "extensions": {**capabilities.get("extensions", {}), **_TASKS}}
+    return RequestMeta(REVISION, declared, info)
 
 
 _TASKS: JSONObject = TASKS_REQUIRED["extensions"]
@@ -99,11 +116,20 @@ def _outcome(shown: GetTaskResult) -> Outcome | None:
             return Outcome.of_result(encode_json(result), is_error=result.get("isError") is True)
         case "failed":
             error: Any = shown.error
-            return _failed(Error(error["code"], error["message"], error.get("data")))
+            code, message = error.get("code"), error.get("message")
+            if not isinstance(code, int) or not isinstance(message, str):
+                return _failed(Error(INTERNAL_ERROR, "The server does not say why."))
+            return _failed(Error(code, message, error.get("data")))
         case "cancelled":
             return Outcome(Cause.CANCELLED, message=shown.statusMessage)
         case _:
             return None
+
+
+def _read_progress(progress: Progress) -> tuple[Id, Reported]:
+    """Of plain calls only: 2026-07-28:no-progress-for-tasks."""
+    shown = Reported(progress.progress, progress.total, progress.message)
+    return progress.progressToken, shown
 
 
 def _failed(error: Error) -> Outcome:

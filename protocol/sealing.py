@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.jsonrpc import Id
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import ConfigurationError
 
@@ -38,6 +39,9 @@ MIN_SECRET: Final = 32
 
 MAX_CURSOR: Final = 1024
 """Characters of a cursor; one for an id of 36 characters has about 100."""
+
+MAX_ID: Final = 4096
+"""Characters of the id of a question or stream; most have about 150."""
 
 MAX_STATE: Final = 1024 * 1024
 """Characters of a requestState: it travels inside a message together with new answers."""
@@ -80,6 +84,8 @@ _CURSOR: Final = _Purpose(b"cursor 1", MAX_CURSOR, "params.cursor is not a curso
 _STATE: Final = _Purpose(
     b"requestState 1", MAX_STATE, "params.requestState is not a state of this server"
 )
+_QUESTION: Final = _Purpose(b"question 1", MAX_ID, "the id is not of a question of this server")
+_STREAM: Final = _Purpose(b"stream 1", MAX_ID, "the event is not of a stream of this server")
 
 
 class Sealer:
@@ -138,6 +144,30 @@ class Sealer:
         if not compare_digest(state.digest, digest):  # 2026-07-28:request-state-bound-to-request
             raise InvalidParams("params.requestState belongs to another request")
         return state
+
+    def seal_question(self, owner: str, task_id: str, key: str, unique: Id) -> str:
+        """The id of a request that brings a question: whoever gets the answer knows what for."""
+        return self._seal(_QUESTION, owner, [task_id, key, unique])
+
+    def open_question(self, owner: str, id: Id) -> tuple[str, str] | None:
+        """The task and the key of a question that was sent to this owner under that id."""
+        try:
+            task_id, key, _ = self._open(_QUESTION, owner, str(id))
+        except InvalidParams:
+            return None
+        return task_id, key
+
+    def seal_stream(self, owner: str, request_id: Id, task_id: str | None) -> str:
+        """A name for the stream that answers a request, about a task or not."""
+        return self._seal(_STREAM, owner, [request_id, task_id])
+
+    def open_stream(self, owner: str, text: str) -> tuple[Id, str | None] | None:
+        """What a stream of this owner was to answer; None if it is none."""
+        try:
+            request_id, task_id = self._open(_STREAM, owner, text)
+        except InvalidParams:
+            return None
+        return request_id, task_id
 
     def _seal(self, purpose: _Purpose, owner: str, payload: list[Any]) -> str:
         return _to_text(self._siv.encrypt(encode_json(payload), _bound_to(purpose, owner)))

@@ -2,7 +2,7 @@
 
 A question is in flight on one stream at a time.  It is sent again, under a new id, only after
 that stream is gone.  An answer under any id it was ever sent under counts; the record decides
-which came first.
+which came first.  Where ids say what they are for, that holds beyond this conversation, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,24 @@ class Delivery:
     stream: Id | None
 
 
-class SideChannel:
-    """The questions of one conversation.  `new_id` makes ids of requests that are never reused."""
+def _no_place(_: Id) -> None:
+    """For ids that say nothing."""
 
-    def __init__(self, new_id: Callable[[], Id]) -> None:
+
+class SideChannel:
+    """The questions of one conversation.
+
+    `new_id` makes the id of a request, never the same twice, for a task and a key; `place_of`
+    reads both from an id that was made elsewhere.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[str, str], Id],
+        place_of: Callable[[Id], tuple[str, str] | None] = _no_place,
+    ) -> None:
         self._new_id = new_id
+        self._place_of = place_of
         self._sent: dict[Id, Delivery] = {}
         self._in_flight: dict[tuple[str, str], Delivery] = {}
 
@@ -38,7 +51,8 @@ class SideChannel:
         offered = []
         for question in task.open_questions if streams else ():
             if (task.id, question.key) not in self._in_flight:
-                delivery = Delivery(self._new_id(), task.id, question.key, streams[0])
+                id = self._new_id(task.id, question.key)
+                delivery = Delivery(id, task.id, question.key, streams[0])
                 self._sent[delivery.id] = delivery
                 self._in_flight[task.id, question.key] = delivery
                 offered.append((delivery, question))
@@ -53,10 +67,10 @@ class SideChannel:
     def take(self, id: Id) -> Delivery | None:
         """Which question an answer is for; None if none was sent under this id, or it was taken."""
         delivery = self._sent.pop(id, None)
-        if (
-            delivery is not None
-            and self._in_flight.get((delivery.task_id, delivery.key)) == delivery
-        ):
+        if delivery is None:
+            place = self._place_of(id)
+            return None if place is None else Delivery(id, *place, None)
+        if self._in_flight.get((delivery.task_id, delivery.key)) == delivery:
             del self._in_flight[delivery.task_id, delivery.key]
         return delivery
 

@@ -76,5 +76,5 @@ class Speech:
     read_progress: Callable[[Any], tuple[Id, Progress]] | None = None
     forget: Callable[[Id], Any] | None = None
     """The notification that nobody waits for the answer to a request any more."""
-    forgets_calls: bool = False
-    """Whether that may be said of a call that may become a task."""
+    forgets_calls: Callable[[Call], bool] = lambda _: False
+    """Whether that may be said of a call."""

@@ -65,8 +65,9 @@ def submit(
     is_repeatable: bool = True,
     poll_interval_ms: int | None = None,
     metadata: bytes = b"{}",
+    questions: tuple[Question, ...] = (),
 ) -> Step:
-    """Begin a task."""
+    """Begin a task.  `questions` were asked and answered before it was one."""
     row = fire(State.NEW, Event.SUBMIT)
     task = Task(
         task_id,
@@ -82,6 +83,7 @@ def submit(
         state=row.dest,
         version=1,
         metadata=metadata,
+        questions=questions,
     )
     return Step(task, row.effects, Entry(task_id, 1, now, row.event, row.source, row.dest))
 

@@ -26,10 +26,12 @@ __all__ = [
     "Caps",
     "Conflict",
     "Follower",
+    "KeptSession",
     "Store",
     "StoreError",
     "Worker",
     "check_caps",
+    "check_sessions",
     "is_kept",
     "open_store",
 ]
@@ -70,11 +72,25 @@ class Worker:
     beat: int = 0
 
 
+@attrs.frozen
+class KeptSession:
+    """What a transport remembers of a conversation."""
+
+    key: str
+    """Names it: a digest of the session id, so that a copy of the store opens no session."""
+    body: bytes
+    until: int
+    """Milliseconds since the epoch: when it may be forgotten."""
+
+
 Follower = Callable[[Task], None]
 
 
 class Store(Protocol):
-    """What the runtime needs of a store.  Every method may raise `StoreError`."""
+    """What the runtime and the transports need of a store.
+
+    Every method may raise `StoreError`.
+    """
 
     async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
         """Store a new task, unless its owner has one for the same method, name and key.
@@ -151,6 +167,25 @@ class Store(Protocol):
     async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
         """Take up to so many messages of a task, oldest first."""
 
+    async def keep_session(self, session: KeptSession, maximum: int) -> None:
+        """Remember a session, or replace the one of the same key, durably and for everybody.
+
+        `LimitExceeded` if it is new and there are `maximum` already; those that may be forgotten
+        and have not been count, too.  Checking and storing are one atomic step.
+        """
+
+    async def session(self, key: str) -> KeptSession | None:
+        """The session as it was last kept, by whatever process; also one whose time is over."""
+
+    async def end_session(self, key: str) -> None:
+        """Forget a session now; no harm if there is none."""
+
+    async def forget_sessions(self, now: int, limit: int) -> int:
+        """Forget up to `limit` sessions whose `until` is not after `now`; how many.
+
+        The most overdue go first, by (until, key).
+        """
+
     async def secret(self) -> bytes:
         """32 random bytes, made when the store was: the same for everybody who opens it."""
 
@@ -162,7 +197,8 @@ class Store(Protocol):
     def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
         """Every task with its history as both were at one moment, in any order.
 
-        For another store to `adopt`.  Messages and workers belong to running processes and stay.
+        For another store to `adopt`.  Messages, workers and sessions belong to running processes
+        and stay: whoever comes back with a session is told to begin a new one.
         """
 
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
@@ -193,6 +229,12 @@ def check_caps(
     ):
         if there >= cap:
             raise LimitExceeded(f"{cap} {name}", retry_after_ms)
+
+
+def check_sessions(there: int, maximum: int) -> None:
+    """`LimitExceeded` if there is no room for one more: they go by their time."""
+    if there >= maximum:
+        raise LimitExceeded(f"{maximum} sessions", 60_000)
 
 
 def is_kept(entry: Entry) -> bool:

@@ -28,6 +28,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from taskmachine.adapters.stores import (
     Caps,
     Conflict,
+    KeptSession,
     Store,
     StoreError,
     Worker,
@@ -47,6 +48,10 @@ from taskmachine.adapters.stores.contract_scenes import (
     state_of,
     submit,
 )
+from taskmachine.adapters.stores.contract_sessions import (
+    PersistentSessionContract,
+    SessionContract,
+)
 from taskmachine.adapters.stores.contract_world import NewPlace, Place, World
 from taskmachine.adapters.stores.contract_writing import WritingContract
 from taskmachine.statemachine import (
@@ -61,7 +66,7 @@ from taskmachine.statemachine import (
 __all__ = ["NewPlace", "PersistentStoreContract", "Place", "StoreContract"]
 
 
-class StoreContract(WritingContract, ReadingContract):
+class StoreContract(WritingContract, ReadingContract, SessionContract):
     """What every store must do, sentence by sentence."""
 
     persists: ClassVar[bool] = False
@@ -174,6 +179,10 @@ class StoreContract(WritingContract, ReadingContract):
             lambda: store.workers(),
             lambda: store.enqueue("t1", b"", 9),
             lambda: store.dequeue("t1", 9),
+            lambda: store.keep_session(KeptSession("s1", b"", 0), 9),
+            lambda: store.session("s1"),
+            lambda: store.end_session("s1"),
+            lambda: store.forget_sessions(0, 9),
             lambda: store.secret(),
             lambda: store.adopt_secret(b"s" * 32),
             lambda: anext(aiter(store.export())),
@@ -194,7 +203,7 @@ class StoreContract(WritingContract, ReadingContract):
         run_state_machine_as_test(Here)
 
 
-class PersistentStoreContract(StoreContract):
+class PersistentStoreContract(StoreContract, PersistentSessionContract):
     """And what those must do whose places can be opened again."""
 
     persists = True

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 import attrs
 
-from taskmachine.adapters.stores import Caps, Conflict, Worker, check_caps, is_kept
+from taskmachine.adapters.stores import (
+    Caps,
+    Conflict,
+    KeptSession,
+    Worker,
+    check_caps,
+    check_sessions,
+    is_kept,
+)
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import (
     Entry,
@@ -26,6 +34,7 @@ class Model:
         self.entries: dict[str, list[Entry]] = {}
         self.messages: dict[str, list[bytes]] = {}
         self.enlisted: dict[str, Worker] = {}
+        self.sessions: dict[str, KeptSession] = {}
         self.following: dict[int, str] = {}
         self.told: dict[int, list[Task]] = {}
 
@@ -118,6 +127,23 @@ class Model:
         taken = messages[:limit]
         del messages[:limit]
         return taken
+
+    def keep_session(self, session: KeptSession, maximum: int) -> None:
+        if session.key not in self.sessions:
+            check_sessions(len(self.sessions), maximum)
+        self.sessions[session.key] = session
+
+    def session(self, key: str) -> KeptSession | None:
+        return self.sessions.get(key)
+
+    def end_session(self, key: str) -> None:
+        self.sessions.pop(key, None)
+
+    def forget_sessions(self, now: int, limit: int) -> int:
+        due = sorted((s.until, s.key) for s in self.sessions.values() if s.until <= now)[:limit]
+        for _, key in due:
+            del self.sessions[key]
+        return len(due)
 
     def follow(self, number: int, task_id: str) -> None:
         self.following[number] = task_id

@@ -11,7 +11,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from taskmachine.adapters.stores import Caps, Store, Worker
+from taskmachine.adapters.stores import Caps, KeptSession, Store, Worker
 from taskmachine.adapters.stores.contract_model import Model
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import (
@@ -38,7 +38,10 @@ NewPlace = Callable[[], Place]
 _IDS: Final = ("a", "b", "Z", "a-", "10", "\u00e9")
 """Few, so that ids are met again after their tasks were deleted."""
 
+_KEYS: Final = ("s1", "s2", "S1")
+
 _ids = st.sampled_from(_IDS)
+_keys = st.sampled_from(_KEYS)
 _owners = st.sampled_from(["alice", "bob", ""])
 _workers = st.sampled_from(["w1", "w2"])
 _limits = st.integers(1, 4)
@@ -206,6 +209,8 @@ class World(RuleBasedStateMachine):
         assert [*await self.store.forgettable(100, 100)] == self.model.forgettable(100, 100)
         for worker in ("w1", "w2"):
             _are_some_of(self.model.held(worker), await self.store.held(worker, 100), 100)
+        for key in _KEYS:
+            assert await self.store.session(key) == self.model.session(key)
         enlisted = sorted(await self.store.workers(), key=_worker_id)
         assert enlisted == sorted(self.model.enlisted.values(), key=_worker_id)
 
@@ -222,6 +227,22 @@ class World(RuleBasedStateMachine):
     @rule(worker_id=_workers, act=st.sampled_from(["enlist", "beat", "strike"]), pid=_limits)
     def work(self, worker_id: str, act: str, pid: int) -> None:
         self.both(act, Worker(worker_id, "here", pid) if act == "enlist" else worker_id)
+
+    # --- sessions ----------------------------------------------------------------------------
+
+    @rule(
+        session=st.builds(KeptSession, _keys, st.binary(max_size=3), st.integers(0, 3)),
+        maximum=st.integers(0, 3),
+    )
+    def keep_session(self, session: KeptSession, maximum: int) -> None:
+        self.both("keep_session", session, maximum)
+
+    @rule(key=st.none() | _keys, now=st.integers(0, 3), limit=st.integers(0, 3))
+    def end_sessions(self, key: str | None, now: int, limit: int) -> None:
+        if key is None:
+            self.both("forget_sessions", now, limit)
+        else:
+            self.both("end_session", key)
 
     # --- followers ---------------------------------------------------------------------------
 
@@ -264,6 +285,7 @@ class World(RuleBasedStateMachine):
         self.runner.run(self._move())
         self.model.messages = {task_id: [] for task_id in self.model.tasks}
         self.model.enlisted.clear()
+        self.model.sessions.clear()
         self._everybody_has_left()
 
     def _everybody_has_left(self) -> None:

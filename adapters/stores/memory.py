@@ -5,7 +5,7 @@ No read gets dearer with the number of tasks: ordered indexes, never a scan (USE
 
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import attrs
@@ -15,9 +15,11 @@ from taskmachine.adapters.stores import (
     Caps,
     Conflict,
     Follower,
+    KeptSession,
     StoreError,
     Worker,
     check_caps,
+    check_sessions,
     is_kept,
 )
 from taskmachine.adapters.stores.followers import Followers
@@ -27,7 +29,7 @@ from taskmachine.statemachine import ConfigurationError, Entry, State, Task
 __all__ = ["MemoryStore", "open_memory"]
 
 _When = tuple[int, str]
-"""A time and the id of a task: unique, and sorted by time."""
+"""A time and the id of a task, or the key of a session: unique, and sorted by time."""
 
 
 async def open_memory(url: str) -> "MemoryStore":
@@ -56,6 +58,8 @@ class MemoryStore:
         self._held: dict[str, dict[str, None]] = {}
         self._workers: dict[str, Worker] = {}
         self._messages: dict[str, deque[bytes]] = {}
+        self._sessions: dict[str, KeptSession] = {}
+        self._sessions_until: SortedList[_When] = SortedList()
         self._followers = Followers()
 
     async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
@@ -151,6 +155,33 @@ class MemoryStore:
         messages = self._messages.get(task_id, deque())
         return [messages.popleft() for _ in range(min(limit, len(messages)))]
 
+    async def keep_session(self, session: KeptSession, maximum: int) -> None:
+        self._check_open()
+        before = self._sessions.get(session.key)
+        if before is None:
+            check_sessions(len(self._sessions), maximum)
+        else:
+            self._sessions_until.remove((before.until, session.key))
+        self._sessions[session.key] = session
+        self._sessions_until.add((session.until, session.key))
+
+    async def session(self, key: str) -> KeptSession | None:
+        self._check_open()
+        return self._sessions.get(key)
+
+    async def end_session(self, key: str) -> None:
+        self._check_open()
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            self._sessions_until.remove((session.until, key))
+
+    async def forget_sessions(self, now: int, limit: int) -> int:
+        self._check_open()
+        keys = [*islice(_due(self._sessions_until, now), limit)]
+        for key in keys:
+            await self.end_session(key)
+        return len(keys)
+
     async def secret(self) -> bytes:
         self._check_open()
         return self._secret
@@ -244,8 +275,7 @@ class MemoryStore:
         return self._some((task_id for _, task_id in found), limit)
 
     def _until(self, deadlines: "SortedList[_When]", now: int, limit: int) -> Sequence[Task]:
-        due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
-        return self._some((task_id for _, task_id in due), limit)
+        return self._some(_due(deadlines, now), limit)
 
     def _some(self, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
         self._check_open()
@@ -258,6 +288,12 @@ class MemoryStore:
 
 def _key(task: Task) -> tuple[str | None, ...]:
     return task.owner, task.call.method, task.call.name, task.call.key
+
+
+def _due(deadlines: "SortedList[_When]", now: int) -> Iterator[str]:
+    """What has its time not after `now`, the most overdue first."""
+    due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
+    return (name for _, name in due)
 
 
 def _facts(task: Task | None) -> tuple[bool, int | None, bool, str | None]:

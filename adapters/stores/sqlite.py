@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.stores import Caps, Follower, StoreError, Worker
+from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Worker
 from taskmachine.adapters.stores import sqlite_operations as operations
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.records import read_entry, read_task
@@ -130,6 +130,22 @@ class SQLiteStore:
         if not self._rows(sql.MESSAGES, task_id, 1):  # most are empty: that is no write
             return ()
         return await self._writer.submit(partial(operations.dequeue, task_id=task_id, limit=limit))
+
+    async def keep_session(self, session: KeptSession, maximum: int) -> None:
+        run = partial(operations.keep_session, session=session, maximum=maximum)
+        await self._writer.submit(run)
+
+    async def session(self, key: str) -> KeptSession | None:
+        rows = self._rows(sql.SESSION, key)
+        return KeptSession(*rows[0]) if rows else None
+
+    async def end_session(self, key: str) -> None:
+        await self._writer.submit(partial(operations.end_session, key=key))
+
+    async def forget_sessions(self, now: int, limit: int) -> int:
+        if not self._rows(sql.DUE_SESSIONS, now, 1):  # as a rule there is none: that is no write
+            return 0
+        return await self._writer.submit(partial(operations.forget_sessions, now=now, limit=limit))
 
     async def secret(self) -> bytes:
         self._check_open()

@@ -10,7 +10,16 @@ from sqlite3 import Connection
 
 import attrs
 
-from taskmachine.adapters.stores import Caps, Conflict, StoreError, Worker, check_caps, is_kept
+from taskmachine.adapters.stores import (
+    Caps,
+    Conflict,
+    KeptSession,
+    StoreError,
+    Worker,
+    check_caps,
+    check_sessions,
+    is_kept,
+)
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.records import read_task, write_record
 from taskmachine.statemachine import Entry, State, Task
@@ -23,8 +32,11 @@ __all__ = [
     "commit",
     "create",
     "dequeue",
+    "end_session",
     "enlist",
     "enqueue",
+    "forget_sessions",
+    "keep_session",
     "reread",
     "strike",
 ]
@@ -152,6 +164,26 @@ def dequeue(connection: Connection, task_id: str, limit: int) -> Sequence[bytes]
     if taken:
         connection.execute(sql.DELETE_MESSAGES, (task_id, taken[-1][0]))
     return [message for _, message in taken]
+
+
+def keep_session(connection: Connection, session: KeptSession, maximum: int) -> None:
+    facts = session.body, session.until, session.key
+    if connection.execute(sql.REPLACE_SESSION, facts).rowcount:
+        return
+    check_sessions(connection.execute(sql.SESSIONS).fetchone()[0], maximum)
+    connection.execute(sql.ADD_SESSION, facts)
+    connection.execute(sql.COUNT_SESSIONS, (1,))
+
+
+def end_session(connection: Connection, key: str) -> None:
+    ended = connection.execute(sql.END_SESSION, (key,)).rowcount
+    connection.execute(sql.COUNT_SESSIONS, (-ended,))
+
+
+def forget_sessions(connection: Connection, now: int, limit: int) -> int:
+    forgotten = connection.execute(sql.FORGET_SESSIONS, (now, limit)).rowcount
+    connection.execute(sql.COUNT_SESSIONS, (-forgotten,))
+    return forgotten
 
 
 def reread(connection: Connection, versions: Mapping[str, int]) -> Mapping[str, Task | None]:

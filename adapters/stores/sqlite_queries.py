@@ -1,4 +1,4 @@
-"""Every statement that the SQLite store runs on tasks: none of them reads a whole table.
+"""Every statement that the SQLite store runs: none of them reads a whole table.
 
 A test asks SQLite for the plan of each.  What reads everything on purpose is in `sqlite_upkeep`.
 No lifecycle in here: the columns are derived from the record by `columns`, in Python.
@@ -81,6 +81,15 @@ LAST_MESSAGE: Final = "SELECT max(seq) FROM messages WHERE task_id = ?"
 ENQUEUE: Final = "INSERT INTO messages (task_id, seq, message) VALUES (?, ?, ?)"
 MESSAGES: Final = "SELECT seq, message FROM messages WHERE task_id = ? ORDER BY seq LIMIT ?"
 DELETE_MESSAGES: Final = "DELETE FROM messages WHERE task_id = ? AND seq <= ?"
+
+SESSION: Final = "SELECT key, body, until FROM sessions WHERE key = ?"
+ADD_SESSION: Final = "INSERT INTO sessions (body, until, key) VALUES (?, ?, ?)"
+REPLACE_SESSION: Final = "UPDATE sessions SET body = ?, until = ? WHERE key = ?"
+END_SESSION: Final = "DELETE FROM sessions WHERE key = ?"
+DUE_SESSIONS: Final = "SELECT key FROM sessions WHERE until <= ? ORDER BY until, key LIMIT ?"
+FORGET_SESSIONS: Final = f"DELETE FROM sessions WHERE key IN ({DUE_SESSIONS})"
+SESSIONS: Final = "SELECT sessions FROM totals WHERE id = 0"
+COUNT_SESSIONS: Final = "UPDATE totals SET sessions = sessions + ? WHERE id = 0"
 
 SECRET: Final = "SELECT value FROM meta WHERE name = 'secret'"
 NEW_SECRET: Final = "UPDATE meta SET value = ? WHERE name = 'secret'"

@@ -19,7 +19,7 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["APPLICATION_ID", "VERSION", "connect", "prepare"]
 
 APPLICATION_ID: Final = int.from_bytes(b"tskm")
-VERSION: Final = 2
+VERSION: Final = 3
 
 _MAGIC: Final = b"SQLite format 3\0"
 
@@ -83,6 +83,14 @@ _MIGRATIONS: Final[Mapping[int, Sequence[str]]] = {
             id INTEGER PRIMARY KEY, live INTEGER NOT NULL, retained INTEGER NOT NULL
         )""",
         "INSERT INTO totals SELECT 0, coalesce(sum(is_live), 0), count(*) FROM tasks",
+    ),
+    # Version 2 knew nothing of transports.
+    3: (
+        """CREATE TABLE sessions (
+            key TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL, until INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX sessions_until ON sessions (until, key)",
+        "ALTER TABLE totals ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0",
     ),
 }
 """What makes each version out of the one before it."""

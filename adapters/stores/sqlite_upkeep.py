@@ -135,3 +135,6 @@ def _wrong_counts(connection: sqlite3.Connection) -> Iterator[str]:
     totals = connection.execute(sql.TOTALS).fetchone()
     if totals != (sum(live for live, _ in real.values()), sum(n for _, n in real.values())):
         yield "The tasks are not as many as were counted in all."
+    sessions = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    if sessions != connection.execute(sql.SESSIONS).fetchone():
+        yield "The sessions are not as many as were counted."

@@ -11,10 +11,10 @@ from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.tools import Tools
 from taskmachine.protocol.jsonrpc import decode_message, encode_message
 from taskmachine.protocol.outputs import Send
-from taskmachine.protocol.receiver import Offer, Rules
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
 from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
+from taskmachine.protocol.rules import Offer, Rules
 
 DIALECTS: Final[dict[str, Rules]] = {
     "2025-11-25": RULES_2025,

@@ -9,8 +9,16 @@ import pytest
 
 from taskmachine.adapters import processes
 from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.stores import Caps, Worker
-from taskmachine.adapters.upkeep import Leases, expire_overdue, recover, sweep, sweep_pause_s
+from taskmachine.adapters.stores import Caps, KeptSession, Worker
+from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.upkeep import (
+    BATCH,
+    Leases,
+    expire_overdue,
+    recover,
+    sweep,
+    sweep_pause_s,
+)
 from taskmachine.statemachine import Cause, Event, NotFound, State
 from tests.adapters.rig import DONE, FORM, HOUR, MINUTE, SECOND, Rig, run
 
@@ -115,6 +123,37 @@ def test_sweeps_go_in_batches_and_never_touch_what_lives() -> None:
         rig.clock.now += HOUR
         assert await sweep(rig.service) == 250
         assert [task.id for task in (await rig.service.page("alice")).tasks] == [live.id]
+
+    run(main())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2 * BATCH, 2 * BATCH + 1])
+def test_sweeps_forget_sessions_in_batches_and_count_tasks_only(count: int) -> None:
+    """ERL-61."""
+    limits = list[int]()
+
+    class Watched(MemoryStore):
+        async def forget_sessions(self, now: int, limit: int) -> int:
+            limits.append(limit)
+            return await super().forget_sessions(now, limit)
+
+    async def main() -> None:
+        rig = Rig(store=Watched(b"s" * 32))
+        await rig.service.cancel("alice", (await rig.create()).id)
+        rig.clock.now += HOUR
+        for number in range(count):
+            await rig.store.keep_session(KeptSession(f"old {number}", b"", rig.clock.now), 1_000)
+        still = KeptSession("still", b"", rig.clock.now + 1)
+        await rig.store.keep_session(still, 1_000)
+        assert await sweep(rig.service) == 1
+        assert set(limits) == {BATCH}
+        assert [await rig.store.session(f"old {number}") for number in range(count)] == (
+            [None] * count
+        )
+        assert await rig.store.session("still") == still
+        rig.clock.now += 1
+        assert await sweep(rig.service) == 0, "it is no task"
+        assert await rig.store.session("still") is None
 
     run(main())
 

@@ -14,8 +14,9 @@ from taskmachine.protocol.jsonrpc import (
     encode_message,
 )
 from taskmachine.protocol.operations import Browse, Create, Run, Watch, decide
-from taskmachine.protocol.outputs import Abandoned, Perform, Send
-from taskmachine.protocol.receiver import Offer, Receiver, Rules, Tool
+from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
+from taskmachine.protocol.receiver import Receiver
+from taskmachine.protocol.rules import Offer, Rules, Tool
 from taskmachine.statemachine import NotFound, Outcome, Task, TaskmachineError, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 
@@ -41,6 +42,7 @@ class Line:
     owner: str
     sent: list[Send] = attrs.field(factory=list)
     abandoned: list[Id] = attrs.field(factory=list)
+    replies: list[Replied] = attrs.field(factory=list)
     runs: dict[Id, Run] = attrs.field(factory=dict)
 
     def receive(self, message: Message) -> list[Message]:
@@ -77,7 +79,7 @@ class Desk:
         self.lines.append(line)
         return line
 
-    def handle(self, line: Line, outputs: Sequence[Send | Perform | Abandoned]) -> None:
+    def handle(self, line: Line, outputs: Sequence[Send | Perform | Abandoned | Replied]) -> None:
         """Carry out what a receiver wants."""
         for output in outputs:
             match output:
@@ -88,6 +90,8 @@ class Desk:
                 case Abandoned(id=id):
                     line.abandoned.append(id)
                     line.runs.pop(id, None)
+                case Replied():
+                    line.replies.append(output)
                 case Perform():
                     self._perform(line, output)
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from taskmachine.protocol.jsonrpc import decode_message, encode_message
 from taskmachine.protocol.outputs import Send
-from taskmachine.protocol.receiver import Offer, Tool
 from taskmachine.protocol.receiver_2025_11_25 import RULES
 from taskmachine.protocol.requestor import Output, Requestor
 from taskmachine.protocol.requestor_2025_11_25 import SPEECH
+from taskmachine.protocol.rules import Offer, Tool
 from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import Call, Outcome, Progress, Question, Reply, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step

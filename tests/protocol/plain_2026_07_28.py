@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskmachine.protocol import receiver_2026_07_28
 from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
-from taskmachine.protocol.receiver import Offer, Rules
+from taskmachine.protocol.rules import Offer, Rules
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge

@@ -8,10 +8,11 @@ from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request, ResultResponse
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
-from taskmachine.protocol.receiver import Receiver, poll_interval_ms
+from taskmachine.protocol.receiver import Receiver
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
 from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
+from taskmachine.protocol.rules import poll_interval_ms
 from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
 from tests.protocol.desk import OFFER
 from tests.requirements import covers

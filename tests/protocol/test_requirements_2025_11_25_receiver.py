@@ -11,8 +11,9 @@ import pytest
 from taskmachine.protocol.mcp_2025_11_25 import DIALECT, GetTask, Initialize
 from taskmachine.protocol.operations import Browse, Cancel, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
-from taskmachine.protocol.receiver import Receiver, Tool
+from taskmachine.protocol.receiver import Receiver
 from taskmachine.protocol.receiver_2025_11_25 import RULES, capabilities_of
+from taskmachine.protocol.rules import Tool
 from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import (
     IllegalTransition,

@@ -11,8 +11,8 @@ from taskmachine.protocol import mcp_2026_07_28 as g2
 from taskmachine.protocol import receiver_2025_11_25
 from taskmachine.protocol.errors import HeaderMismatch, MalformedMessage
 from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
-from taskmachine.protocol.receiver import Offer
 from taskmachine.protocol.routing_headers import check_headers, headers_of
+from taskmachine.protocol.rules import Offer
 from taskmachine.statemachine import LimitExceeded, NotFound, Outcome
 from tests.oracle import judge
 from tests.protocol.desk import OFFER, Desk

@@ -9,7 +9,7 @@ import pytest
 
 from taskmachine.protocol import receiver_2025_11_25
 from taskmachine.protocol.jsonrpc import Request
-from taskmachine.protocol.receiver import Offer, Tool
+from taskmachine.protocol.rules import Offer, Tool
 from taskmachine.statemachine import Cause, IllegalTransition, Outcome, Task, lifecycle
 from tests.oracle import LIFECYCLES, judge
 from tests.protocol.desk import GREET, Desk

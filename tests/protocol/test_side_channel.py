@@ -16,7 +16,7 @@ def waiting(*keys: str) -> Task:
 
 def channel() -> SideChannel:
     ids = count(1)
-    return SideChannel(lambda: next(ids))
+    return SideChannel(lambda task_id, key: next(ids))
 
 
 def offered(questions: SideChannel, task: Task, *streams: int | str | None) -> list[object]:

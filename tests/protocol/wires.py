@@ -28,8 +28,8 @@ from taskmachine.protocol.jsonrpc import (
     encode_message,
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
-from taskmachine.protocol.receiver import Rules
 from taskmachine.protocol.requestor import Output, Requestor
+from taskmachine.protocol.rules import Rules
 from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import (
     Call,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from taskmachine.adapters.stores import Caps, Follower, StoreError, Worker
+from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Worker
 from taskmachine.adapters.stores.followers import Followers
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, Event, Task
@@ -169,6 +169,18 @@ class FaultyStore:
 
     async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
         return await self._do(lambda: self._store.dequeue(task_id, limit))
+
+    async def keep_session(self, session: KeptSession, maximum: int) -> None:
+        await self._do(lambda: self._store.keep_session(session, maximum))
+
+    async def session(self, key: str) -> KeptSession | None:
+        return await self._do(lambda: self._store.session(key))
+
+    async def end_session(self, key: str) -> None:
+        await self._do(lambda: self._store.end_session(key))
+
+    async def forget_sessions(self, now: int, limit: int) -> int:
+        return await self._do(lambda: self._store.forget_sessions(now, limit))
 
     async def secret(self) -> bytes:
         return await self._do(self._store.secret)

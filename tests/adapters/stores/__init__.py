@@ -6,6 +6,7 @@ for part in (
     "contract",
     "contract_reading",
     "contract_scenes",
+    "contract_sessions",
     "contract_world",
     "contract_writing",
 ):

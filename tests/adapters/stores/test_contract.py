@@ -1,8 +1,10 @@
 """The test kit notices broken stores: each has one bug, and at least two tests to find it."""
 
+import itertools
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,11 +13,23 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from taskmachine.adapters.stores import Caps, Conflict, Follower, Worker
-from taskmachine.adapters.stores.contract import NewPlace, StoreContract
+from taskmachine.adapters.stores.contract import (
+    NewPlace,
+    PersistentStoreContract,
+    Place,
+    StoreContract,
+)
+from taskmachine.adapters.stores.contract_sessions import (
+    PersistentSessionContract,
+    SessionContract,
+)
 from taskmachine.adapters.stores.contract_world import World
 from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.stores.sqlite import SQLiteStore
+from taskmachine.adapters.stores.sqlite_schema import prepare
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, LimitExceeded, State, Task
+from tests.adapters.stores import broken_sessions
 
 
 class IgnoresVersions(MemoryStore):
@@ -198,8 +212,14 @@ BROKEN = [
     for broken in tuple(globals().values())
     if isinstance(broken, type) and issubclass(broken, MemoryStore) and broken is not MemoryStore
 ]
-EXAMPLES = [name for name in dir(StoreContract) if name.startswith("test_")]
-EXAMPLES.remove("test_random_operations_agree_with_the_model")
+
+
+def checks(contract: type) -> list[str]:
+    names = [name for name in dir(contract) if name.startswith("test_")]
+    return [name for name in names if name != "test_random_operations_agree_with_the_model"]
+
+
+EXAMPLES = checks(StoreContract)
 
 FAILURES = (AssertionError, pytest.fail.Exception, LookupError, ValueError, Conflict, LimitExceeded)
 
@@ -211,16 +231,55 @@ def places(broken: type[MemoryStore]) -> NewPlace:
     return lambda: open_broken
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+def files(broken: type[SQLiteStore], folder: Path) -> NewPlace:
+    numbers = itertools.count()
+
+    def new_place() -> Place:
+        path = folder / f"{next(numbers)}.db"
+
+        async def open_broken() -> SQLiteStore:
+            prepare(path)
+            return broken(path)
+
+        return open_broken
+
+    return new_place
+
+
+def notices(contract: Any, name: str, new_place: NewPlace) -> bool:
+    try:
+        getattr(contract, name)(new_place)
+    except FAILURES:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("broken", [*BROKEN, *broken_sessions.BROKEN])
 def test_the_examples_notice_a_broken_store(broken: type[MemoryStore]) -> None:
-    contract: Any = StoreContract()
-    failed = []
-    for name in EXAMPLES:
-        try:
-            getattr(contract, name)(places(broken))
-        except FAILURES:
-            failed.append(name)
-    assert failed
+    assert [name for name in EXAMPLES if notices(StoreContract(), name, places(broken))]
+
+
+@pytest.mark.parametrize("broken", broken_sessions.BROKEN_FILES)
+def test_the_examples_notice_what_is_not_shared(broken: type[SQLiteStore], tmp_path: Path) -> None:
+    contract, new_place = PersistentStoreContract(), files(broken, tmp_path)
+    names = checks(PersistentSessionContract)
+    assert [name for name in names if notices(contract, name, new_place)]
+
+
+@pytest.mark.parametrize("name", checks(SessionContract))
+def test_each_example_of_sessions_has_a_store_that_fails_it(name: str) -> None:
+    contract = StoreContract()
+    assert any(notices(contract, name, places(broken)) for broken in broken_sessions.BROKEN)
+
+
+@pytest.mark.parametrize("name", checks(PersistentSessionContract))
+def test_each_example_of_shared_sessions_has_a_store_that_fails_it(
+    name: str, tmp_path: Path
+) -> None:
+    contract = PersistentStoreContract()
+    assert any(
+        notices(contract, name, files(broken, tmp_path)) for broken in broken_sessions.BROKEN_FILES
+    )
 
 
 # Those that chance meets soon: the others take it longer than the examples.
@@ -235,6 +294,9 @@ def test_the_examples_notice_a_broken_store(broken: type[MemoryStore]) -> None:
         HoldsForAnybody,
         LeavesHistoryBehind,
         AdoptsOverWhatIsThere,
+        broken_sessions.KeepsTheFirstBody,
+        broken_sessions.ForgetsSessionsTooLate,
+        broken_sessions.ForgetsSessionsInAnyOrder,
     ],
 )
 def test_random_operations_notice_a_broken_store(broken: type[MemoryStore]) -> None:

@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.stores import Caps, StoreError, open_store, sqlite_queries, sqlite_schema
+from taskmachine.adapters.stores import (
+    Caps,
+    KeptSession,
+    StoreError,
+    open_store,
+    sqlite_queries,
+    sqlite_schema,
+)
 from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
 from taskmachine.adapters.stores.records import write_record
 from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
@@ -219,8 +226,8 @@ def test_a_file_that_may_not_be_written_is_refused() -> None:
 # --- versions ------------------------------------------------------------------------------------
 
 
-def make_version_1(path: Path) -> None:
-    """As the first version of the schema was written: it had no counts."""
+def make_old(path: Path, version: int) -> None:
+    """As an older program wrote it, with the tables and the counts that it had."""
     with closing(connect(path)) as connection:
         for statement in sqlite_schema._VERSION_1:
             connection.execute(statement)
@@ -232,16 +239,26 @@ def make_version_1(path: Path) -> None:
             connection.execute(sqlite_queries.INSERT, (*row, write_record(task)))
             line = task.id, 1, write_record(step.entry)
             connection.execute(sqlite_queries.APPEND, line)
+        for number in range(2, version + 1):
+            for statement in sqlite_schema._MIGRATIONS[number]:
+                connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {version}")
 
 
-def test_a_file_of_version_1_is_brought_up_to_date(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "tables"),
+    [
+        (1, {"tasks", "history", "messages", "workers", "meta"}),
+        (2, {"tasks", "history", "messages", "workers", "meta", "counts", "totals"}),
+    ],
+)
+def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: set[str]) -> None:
     """ERL-97."""
 
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
-        assert store.schema_version == VERSION == 2
+        assert store.schema_version == VERSION == 3
         assert await store.secret() == b"s" * 32
         assert [task.id for task in await store.browse(None, 9)] == ["t2", "t1", "t0"]
         assert await store.check() == []
@@ -249,22 +266,41 @@ def test_a_file_of_version_1_is_brought_up_to_date(path: Path) -> None:
         with pytest.raises(LimitExceeded):
             await store.create(step.task, step.entry, Caps(live_of_owner=2))
         await store.create(step.task, step.entry, Caps(live_of_owner=3, live=4))
+        session = KeptSession("s1", b"body", 10)
+        await store.keep_session(session, 1)
+        with pytest.raises(LimitExceeded):
+            await store.keep_session(KeptSession("s2", b"", 10), 1)
+        assert await store.check() == []
+        await store.close()
+        store = await open_sqlite(f"sqlite:{path}")
+        assert await store.session("s1") == session
         await store.close()
 
-    make_version_1(path)
+    make_old(path, version)
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        assert {name for (name,) in found} == tables
     asyncio.run(run())
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
 
-def test_a_migration_is_made_as_a_whole_or_not_at_all(path: Path) -> None:
-    make_version_1(path)
+@pytest.mark.parametrize(
+    ("version", "in_the_way", "made_before_it"),
+    [(1, "totals", "counts"), (1, "sessions_until", "counts"), (2, "sessions_until", "sessions")],
+)
+def test_a_migration_is_made_as_a_whole_or_not_at_all(
+    path: Path, version: int, in_the_way: str, made_before_it: str
+) -> None:
+    make_old(path, version)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE totals (in_the_way)")
-    assert "totals" in refusal(path, StoreError)
+        connection.execute(f"CREATE TABLE {in_the_way} (something)")
+    assert in_the_way in refusal(path, StoreError)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'counts'")
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+        tables = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE name = ?", (made_before_it,)
+        )
         assert tables.fetchall() == []
 
 
@@ -297,7 +333,7 @@ def test_no_statement_reads_a_whole_table(path: Path, name: str) -> None:
 
 
 def test_every_statement_of_the_store_is_looked_at() -> None:
-    assert {"LOAD", "PAGE", "MOVE", "BY_KEY", "MESSAGES", "ORPHANS"} < STATEMENTS.keys()
+    assert {"LOAD", "PAGE", "MOVE", "BY_KEY", "MESSAGES", "ORPHANS", "SESSIONS"} < STATEMENTS.keys()
     for path in (REPOSITORY / "adapters" / "stores").glob("sqlite*.py"):
         if path.stem in ("sqlite_queries", "sqlite_schema", "sqlite_upkeep"):
             continue

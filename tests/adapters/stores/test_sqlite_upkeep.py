@@ -10,7 +10,7 @@ import attrs
 import msgspec
 import pytest
 
-from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores import KeptSession, StoreError
 from taskmachine.adapters.stores.contract_scenes import created, ended, moved, started, submit
 from taskmachine.adapters.stores.records import read_entry, read_task, write_record
 from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
@@ -27,11 +27,13 @@ async def fill(store: SQLiteStore) -> None:
     for number in range(5):
         await created(store, f"t{number}", call=Call("tools/call", key=str(number)))
     await moved(store, started(await created(store, "u")))
+    await store.keep_session(KeptSession("s1", b"body", 10), 1)
 
 
 async def write(store: SQLiteStore, name: str) -> None:
     for number in range(60):
         task = await created(store, f"{name}{number}")
+        await store.keep_session(KeptSession(f"{name}{number}", b"body", number), 1_000)
         await moved(store, ended(task))
 
 
@@ -52,6 +54,20 @@ def test_a_backup_is_one_moment_of_a_store_that_is_written_to(path: Path) -> Non
             assert await other.check() == []
             assert await other.secret() == await store.secret()
             await other.close()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_backup_has_the_sessions(path: Path) -> None:
+    async def run() -> None:
+        store = await open_sqlite(f"sqlite:{path}")
+        await fill(store)
+        await store.backup(path.with_name("copy.db"))
+        other = await open_sqlite(f"sqlite:{path.with_name('copy.db')}")
+        await store.end_session("s1")
+        assert await other.session("s1") == KeptSession("s1", b"body", 10)
+        await other.close()
         await store.close()
 
     asyncio.run(run())
@@ -91,6 +107,8 @@ def test_a_backup_that_fails_leaves_no_file(path: Path) -> None:
         ("UPDATE counts SET live = live + 1", "The tasks of owner 'alice' are not as many"),
         ("DELETE FROM counts", "The tasks of owner 'alice' are not as many as were counted."),
         ("UPDATE totals SET retained = 0", "The tasks are not as many as were counted in all."),
+        ("UPDATE totals SET sessions = 2", "The sessions are not as many as were counted."),
+        ("DELETE FROM sessions", "The sessions are not as many as were counted."),
         ("UPDATE tasks SET record = x'ff' WHERE id = 't1'", "Task t1 cannot be read"),
         ("UPDATE tasks SET deadline = 5 WHERE id = 't1'", "The columns of task t1 do not agree"),
         ("UPDATE tasks SET holder = 'w' WHERE id = 't1'", "The columns of task t1 do not agree"),

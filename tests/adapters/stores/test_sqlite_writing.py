@@ -14,7 +14,14 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.adapters.stores import Caps, Conflict, StoreError, Worker, sqlite_writer
+from taskmachine.adapters.stores import (
+    Caps,
+    Conflict,
+    KeptSession,
+    StoreError,
+    Worker,
+    sqlite_writer,
+)
 from taskmachine.adapters.stores import sqlite_operations as operations
 from taskmachine.adapters.stores.contract_scenes import created, ended, moved, started, submit
 from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
@@ -55,7 +62,10 @@ def test_what_is_written_at_once_is_one_transaction(path: Path) -> None:
         tasks = [await created(store, f"t{number}") for number in range(100)]
         statements: list[str] = []
         store._writer._connection.set_trace_callback(statements.append)
-        await asyncio.gather(*(moved(store, started(task)) for task in tasks))
+        await asyncio.gather(
+            *(moved(store, started(task)) for task in tasks),
+            *(store.keep_session(KeptSession(task.id, b"body", 10), 100) for task in tasks),
+        )
         store._writer._connection.set_trace_callback(None)
         assert [s for s in statements if s in ("BEGIN IMMEDIATE", "COMMIT")] == [
             "BEGIN IMMEDIATE",
@@ -78,6 +88,9 @@ def test_an_operation_that_is_refused_disturbs_no_other(path: Path) -> None:
             store.create(task, submit("t1").entry, Caps()),
             store.create(beyond.task, beyond.entry, Caps()),
             store.commit(again.task, [again.entry, again.entry], 1),
+            store.keep_session(KeptSession("s1", b"body", 10), 1),
+            store.keep_session(KeptSession("s2", b"body", 10), 1),
+            store.keep_session(KeptSession("s1", b"body", 2**70), 1),
             store.create(late.task, late.entry, Caps()),
         ) == [
             started(task).task,
@@ -86,8 +99,13 @@ def test_an_operation_that_is_refused_disturbs_no_other(path: Path) -> None:
             Conflict,
             StoreError,
             StoreError,
+            None,
+            LimitExceeded,
+            StoreError,
             late.task,
         ]
+        assert await store.session("s1") == KeptSession("s1", b"body", 10)
+        assert await store.session("s2") is None
         assert await store.load("t1") == started(task).task
         assert await store.load("t2") == other
         assert len(await store.history("t2")) == 1
@@ -137,6 +155,18 @@ def test_who_stops_waiting_does_not_stop_the_operation(path: Path) -> None:
         assert [await store.load(task.id) for task in tasks] == [started(t).task for t in tasks]
         assert told == [started(tasks[1]).task]
         leave()
+
+    play(path, scenario)
+
+
+def test_forgetting_no_sessions_writes_nothing(path: Path) -> None:
+    async def scenario(store: SQLiteStore) -> None:
+        await store.keep_session(KeptSession("s1", b"body", 10), 1)
+        statements: list[str] = []
+        store._writer._connection.set_trace_callback(statements.append)
+        assert await store.forget_sessions(9, 100) == 0
+        store._writer._connection.set_trace_callback(None)
+        assert statements == []
 
     play(path, scenario)
 

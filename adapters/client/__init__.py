@@ -1,0 +1,1 @@
+"""The other side: calls to any server, in either generation."""

@@ -1,0 +1,79 @@
+"""Questions of a server, and who answers them."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from taskmachine.adapters.client.remote_task import Question
+from taskmachine.protocol.dialect import Dialect, answerable_kinds, kind_of
+from taskmachine.protocol.errors import InvalidParams, MethodNotFound
+from taskmachine.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    Error,
+    ErrorResponse,
+    Request,
+    ResultResponse,
+)
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
+from taskmachine.statemachine import Question as Recorded
+from taskmachine.statemachine import Reply, TaskmachineError
+
+__all__ = ["Answer", "Answering"]
+
+log: Final = logging.getLogger("taskmachine")
+
+Answer = Callable[[Question], Awaitable[JSONObject]]
+"""Answers a question: with an ElicitResult or a CreateMessageResult, as its method wants."""
+
+
+class Answering:
+    """What is declared, and the function that keeps the promise."""
+
+    def __init__(self, answer: Answer | None, *, sampling: bool = False) -> None:
+        self._answer = answer
+        self.capabilities: JSONObject = {}
+        """What a client that answers like this declares."""
+        if answer is not None:
+            self.capabilities["elicitation"] = {"form": {}}
+            if sampling:
+                self.capabilities["sampling"] = {}
+        self._kinds = answerable_kinds(self.capabilities)
+
+    async def reply(self, question: Question) -> Reply:
+        """The answer, or an error if there is nobody or nothing to answer with."""
+        try:
+            self._check_declared(question)
+        except TaskmachineError as error:
+            return _no(str(error))
+        assert self._answer is not None, "without it nothing is declared"
+        try:
+            return Reply(encode_json(dict(await self._answer(question))))
+        except Exception:  # whatever a caller's function raises, the server must not wait for ever
+            log.exception("a question could not be answered")
+            return _no("The question could not be answered.")
+
+    async def serve(self, request: Request, dialect: Dialect) -> ResultResponse | ErrorResponse:
+        """The answer to a request of the server that belongs to no task."""
+        if request.method == "ping":
+            return ResultResponse(request.id, {})
+        question = Question(request.method, request.params, str(request.id))
+        try:
+            self._check_declared(question)
+        except TaskmachineError as error:
+            return dialect.encode_error(request.id, error)
+        reply = await self.reply(question)
+        body = decode_json(reply.body)
+        if reply.is_error:
+            return ErrorResponse(request.id, Error(body["code"], body["message"]))
+        return ResultResponse(request.id, body)
+
+    def _check_declared(self, question: Question) -> None:
+        if not any(kind.startswith(question.method) for kind in self._kinds):
+            raise MethodNotFound(question.method)
+        kind = kind_of(Recorded("", question.method, encode_json(question.params)))
+        if kind not in self._kinds:  # 2025-11-25:elicitation-undeclared-mode-32602
+            raise InvalidParams(f"params ask for what was not declared: {kind}")
+
+
+def _no(words: str) -> Reply:
+    return Reply(encode_json({"code": INTERNAL_ERROR, "message": words}), is_error=True)

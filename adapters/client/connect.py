@@ -1,0 +1,119 @@
+"""The way to a server: by its URL, or by the command that starts it."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from importlib.metadata import version
+
+import attrs
+
+from taskmachine.adapters.client import stdio
+from taskmachine.adapters.client.answering import Answer, Answering
+from taskmachine.adapters.client.errors import CallFailed
+from taskmachine.adapters.client.generations import REVISIONS, Generation, Server, legacy, modern
+from taskmachine.adapters.client.handshake import introduce, probe
+from taskmachine.adapters.client.line import Line
+from taskmachine.adapters.client.session import Session
+from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["connect"]
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    target: str | Sequence[str],
+    *,
+    generation: str | None = None,
+    token: str | None = None,
+    answer: Answer | None = None,
+    sampling: bool = False,
+    info: JSONObject | None = None,
+    timeout: float = 60.0,
+) -> AsyncIterator[Session]:
+    """A session with the server at a URL, or with one that a command starts.
+
+    `generation` is found out if it is not given.  `token` goes to the server as a bearer token.
+    With `answer` the server may ask for forms to be filled in, with `sampling` also for what a
+    model says.  `timeout` is for each request, in seconds: a task may take as long as it wants,
+    a plain call may not.
+    """
+    if generation not in (None, *REVISIONS):
+        raise ConfigurationError(f"no generation '{generation}'; there are {', '.join(REVISIONS)}")
+    answering = Answering(answer, sampling=sampling)
+    named = info or {"name": "taskmachine", "version": version("taskmachine")}
+    choice = _Choice(
+        modern(answering.capabilities, named), legacy(answering.capabilities, named), generation
+    )
+    line = Line(timeout)
+    async with contextlib.AsyncExitStack() as stack:
+        if isinstance(target, str):
+            spoken, server = await _over_http(line, stack, target, token, choice)
+        else:
+            spoken, server = await _over_pipes(line, stack, target, choice)
+        session = Session(line, spoken, server, answering)
+        stack.push_async_callback(session.close)
+        yield session
+
+
+@attrs.frozen(eq=False)
+class _Choice:
+    modern: Generation
+    legacy: Generation
+    forced: str | None
+
+    @property
+    def only(self) -> Generation | None:
+        """The generation to speak, if there is no choice."""
+        both = (self.modern, self.legacy)
+        return next((g for g in both if g.dialect.revision == self.forced), None)
+
+
+async def _over_pipes(
+    line: Line, stack: contextlib.AsyncExitStack, command: Sequence[str], choice: _Choice
+) -> tuple[Generation, Server]:
+    if not command:
+        raise ConfigurationError("a command needs at least the program")
+    line.transport = await stdio.start(command, line)
+    stack.push_async_callback(line.transport.close)
+    if choice.only is not None:
+        return choice.only, await introduce(line, choice.only)
+    server = await probe(line, choice.modern, choice.legacy)
+    if server is not None:
+        return choice.modern, server
+    try:
+        return choice.legacy, await introduce(line, choice.legacy)
+    except CallFailed:  # perhaps it was only slow to start
+        server = await probe(line, choice.modern, choice.legacy)
+        if server is None:
+            raise
+        return choice.modern, server
+
+
+async def _over_http(
+    line: Line,
+    stack: contextlib.AsyncExitStack,
+    url: str,
+    token: str | None,
+    choice: _Choice,
+) -> tuple[Generation, Server]:
+    try:  # not everybody who starts servers by a command has it
+        from taskmachine.adapters.client.http import Endpoint
+        from taskmachine.adapters.client.http_2025_11_25 import LegacyHttp
+        from taskmachine.adapters.client.http_2026_07_28 import ModernHttp
+    except ImportError as error:
+        raise ConfigurationError(f"a URL needs taskmachine[server]: {error}") from None
+    endpoint = Endpoint(url, token=token, timeout=line.timeout)
+    stack.push_async_callback(endpoint.close)
+    line.transport = transport = ModernHttp(endpoint, line)
+    stack.push_async_callback(lambda: line.transport.close())
+    if choice.only is choice.modern:
+        return choice.modern, await introduce(line, choice.modern)
+    if choice.only is None:
+        server = await probe(line, choice.modern, choice.legacy)
+        if server is None and transport.is_recognized:  # modern, but it does not say who it is
+            server = Server(choice.modern.dialect.revision, {}, {})
+        if server is not None:
+            return choice.modern, server
+        await transport.close()
+    line.transport = LegacyHttp(endpoint, line)
+    return choice.legacy, await introduce(line, choice.legacy)

@@ -1,0 +1,110 @@
+"""What a client says in each generation, apart from calls and their tasks."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.protocol import (
+    mcp_2025_11_25,
+    mcp_2026_07_28,
+    requestor_2025_11_25,
+    requestor_2026_07_28,
+)
+from taskmachine.protocol.dialect import Dialect, TaskSupport
+from taskmachine.protocol.errors import UnsupportedVersion
+from taskmachine.protocol.jsonrpc import Notification, Request
+from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.protocol.speech import Speech
+
+__all__ = ["REVISIONS", "Generation", "Server", "legacy", "modern"]
+
+REVISIONS: Final = (mcp_2026_07_28.REVISION, mcp_2025_11_25.REVISION)
+
+
+@attrs.frozen
+class Server:
+    """What a server says of itself."""
+
+    generation: str
+    info: JSONObject
+    capabilities: JSONObject
+    instructions: str | None = None
+
+
+@attrs.frozen(eq=False)
+class Generation:
+    """How one generation introduces itself and looks around."""
+
+    dialect: Dialect
+    hello: Any
+    read_hello: Callable[[Any], Server]
+    """UnsupportedVersion if there is no version that both know."""
+    thanks: Notification | None
+    """What ends the handshake."""
+    list_tools: Callable[[str | None], Any]
+    watch: Callable[[str], Any] | None
+    """The request for instant news of a task, where that needs one."""
+    speech: Callable[[Server, Mapping[str, TaskSupport | None]], Speech]
+    is_outside_tasks: Callable[[Request], bool]
+    """Whether a request of the server belongs to no task."""
+    is_about_stale_tools: Callable[[int | None], bool]
+    """Whether an error says that a call did not fit the list of tools as it is now."""
+
+
+def legacy(capabilities: JSONObject, info: JSONObject) -> Generation:
+    """2025-11-25: a handshake, then everything else."""
+    dialect = mcp_2025_11_25.DIALECT
+
+    def read_hello(result: mcp_2025_11_25.InitializeResult) -> Server:
+        if result.protocolVersion != dialect.revision:  # 2025-11-25:client-disconnects-on-version
+            raise UnsupportedVersion(dialect.revision, [result.protocolVersion])
+        return Server(dialect.revision, result.serverInfo, result.capabilities, result.instructions)
+
+    def speech(server: Server, tools: Mapping[str, TaskSupport | None]) -> Speech:
+        return requestor_2025_11_25.speech(capabilities, server.capabilities, tools)
+
+    return Generation(
+        dialect=dialect,
+        hello=mcp_2025_11_25.Initialize(dialect.revision, capabilities, info),
+        read_hello=read_hello,
+        thanks=dialect.encode_notification(mcp_2025_11_25.Initialized()),
+        list_tools=mcp_2025_11_25.ListTools,
+        watch=None,
+        speech=speech,
+        is_outside_tasks=_has_no_related_task,
+        is_about_stale_tools=lambda _: False,
+    )
+
+
+def _has_no_related_task(request: Request) -> bool:
+    meta = request.params.get("_meta")
+    return not isinstance(meta, dict) or mcp_2025_11_25.RELATED_TASK not in meta
+
+
+def modern(capabilities: JSONObject, info: JSONObject) -> Generation:
+    """2026-07-28: every request stands alone, but it is good to know whom one talks to."""
+    dialect = mcp_2026_07_28.DIALECT
+    meta = requestor_2026_07_28.request_meta(capabilities, info)
+
+    def read_hello(result: mcp_2026_07_28.DiscoverResult) -> Server:
+        if dialect.revision not in result.supportedVersions:
+            raise UnsupportedVersion(dialect.revision, result.supportedVersions)
+        named = (result._meta or {}).get(mcp_2026_07_28.SERVER_INFO)
+        shown = named if isinstance(named, dict) else {}
+        return Server(dialect.revision, shown, result.capabilities, result.instructions)
+
+    def watch(task_id: str) -> Any:
+        return mcp_2026_07_28.Listen(mcp_2026_07_28.SubscriptionFilter(taskIds=[task_id]), meta)
+
+    return Generation(
+        dialect=dialect,
+        hello=mcp_2026_07_28.Discover(meta),
+        read_hello=read_hello,
+        thanks=None,
+        list_tools=lambda cursor: mcp_2026_07_28.ListTools(meta, cursor),
+        watch=watch,
+        speech=lambda _, __: requestor_2026_07_28.speech(capabilities, info),
+        is_outside_tasks=lambda _: False,
+        is_about_stale_tools=lambda code: code == mcp_2026_07_28.HEADER_MISMATCH,
+    )

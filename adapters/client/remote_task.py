@@ -1,0 +1,167 @@
+"""A call that was made, as its caller sees it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.client.errors import CallFailed, Cancelled
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json
+from taskmachine.statemachine import Cause, Outcome, Progress, TaskmachineError
+
+__all__ = ["Question", "RemoteTask", "Update"]
+
+MOST_UPDATES: Final = 1_000
+"""Kept for those who read slowly; they miss the oldest."""
+
+
+@attrs.frozen
+class Update:
+    """What a call shows of itself."""
+
+    status: str
+    message: str | None = None
+    progress: float | None = None
+    total: float | None = None
+
+
+@attrs.frozen
+class Question:
+    """What a call wants to know from its caller."""
+
+    method: str
+    params: JSONObject
+    key: str
+
+    @property
+    def message(self) -> str:
+        """What to show to whoever answers; empty if the question does not say."""
+        message = self.params.get("message")
+        return message if isinstance(message, str) else ""
+
+    def accept(self, **content: Any) -> JSONObject:
+        """The reply that fills in a form."""
+        return {"action": "accept", "content": content}
+
+    def decline(self) -> JSONObject:
+        """The reply of somebody who does not want to answer."""
+        return {"action": "decline"}
+
+
+class RemoteTask:
+    """A call.  It goes on whether somebody looks at it or not.
+
+    `async for update in task` shows changes of status and progress until the end, beginning with
+    the first; several may look on at once.
+    """
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self.id: str | None = None
+        """The task on the server; None for a plain call."""
+        self._cancel = cancel
+        self._updates: deque[Update] = deque(maxlen=MOST_UPDATES)
+        self._count = 0
+        self._news = asyncio.Event()
+        self._known = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._outcome: Outcome | TaskmachineError | None = None
+
+    async def result(self) -> JSONObject:
+        """The CallToolResult, also one with `isError`.
+
+        CallFailed if there is an error instead, Cancelled if it was cancelled, ConnectionLost
+        if the server cannot be reached any more.
+        """
+        await self._ended.wait()
+        outcome = self._outcome
+        if isinstance(outcome, TaskmachineError):
+            raise outcome
+        assert outcome is not None, "what has ended has an outcome"
+        if outcome.cause is Cause.CANCELLED:
+            raise Cancelled(outcome.message)
+        if outcome.result is None:
+            data = None if outcome.data is None else decode_json(outcome.data)
+            raise CallFailed(outcome.code or 0, outcome.message or "", data)
+        result: JSONObject = decode_json(outcome.result)
+        return result
+
+    async def cancel(self) -> None:
+        """Ask the server to stop; how it ends is for the result to say.
+
+        CallFailed if the server does not take that.
+        """
+        if not self._ended.is_set():
+            self._cancel()
+
+    def __aiter__(self) -> AsyncIterator[Update]:
+        return self._follow()
+
+    async def _follow(self) -> AsyncIterator[Update]:
+        seen = 0
+        while True:
+            while seen < self._count:
+                missed = self._count - len(self._updates)
+                seen = max(seen, missed) + 1
+                yield self._updates[seen - 1 - missed]
+            if self._ended.is_set():
+                return
+            await self._news.wait()
+
+    @property
+    def error_code(self) -> int | None:
+        """Of the JSON-RPC error by which it has ended, if it has."""
+        return self._outcome.code if isinstance(self._outcome, Outcome) else None
+
+    # --- what the session tells ------------------------------------------------------------------
+
+    async def wait_until_known(self) -> None:
+        """Until it is a task, shows progress, or has ended."""
+        await self._known.wait()
+
+    def show_status(self, status: str, message: str | None) -> None:
+        """The task has another status."""
+        last = self._last()
+        self._show(attrs.evolve(last, status=status, message=message))
+
+    def show_progress(self, progress: Progress) -> None:
+        """The call made progress."""
+        last = self._last()
+        message = last.message if progress.message is None else progress.message
+        self._show(Update(last.status, message, progress.value, progress.total))
+
+    def end(self, outcome: Outcome | TaskmachineError) -> None:
+        """The call has ended."""
+        self._outcome = outcome
+        self._ended.set()
+        last = self._last()
+        if last.status not in _ENDS:
+            status, words = _end_of(outcome)
+            last = attrs.evolve(last, status=status, message=words or last.message)
+            self._show(last)
+        self._wake()
+
+    def _last(self) -> Update:
+        return self._updates[-1] if self._updates else Update("working")
+
+    def _show(self, update: Update) -> None:
+        self._updates.append(update)
+        self._count += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        self._known.set()
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+_ENDS: Final = ("completed", "failed", "cancelled")
+
+
+def _end_of(outcome: Outcome | TaskmachineError) -> tuple[str, str | None]:
+    if isinstance(outcome, TaskmachineError):
+        return "failed", str(outcome)
+    if outcome.cause is Cause.CANCELLED:
+        return "cancelled", outcome.message
+    return ("failed", outcome.message) if outcome.result is None else ("completed", None)

@@ -1,0 +1,290 @@
+"""A conversation with one server: its tools, and calls to them."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+from taskmachine.adapters.client.answering import Answering
+from taskmachine.adapters.client.errors import BadAnswer, CallFailed, ConnectionLost, SessionLost
+from taskmachine.adapters.client.generations import Generation, Server
+from taskmachine.adapters.client.handshake import introduce
+from taskmachine.adapters.client.line import Line
+from taskmachine.adapters.client.remote_task import Question, RemoteTask
+from taskmachine.protocol.dialect import TaskSupport
+from taskmachine.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Message,
+    Notification,
+    Request,
+    ResultResponse,
+)
+from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
+from taskmachine.protocol.requestor import Requestor
+from taskmachine.statemachine import Call, Outcome, TaskmachineError
+
+__all__ = ["Session"]
+
+log: Final = logging.getLogger("taskmachine")
+
+MOST_PAGES: Final = 1_000
+MOST_RENEWALS: Final = 5  # of a session, without an answer in between
+RENEWAL_PAUSE_S: Final = 0.5
+
+
+class Session:
+    """What `connect` gives.  After its block every call that is still waited for has ended."""
+
+    def __init__(
+        self, line: Line, generation: Generation, server: Server, answering: Answering
+    ) -> None:
+        self.server = server
+        """Its name, its capabilities, and the generation that is spoken."""
+        self._line = line
+        self._generation = generation
+        self._answering = answering
+        self._supports: dict[str, TaskSupport | None] = {}
+        self._are_tools_known = False
+        self._speech = generation.speech(server, self._supports)
+        timeout_ms = int(line.timeout * 1_000)
+        self._requestor = Requestor(
+            self._speech, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
+        )
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._names = map("call-{}".format, count(1))
+        self._calls: dict[str, RemoteTask] = {}
+        self._eras: dict[str, int] = {}
+        """In which session of the server a call was made."""
+        self._era = 0
+        self._renewals = 0
+        self._watches: dict[str, Id] = {}
+        self._work: dict[asyncio.Task[None], str | Id | None] = {}
+        """What runs in the background, and the call or request that it is for."""
+        line.others = self
+
+    # --- what the caller wants -------------------------------------------------------------------
+
+    async def tools(self) -> list[JSONObject]:
+        """All tools of the server, each as its list shows it."""
+        dialect, found = self._generation.dialect, []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._line.ask(dialect, self._generation.list_tools(cursor))
+            found += [dialect.shapes.encode(tool) for tool in page.tools]
+            cursor = page.nextCursor
+            if cursor is None:
+                break
+        else:
+            raise BadAnswer(f"the list of tools has more than {MOST_PAGES} pages")
+        admitted = self._line.transport.admit(found)
+        self._supports.clear()
+        self._supports.update({tool["name"]: _task_support(tool) for tool in admitted})
+        self._are_tools_known = True
+        return admitted
+
+    async def call(
+        self,
+        name: str,
+        arguments: JSONObject | None = None,
+        *,
+        ttl_ms: int | None = None,
+        key: str | None = None,
+    ) -> RemoteTask:
+        """Call a tool; as a task wherever that is possible.
+
+        Returns as soon as it has become one; a plain call, when it shows progress or has ended.
+        If whoever waits for that is cancelled, so is the call.  `ttl_ms` is for servers that
+        let their callers choose.  A server that knows idempotency keys makes no second task for
+        the same call under the same `key`.
+        """
+        if not self._are_tools_known:  # who may be called as a task, what goes into headers
+            await self.tools()
+        made = Call("tools/call", name, encode_json(arguments or {}), key=key)
+        task = await self._start(made, ttl_ms)
+        if self._generation.is_about_stale_tools(task.error_code):
+            await self.tools()  # 2026-07-28:header-mismatch-retry
+            task = await self._start(made, ttl_ms)
+        return task
+
+    async def _start(self, call: Call, ttl_ms: int | None) -> RemoteTask:
+        if self._line.death is not None:
+            raise self._line.death
+        name = next(self._names)
+        task = self._calls[name] = RemoteTask(partial(self._cancel, name))
+        self._eras[name] = self._era
+        made = Call(call.method, call.name, call.arguments, progress_token=name, key=call.key)
+        self._carry_out(self._requestor.start(name, made, now=self._now(), ttl_ms=ttl_ms))
+        try:
+            await task.wait_until_known()
+        except asyncio.CancelledError:
+            with contextlib.suppress(CallFailed):
+                self._cancel(name)
+            raise
+        return task
+
+    def _cancel(self, name: str) -> None:
+        if self._requestor.task_id(name) is not None and self._speech.cancel is None:
+            raise CallFailed(METHOD_NOT_FOUND, "the server does not take cancels")
+        self._carry_out(self._requestor.cancel(name, now=self._now()))
+
+    async def close(self) -> None:
+        """Leave the server.  Tasks go on there; who waits for one here is told."""
+        self._end_everything(ConnectionLost("the session was closed"))
+        running = list(self._work)
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # --- what the line tells ---------------------------------------------------------------------
+
+    def received(self, message: Message) -> None:
+        """A message that answers no question of the line."""
+        match message:
+            case Request() if self._generation.is_outside_tasks(message):
+                self._do(self._serve(message), message.id)
+            case Notification(method="notifications/tools/list_changed"):
+                self._are_tools_known = False
+            case _:
+                if isinstance(message, Notification):
+                    self._withdraw(message)
+                if isinstance(message, ResultResponse):
+                    self._renewals = 0
+                self._carry_out(self._requestor.receive(message, now=self._now()))
+
+    def lost(self, id: Id, error: TaskmachineError) -> None:
+        """A request will not be answered: a call ends by that, a task is looked at again later."""
+        self._carry_out(self._requestor.lost(id, str(error), now=self._now()), because=error)
+
+    def expired(self) -> None:
+        """The server has forgotten the session."""
+        self._renewals += 1
+        self._era += 1
+        if self._renewals > MOST_RENEWALS:
+            self._line.gone(SessionLost("the server forgets every session"))
+        else:
+            self._do(self._renew())
+
+    def gone(self, error: ConnectionLost) -> None:
+        """Nothing will come any more."""
+        self._end_everything(error)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        return int(self._loop.time() * 1_000)
+
+    def _tick(self) -> None:
+        self._carry_out(self._requestor.tick(self._now()))
+
+    def _carry_out(
+        self, outputs: Iterable[Any], *, because: TaskmachineError | None = None
+    ) -> None:
+        if self._line.death is not None:
+            return
+        for output in outputs:
+            match output:
+                case Send(message=message):
+                    self._line.transport.send(message)
+                case Asked(call=name):
+                    self._do(self._answer(output), name)
+                case Changed(call=name, status=status, message=message):
+                    self._identify(name)
+                    self._calls[name].show_status(str(status), message)
+                case Moved(call=name, progress=progress):
+                    self._calls[name].show_progress(progress)
+                case Finished(call=name, outcome=outcome):
+                    self._finish(name, because or outcome)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._requestor.next_tick()
+        self._timer = None if due is None else self._loop.call_at((due + 1) / 1_000, self._tick)
+
+    def _identify(self, name: str) -> None:
+        """The call is a task: which one is known from now on, and it is watched if possible."""
+        task, task_id = self._calls[name], self._requestor.task_id(name)
+        if task.id is not None or task_id is None:
+            return
+        task.id = task_id
+        if self._generation.watch is not None:
+            id = self._watches[name] = self._line.new_id()
+            params = self._generation.watch(task_id)
+            self._line.transport.send(self._generation.dialect.encode_request(id, params))
+
+    def _finish(self, name: str, outcome: Outcome | TaskmachineError) -> None:
+        watch, era = self._watches.pop(name, None), self._eras.pop(name)
+        if watch is not None and self._speech.forget is not None:
+            forget = self._speech.forget(watch)
+            self._line.transport.send(self._generation.dialect.encode_notification(forget))
+        is_unknown = isinstance(outcome, Outcome) and outcome.code == INVALID_PARAMS
+        if is_unknown and era != self._era:
+            outcome = SessionLost("the server has forgotten the session, and the task with it")
+        self._stop_work_for(name)
+        self._calls.pop(name).end(outcome)
+
+    def _end_everything(self, error: ConnectionLost) -> None:
+        self._line.death = self._line.death or error
+        if self._timer is not None:
+            self._timer.cancel()
+        for work in self._work:
+            work.cancel()
+        calls, self._calls = self._calls, {}
+        for task in calls.values():
+            task.end(error)
+
+    async def _renew(self) -> None:
+        for attempt in range(MOST_RENEWALS):
+            try:
+                self.server = await introduce(self._line, self._generation)
+            except TaskmachineError as error:
+                log.warning("the session could not be begun anew: %s", error)
+                await asyncio.sleep(RENEWAL_PAUSE_S * 2**attempt)
+            else:
+                because = SessionLost("the server has forgotten the session")
+                self._carry_out(self._requestor.disconnected(now=self._now()), because=because)
+                return
+        self._line.gone(SessionLost("the session could not be begun anew"))
+
+    # --- questions -------------------------------------------------------------------------------
+
+    async def _answer(self, asked: Asked) -> None:
+        reply = await self._answering.reply(Question(asked.method, asked.params, asked.key))
+        self._carry_out(self._requestor.answer(asked.call, asked.key, reply, now=self._now()))
+
+    async def _serve(self, request: Request) -> None:
+        answer = await self._answering.serve(request, self._generation.dialect)
+        self._line.transport.send(answer)
+
+    def _withdraw(self, notification: Notification) -> None:
+        if notification.method == "notifications/cancelled":
+            self._stop_work_for(notification.params.get("requestId"))
+
+    def _do(self, work: Coroutine[Any, Any, None], owner: str | Id | None = None) -> None:
+        task = self._loop.create_task(work)
+        self._work[task] = owner
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._work[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("something went wrong in the background: %r", error, exc_info=error)
+
+    def _stop_work_for(self, owner: Any) -> None:
+        for task, whose in self._work.items():
+            if owner is not None and whose == owner and task is not asyncio.current_task():
+                task.cancel()
+
+
+def _task_support(tool: JSONObject) -> TaskSupport | None:
+    execution = tool.get("execution")
+    return execution.get("taskSupport") if isinstance(execution, dict) else None

@@ -1,0 +1,145 @@
+"""A server as a child process: one message on each line, both ways."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from typing import Final, cast
+
+from taskmachine.adapters.client.errors import ConnectionLost
+from taskmachine.adapters.client.line import Listener
+from taskmachine.protocol.errors import MalformedMessage
+from taskmachine.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    Error,
+    ErrorResponse,
+    Message,
+    Notification,
+    decode_message,
+    encode_message,
+)
+from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["StdioTransport", "start"]
+
+log: Final = logging.getLogger("taskmachine")
+
+PATIENCE_S: Final = 2.0  # for each step of the way out: asked, told, forced
+
+
+async def start(command: Sequence[str], listener: Listener) -> "StdioTransport":
+    """Start a server.  What it writes to its standard error goes to ours.
+
+    It gets a process group of its own: an interrupt at the terminal is ours to handle, and
+    whatever it starts ends with it.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        _, protocol = await loop.subprocess_exec(
+            lambda: StdioTransport(listener), *command, stderr=None, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot start {command[0]!r}: {error}") from None
+    return protocol
+
+
+class StdioTransport(asyncio.SubprocessProtocol):
+    """A child process and its pipes."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._line = bytearray()
+        self._exited = asyncio.Event()
+        self._is_closing = False
+        self._process: asyncio.SubprocessTransport
+        self._stdin: asyncio.WriteTransport
+
+    # --- as a transport --------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        """Write a message.  A server that reads nothing for too long counts as dead."""
+        if self._stdin.is_closing():
+            return
+        self._stdin.write(encode_message(message) + b"\n")
+        if self._stdin.get_write_buffer_size() > 2 * MAX_BYTES:
+            self._end("the server does not read what it is sent")
+
+    async def begin(self, first: Notification) -> None:
+        """Say that the handshake is over."""
+        self.send(first)
+
+    def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
+        """All of them."""
+        return tools
+
+    async def close(self) -> None:
+        """Close the server's input, wait, terminate it, wait, kill it."""
+        self._is_closing = True
+        self._stdin.abort() if self._stdin.get_write_buffer_size() else self._stdin.close()
+        for signum in (None, signal.SIGTERM, signal.SIGKILL):  # 2025-11-25:shutdown-close-stdin
+            if signum is not None:
+                self._signal(signum)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._exited.wait()
+                    break
+        self._signal(signal.SIGKILL)  # what it has left behind
+        self._process.close()
+        await asyncio.sleep(0)  # pipes are closed by callbacks
+
+    def _signal(self, signum: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.get_pid(), signum)
+
+    # --- what asyncio tells ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The process runs."""
+        self._process = cast(asyncio.SubprocessTransport, transport)
+        self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Some bytes of its output."""
+        first, *others = data.split(b"\n")
+        self._line += first
+        for piece in others:
+            line, self._line = bytes(self._line), bytearray(piece)
+            self._take(line)
+        if len(self._line) > MAX_BYTES:
+            self._line.clear()
+            self._end(f"the server wrote a line of more than {MAX_BYTES} bytes")
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """It closed a pipe, or is gone."""
+        if fd == 1:  # the server may say goodbye in this way; what was asked is not answered
+            asyncio.get_running_loop().call_soon(self._end, "the server closed its output")
+
+    def process_exited(self) -> None:
+        """It is gone; what it wrote before may still be in the pipe, and is read first."""
+        self._exited.set()
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _take(self, line: bytes) -> None:
+        if self._is_closing or not line.strip():
+            return
+        try:
+            message = decode_message(line)
+        except MalformedMessage as error:
+            log.warning("the server wrote something that is no message: %s", error)
+            if error.id is None:
+                return
+            message = ErrorResponse(error.id, Error(INTERNAL_ERROR, f"bad answer: {error}"))
+        self._listener.received(message)
+
+    def _end(self, why: str) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        status = self._process.get_returncode()
+        if status is not None:
+            why = f"the server ended with status {status}"
+        self._listener.gone(ConnectionLost(why))

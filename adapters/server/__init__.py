@@ -1,0 +1,1 @@
+"""The server on the wire: stdio and Streamable HTTP, both generations at one address."""

@@ -1,0 +1,300 @@
+"""The server over HTTP: an ASGI application, and uvicorn around it.
+
+application = Application(Settings(tools="demo"))
+app = Starlette(routes=[Mount("/tools", application)], lifespan=application.lifespan)
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from taskmachine.adapters.conversation import Lookups
+from taskmachine.adapters.runtime import Runtime, open_runtime
+from taskmachine.adapters.server.asgi import Refusal, headers_of, respond
+from taskmachine.adapters.server.authentication import (
+    KeysUnavailable,
+    Unauthorized,
+    authenticator_from,
+)
+from taskmachine.adapters.server.connections import protocol_within
+from taskmachine.adapters.server.endpoint import Endpoint
+from taskmachine.adapters.server.origins import Origins
+from taskmachine.adapters.server.owners import ANONYMOUS, Owners
+from taskmachine.adapters.server.protected_resource import (
+    challenge,
+    metadata,
+    metadata_paths,
+    metadata_url,
+)
+from taskmachine.adapters.server.rates import Rates
+from taskmachine.adapters.server.settings import Settings
+from taskmachine.adapters.server.task_endpoints import task_routes
+from taskmachine.adapters.server.tool_loading import load_tools
+from taskmachine.adapters.supervision import keep_doing
+from taskmachine.adapters.tools import Tools
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["Application", "serve_http"]
+
+log: Final = logging.getLogger("taskmachine")
+
+TIDY_S: Final = 60.0
+"""How often to let go of sessions that nobody uses."""
+
+GRACE_S: Final = 5
+"""How long answers may take that are under way when the server is stopped."""
+
+
+_ADDRESS: ContextVar[str] = ContextVar("address")
+"""Of whoever made the request that is being served."""
+
+
+class Application:
+    """The MCP endpoint, the helper endpoints, and who may use them: ASGI.
+
+    `lifespan` opens the runtime; nothing is served outside of it.
+    """
+
+    def __init__(self, settings: Settings, tools: Tools | None = None) -> None:
+        self._settings = settings
+        self._tools = tools
+        self._parts: _Parts | None = None
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """For the application that this one is mounted in."""
+        settings = self._settings
+        tools = load_tools(settings.tools) if self._tools is None else self._tools
+        async with (
+            open_runtime(
+                settings.store, tools, times=settings.times, limits=settings.limits
+            ) as runtime,
+            self.serving(runtime),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def serving(self, runtime: Runtime) -> AsyncIterator[None]:
+        """Serve the tasks of a runtime that somebody else opened."""
+        owners = Owners(await runtime.service.store.secret())
+        parts = self._parts = _Parts(runtime, self._settings, owners)
+        tidying = asyncio.create_task(keep_doing("the care for sessions", parts.tidy))
+        try:
+            yield
+        finally:
+            self._parts = None
+            tidying.cancel()
+            await asyncio.gather(tidying, return_exceptions=True)
+            await parts.endpoint.close()
+
+    async def end_streams(self) -> None:
+        """Let everybody go who listens: the end is near."""
+        if self._parts is not None:
+            await self._parts.endpoint.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"this application knows no {scope['type']}; see its lifespan")
+        try:
+            if self._parts is None:
+                raise Refusal(503, INTERNAL_ERROR, "Internal error: the server is not running")
+            await self._parts.serve(scope, receive, send)
+        except Refusal as refusal:
+            await respond(send, refusal.status, refusal.body(), refusal.headers)
+        except Exception:  # no traceback reaches a caller, whatever the server around this does
+            log.exception("a request failed")
+            await respond(send, 500, Refusal(500, INTERNAL_ERROR, "Internal error").body())
+
+
+class _Parts:
+    """What there is while a runtime is served."""
+
+    def __init__(self, runtime: Runtime, settings: Settings, owners: Owners) -> None:
+        transport = settings.transport
+        self._path = settings.path
+        self._public_url = settings.public_url
+        self._auth = settings.auth
+        self._authenticator = authenticator_from(settings.auth, owners, runtime.service.clock)
+        self._rates = Rates(transport.lookups_per_second, transport.lookups_burst, time.monotonic)
+        is_local = settings.http is not None and settings.is_local
+        self._origins = Origins(settings.origins, is_local=is_local, public_url=settings.public_url)
+        self.endpoint = Endpoint(
+            runtime,
+            owners,
+            transport,
+            owner_of=self._owner_of,
+            lookups=self._lookups,
+            dialect=settings.dialect,
+        )
+        self._others = Router(
+            [
+                *task_routes(
+                    runtime,
+                    self._identify,
+                    keep_alive_s=transport.keep_alive_s,
+                    waiters_per_task=transport.waiters_per_task,
+                    on_lookup=self._on_lookup,
+                    needs_token=self._authenticator is not None,
+                ),
+                *(
+                    Route(path, self._metadata)
+                    for path in metadata_paths(settings.path)
+                    if settings.auth.get("kind") == "jwt"
+                ),
+            ],
+            redirect_slashes=False,
+            default=_not_found,
+        )
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        headers = headers_of(scope)
+        self._origins.check(headers)
+        client = scope.get("client")
+        _ADDRESS.set("" if client is None else client[0])
+        path, root = scope["path"], scope.get("root_path", "")
+        if root and path.startswith(root):  # mounted somewhere
+            path = path[len(root) :]
+        if path != self._path:
+            await self._others(scope, receive, send)
+            return
+        try:
+            await self.endpoint(scope, headers, receive, send)
+        except Unauthorized as error:
+            raise self._refusal(scope, headers, error) from None
+
+    async def tidy(self) -> float:
+        """Let go of sessions that nobody uses; when to look again."""
+        await self.endpoint.sessions.close_unused()
+        return TIDY_S
+
+    # --- who is calling ----------------------------------------------------------------------
+
+    async def _owner_of(self, headers: Mapping[str, str]) -> str | None:
+        if self._authenticator is None:
+            return None
+        try:
+            return await self._authenticator.authenticate(headers.get("authorization"))
+        except KeysUnavailable as error:
+            log.error("nobody can be identified: %s", error)
+            why = "Internal error: tokens cannot be verified now, try again"
+            raise Refusal(503, INTERNAL_ERROR, why, [(b"retry-after", b"5")]) from None
+
+    async def _identify(self, request: Request) -> str:
+        headers = headers_of(request.scope)
+        try:
+            owner = await self._owner_of(headers)
+        except Unauthorized as error:
+            raise self._refusal(request.scope, headers, error) from None
+        session_id = headers.get("mcp-session-id")
+        if owner is None and session_id is not None:
+            return (await self.endpoint.sessions.find(session_id, None)).owner
+        owner = owner or ANONYMOUS
+        self._lookups(owner).begin()
+        return owner
+
+    def _refusal(self, scope: Scope, headers: Mapping[str, str], error: Unauthorized) -> Refusal:
+        where = None
+        if self._auth.get("kind") == "jwt":
+            where = metadata_url(self._resource_url(scope, headers))
+        words = challenge(where, error, self._auth.get("scopes", ()))
+        return Refusal(
+            error.status,
+            INVALID_REQUEST,
+            f"Unauthorized: {error.description}",
+            [(b"www-authenticate", words.encode())],
+        )
+
+    async def _metadata(self, request: Request) -> Response:
+        resource = self._resource_url(request.scope, headers_of(request.scope))
+        document = metadata(resource, [self._auth["issuer"]], self._auth.get("scopes", ()))
+        return JSONResponse(document)
+
+    def _resource_url(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        if self._public_url is not None:
+            return self._public_url
+        root = scope.get("root_path", "")
+        return f"{scope['scheme']}://{headers.get('host', 'localhost')}{root}{self._path}"
+
+    # --- how often ---------------------------------------------------------------------------
+
+    def _lookups(self, owner: str) -> Lookups:
+        rates = self._rates
+        if self._authenticator is None:  # then owners are free to have, addresses are not
+            return Lookups(lambda: rates.spend(_ADDRESS.get()), lambda: rates.miss(_ADDRESS.get()))
+        return Lookups(lambda: rates.spend(owner), lambda: rates.miss(owner))
+
+    def _on_lookup(self, owner: str, is_found: bool) -> None:
+        if not is_found:
+            self._lookups(owner).missed()
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Refusal(404, INVALID_REQUEST, "Not found: see /openapi.json for what is here")
+
+
+class _Server(uvicorn.Server):
+    """Signals are the business of whoever runs this."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[str], None]) -> None:
+    """Serve until cancelled.  `ready` is told the URL once there is somebody to answer."""
+    transport = settings.transport
+    host, port = settings.address
+    try:
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
+        )
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigurationError(f"cannot listen on {settings.http}: {why}") from None
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listener.getsockname()[1]}{settings.path}"
+    application = Application(settings)
+    server = _Server(
+        uvicorn.Config(
+            application,
+            http=protocol_within(transport.header_s, transport.stall_s),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=round(transport.idle_s),
+            timeout_graceful_shutdown=GRACE_S,
+            limit_concurrency=transport.max_connections,
+        ),
+        lambda: ready(url),
+    )
+    async with application.serving(runtime):
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            server.should_exit = True
+            await application.end_streams()
+            await serving

@@ -1,0 +1,393 @@
+"""Keys come and go at their source; an outage of the source takes none away."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.server.jwt_keys import MAX_KEY_SET, decode_key_set
+from taskmachine.adapters.server.key_sources import KeyFile, KeysUnavailable, KeyUrl, check_address
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.rig import HOUR, MINUTE, SECOND, Clock, run
+from tests.adapters.server.issuer import document, jwk, key_server, private_key, self_signed
+
+ONE, OTHER = jwk("ed25519"), jwk("p256")
+
+
+# --- key sets --------------------------------------------------------------------------------
+
+
+def test_a_key_verifies_what_its_type_and_its_own_word_allow() -> None:
+    keys = decode_key_set(
+        document(jwk("rsa"), jwk("rsa", kid="ps", alg="PS256"), ONE, OTHER, jwk("p384"))
+    )
+    rsa = {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
+    assert {key.kid: set(key.algorithms) for key in keys.keys} == {
+        "rsa": rsa,
+        "ps": {"PS256"},
+        "ed25519": {"EdDSA"},
+        "p256": {"ES256"},
+        "p384": {"ES384"},
+    }
+    assert [key.kid for key in keys.matching(None, "PS256")] == ["rsa", "ps"]
+    assert [key.kid for key in keys.matching("ps", "PS256")] == ["ps"]
+    assert keys.matching("ps", "RS256") == []
+    assert keys.has("ps")
+    assert not keys.has("nobody")
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        {"kty": "oct", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "kid": "secret"},
+        {"kty": "oct", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "alg": "HS256"},
+        jwk("rsa", use="enc"),
+        jwk("rsa", alg="RSA-OAEP"),
+        jwk("rsa", alg="HS256"),
+        jwk("rsa", alg="none"),
+        jwk("rsa", alg=["RS256"]),
+        jwk("rsa", kty=["RSA"]),
+        jwk("rsa", kid=7),
+        jwk("rsa", n=7),
+        jwk("rsa", n="*"),
+        jwk("p256", x="AAAA"),
+        jwk("p256", crv="secp256k1"),
+        jwk("p256", crv={}),
+        jwk("ed25519", crv="Ed448"),
+        jwk("weak"),
+        "key",
+        None,
+    ],
+)
+def test_what_cannot_verify_a_signature_is_left_out(useless: Any) -> None:
+    [key] = decode_key_set(document(useless, ONE)).keys
+    assert key.kid == "ed25519"
+    with pytest.raises(ValueError, match="no public key"):
+        decode_key_set(document(useless))
+
+
+def test_of_a_private_key_only_the_public_half_is_kept() -> None:
+    secret = private_key("ed25519").private_bytes_raw()
+    [key] = decode_key_set(document({**ONE, "d": secret.hex()})).keys
+    assert key.key == private_key("ed25519").public_key()
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b"[]", b"7", b'{"keys": {}}', b'{"keys": []}', b"{" * 500, b"\xff"]
+)
+def test_what_is_no_key_set_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_key_set(text)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(document(ONE))
+    source = KeyFile(path)
+
+    async def main() -> None:
+        before = await source.current()
+        assert before.has("ed25519")
+        assert await source.current() is before
+        path.write_bytes(document(OTHER))
+        assert not (await source.current()).has("ed25519")
+        assert (await source.renewed()).has("p256")
+
+    run(main())
+
+
+def test_a_change_of_the_same_length_is_seen_too(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(document({**ONE, "kid": "a"}))
+    os.utime(path, ns=(1, 1))
+    source = KeyFile(path)
+    path.write_bytes(document({**ONE, "kid": "b"}))
+    os.utime(path, ns=(2, 2))
+    assert run(source.current()).has("b")
+
+
+def test_a_file_that_breaks_leaves_the_old_keys_and_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(document(ONE))
+    source = KeyFile(path)
+
+    async def main() -> None:
+        path.write_bytes(b"{")
+        for _ in range(3):
+            assert (await source.current()).has("ed25519")
+        assert len(caplog.records) == 1
+        path.unlink()
+        for _ in range(3):
+            assert (await source.current()).has("ed25519")
+        assert len(caplog.records) == 2
+        path.write_bytes(document(OTHER))
+        assert (await source.current()).has("p256")
+
+    run(main())
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"{}", b" " * (MAX_KEY_SET + 1)])
+def test_a_file_that_cannot_be_used_at_first_is_a_mistake(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "keys.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"cannot use .*keys\.json"):
+        KeyFile(path)
+
+
+# --- addresses -------------------------------------------------------------------------------
+
+
+def test_keys_are_fetched_once_however_many_need_them_at_the_same_time() -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server:
+            server.gate.clear()
+            source = KeyUrl(server.url, Clock())
+            waiting = [asyncio.create_task(source.current()) for _ in range(50)]
+            await asyncio.wait_for(server.asked.wait(), 5)
+            server.gate.set()
+            found = await asyncio.wait_for(asyncio.gather(*waiting), 5)
+            assert all(keys is found[0] for keys in found)
+            assert await source.current() is found[0]
+            assert server.requests == 1
+
+    run(main())
+
+
+def test_one_that_goes_away_does_not_take_the_fetch_of_the_others_along() -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server:
+            server.gate.clear()
+            source = KeyUrl(server.url, Clock())
+            leaves, stays = (asyncio.create_task(source.current()) for _ in range(2))
+            await asyncio.wait_for(server.asked.wait(), 5)
+            leaves.cancel()
+            await asyncio.wait([leaves])
+            server.gate.set()
+            assert (await asyncio.wait_for(stays, 5)).has("ed25519")
+            assert leaves.cancelled()
+            assert server.requests == 1
+
+    run(main())
+
+
+def test_unknown_keys_cause_one_fetch_in_a_minute_however_often_they_come() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE) as server:
+            source = KeyUrl(server.url, clock)
+            await source.current()
+            for _ in range(10):
+                await asyncio.gather(*(source.renewed() for _ in range(10)))
+            assert server.requests == 2
+            clock.now += MINUTE - 1
+            server.body = document(ONE, OTHER)
+            assert not (await source.renewed()).has("p256")
+            assert server.requests == 2
+            clock.now += 1
+            assert (await source.renewed()).has("p256")
+            assert server.requests == 3
+
+    run(main())
+
+
+def test_a_withdrawn_key_is_noticed_after_an_hour() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE, OTHER) as server:
+            source = KeyUrl(server.url, clock)
+            first = await source.current()
+            server.body = document(OTHER)
+            clock.now += HOUR - 1
+            assert await source.current() is first
+            clock.now += 1
+            assert not (await source.current()).has("ed25519")
+            assert server.requests == 2
+
+    run(main())
+
+
+def test_the_same_document_is_the_same_object() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE) as server:
+            source = KeyUrl(server.url, clock)
+            first = await source.current()
+            clock.now += HOUR
+            assert await source.current() is first
+            assert server.requests == 2
+            assert await source.current() is first
+            assert server.requests == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        ("500 Internal Server Error", "", document(OTHER)),
+        ("404 Not Found", "", document(OTHER)),
+        ("302 Found", "Location: /elsewhere\r\n", document(OTHER)),
+        ("200 OK", "", b"<html>"),
+        ("200 OK", "", b'{"keys": []}'),
+        ("200 OK", "", json.dumps({"keys": [OTHER], "pad": " " * MAX_KEY_SET}).encode()),
+        ("200 OK", "Content-Length: 100000\r\n", document(OTHER)),
+        ("nonsense", "", document(OTHER)),
+    ],
+)
+def test_when_a_fetch_fails_the_old_keys_stay(
+    status: str, headers: str, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE) as server:
+            source = KeyUrl(server.url, clock)
+            first = await source.current()
+            server.status, server.headers, server.body = status, headers, body
+            assert await source.renewed() is first
+            assert "cannot fetch keys" in caplog.text
+            clock.now += HOUR
+            assert await source.current() is first
+            assert await source.current() is first
+            assert server.requests == 3, "and it is not asked on every request"
+            clock.now += MINUTE
+            server.status, server.headers, server.body = "200 OK", "", document(OTHER)
+            assert (await source.current()).has("p256")
+
+    run(main())
+
+
+def test_an_issuer_that_does_not_answer_is_not_waited_for_for_long() -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server:
+            server.gate.clear()
+            source = KeyUrl(server.url, Clock(), timeout_s=0.05)
+            with pytest.raises(KeysUnavailable):
+                await asyncio.wait_for(source.current(), 5)
+
+    run(main())
+
+
+def test_without_any_keys_nobody_is_verified_and_it_is_tried_again_soon() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE) as server:
+            server.status = "503 Service Unavailable"
+            source = KeyUrl(server.url, clock)
+            for _ in range(3):
+                with pytest.raises(KeysUnavailable) as refused:
+                    await source.current()
+            assert server.requests == 1
+            server.status = "200 OK"
+            clock.now += refused.value.retry_after_ms
+            assert (await source.current()).has("ed25519")
+
+    run(main())
+
+
+def test_an_issuer_must_prove_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate = self_signed(tmp_path)
+
+    async def main() -> None:
+        async with key_server(ONE, certificate=certificate) as server:
+            assert server.url.startswith("https:")
+            with pytest.raises(KeysUnavailable):
+                await KeyUrl(server.url, Clock()).current()
+            assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
+            assert server.requests == 0
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            assert (await KeyUrl(server.url, Clock()).current()).has("ed25519")
+
+    run(main())
+
+
+def test_nobody_listens_at_the_address() -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server:
+            pass
+        with pytest.raises(KeysUnavailable):
+            await KeyUrl(server.url, Clock()).current()
+
+    run(main())
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_fetching() -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with key_server(ONE) as server:
+            source = KeyUrl(server.url, clock)
+            await source.renewed()
+            clock.now -= HOUR
+            server.body = document(OTHER)
+            assert (await source.renewed()).has("p256")
+
+    run(main())
+
+
+def test_what_may_be_plain_does_not_go_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server, key_server(OTHER) as proxy:
+            for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+                monkeypatch.setenv(name, proxy.url.removesuffix("/keys"))
+            monkeypatch.delenv("no_proxy", raising=False)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            assert (await KeyUrl(server.url, Clock()).current()).has("ed25519")
+            assert proxy.requests == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://issuer.example/keys",
+        "HTTPS://issuer.example",
+        "http://localhost:8000/keys",
+        "http://127.0.0.1/keys",
+        "http://[::1]:80/",
+    ],
+)
+def test_safe_addresses(url: str) -> None:
+    check_address(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://issuer.example/keys",
+        "http://localhost.example/",
+        "http://127.0.0.1.example/",
+        "http://10.0.0.1/",
+        "http://[::2]/",
+        "http://[::1/",
+        "https://",
+        "https:///keys",
+        "https://issuer.example:99999/",
+        "https://issuer.example:port/",
+        "https://user:password@issuer.example/",
+        "https://issuer.example/a b",
+        "https://issuer.example/\r\nX: y",
+        "https://íssuer.example/",
+        "file:///etc/passwd",
+        "ftp://issuer.example/",
+        "issuer.example",
+        "",
+    ],
+)
+def test_addresses_that_are_not_safe(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        check_address(url)
+    with pytest.raises(ConfigurationError):
+        KeyUrl(url, Clock(SECOND))

@@ -1,0 +1,123 @@
+# mypy: ignore-errors
+"""A whole life with the client of FastMCP 3: `fastmcp_3.py URL`, or `fastmcp_3.py COMMAND...`.
+
+Runs in an environment of its own and prints one JSON object for each step.
+"""
+
+import asyncio
+import json
+import sys
+
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp import McpError
+from mcp.types import CreateMessageResult, TextContent
+
+
+def tell(step, **facts):
+    print(json.dumps({"step": step, **facts}, default=str), flush=True)
+
+
+def plain(model):
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def shown(result):
+    return {"content": [plain(block) for block in result.content], "isError": result.is_error}
+
+
+async def error_of(awaitable):
+    try:
+        return {"result": await awaitable}
+    except McpError as error:
+        return {"code": error.error.code, "message": error.error.message}
+
+
+ASKED = []
+HEARD = []
+
+
+async def fill_in(message, response_type, params, context):
+    ASKED.append({"kind": "form", **plain(params)})
+    return {"confirmed": True, "stage": "live"}
+
+
+async def sample(messages, params, context):
+    ASKED.append({"kind": "sampling", **plain(params)})
+    text = TextContent(type="text", text="Tasks take time.")
+    return CreateMessageResult(role="assistant", content=text, model="none")
+
+
+async def hear(message):
+    notification = getattr(message, "root", None)
+    if notification is not None and notification.method == "notifications/progress":
+        HEARD.append(plain(notification.params))
+
+
+async def live(client):
+    hello = client.initialize_result
+    tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
+    tools = await client.list_tools()
+    support = {t.name: t.execution and t.execution.taskSupport for t in tools}
+    tell("tools", support=support)
+    tell("plain", **shown(await client.call_tool("greet", {"name": "Ada"})))
+
+    task = await client.call_tool(
+        "count", {"to": 3, "pause_ms": 150}, task=True, ttl=90_000, meta={"progressToken": "three"}
+    )
+    count = task.task_id
+    tell("create", task=plain(await client.get_task_status(count)))
+    seen = []
+    while not seen or seen[-1]["status"] == "working":
+        seen.append(plain(await client.get_task_status(count)))
+        await asyncio.sleep(seen[-1]["pollInterval"] / 1000)
+    tell("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
+    tell("result", structuredContent=(await task).structured_content)
+    tell("progress", task=count, heard=HEARD)
+
+    # Its own `result` asks for the result only once the task has ended, so nobody would be asked.
+    deploy = (await client.call_tool("deploy", {"version": "1.2"}, task=True)).task_id
+    while (status := await client.get_task_status(deploy)).status == "working":
+        await asyncio.sleep(status.pollInterval / 1000)
+    tell("question", status=status.status)
+    done = await client.get_task_result(deploy)
+    tell("answer", task=deploy, asked=ASKED, **done)
+    ASKED.clear()
+    sampled = (await client.call_tool("sample", {"topic": "tasks"}, task=True)).task_id
+    done = await client.get_task_result(sampled)
+    tell("sampling", task=sampled, asked=ASKED, **done)
+
+    fail = await client.call_tool("fail", task=True, raise_on_error=False)
+    done = await fail
+    tell("fail", status=(await client.get_task_status(fail.task_id)).status, **shown(done))
+    crash = (await client.call_tool("crash", task=True)).task_id
+    answer = await error_of(client.get_task_result(crash))
+    tell("crash", status=(await client.get_task_status(crash)).status, **answer)
+
+    long = {"to": 1_000, "pause_ms": 1_000}
+    cancelled = (await client.call_tool("count", long, task=True)).task_id
+    tell("cancel", **plain(await client.cancel_task(cancelled)))
+    tell("cancel again", **await error_of(client.cancel_task(cancelled)))
+    tell("cancelled", **plain(await client.get_task_status(cancelled)))
+    tell("result of cancelled", **await error_of(client.get_task_result(cancelled)))
+
+    listed = [task["taskId"] for task in (await client.list_tasks())["tasks"]]
+    made = [cancelled, crash, fail.task_id, sampled, deploy, count]
+    tell("list", listed=listed, made=made)
+    tell("unknown", **await error_of(client.get_task_status("no-such-task")))
+
+
+async def main(target):
+    is_url = target[0].startswith("http")
+    transport = target[0] if is_url else StdioTransport(target[0], target[1:], keep_alive=False)
+    async with Client(
+        transport,
+        elicitation_handler=fill_in,
+        sampling_handler=sample,
+        message_handler=hear,
+    ) as client:
+        await live(client)
+    tell("end")
+
+
+asyncio.run(main(sys.argv[1:]))

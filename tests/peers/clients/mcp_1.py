@@ -1,0 +1,146 @@
+# mypy: ignore-errors
+"""A whole life with the client of the Python SDK 1: `mcp_1.py URL`, or `mcp_1.py COMMAND...`.
+
+Runs in an environment of its own and prints one JSON object for each step.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+
+from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+RELATED = "io.modelcontextprotocol/related-task"
+LIVE = ("working", "input_required")
+
+
+def tell(step, **facts):
+    print(json.dumps({"step": step, **facts}, default=str), flush=True)
+
+
+def plain(model):
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Person:
+    """Answers what is asked, and keeps what was heard."""
+
+    def __init__(self):
+        self.asked = []
+        self.progress = []
+        self.statuses = []
+
+    async def fill_in(self, context, params):
+        self.asked.append({"kind": "form", **plain(params)})
+        content = {"confirmed": True, "stage": "live"}
+        return types.ElicitResult(action="accept", content=content)
+
+    async def sample(self, context, params):
+        self.asked.append({"kind": "sampling", **plain(params)})
+        text = types.TextContent(type="text", text="Tasks take time.")
+        return types.CreateMessageResult(role="assistant", content=text, model="none")
+
+    async def hear(self, message):
+        notification = getattr(message, "root", None)
+        if isinstance(notification, types.ProgressNotification):
+            self.progress.append(plain(notification.params))
+        if isinstance(notification, types.TaskStatusNotification):
+            self.statuses.append(plain(notification.params))
+
+
+@contextlib.asynccontextmanager
+async def connected(target):
+    if target[0].startswith("http"):
+        async with streamable_http_client(target[0]) as (read, write, _):
+            yield read, write
+    else:
+        async with stdio_client(StdioServerParameters(command=target[0], args=target[1:])) as both:
+            yield both
+
+
+async def error_of(awaitable):
+    try:
+        return {"result": plain(await awaitable)}
+    except McpError as error:
+        return {"code": error.error.code, "message": error.error.message}
+
+
+async def live(session, person):
+    tasks = session.experimental
+    hello = await session.initialize()
+    tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
+    tools = (await session.list_tools()).tools
+    support = {t.name: t.execution and t.execution.taskSupport for t in tools}
+    tell("tools", support=support)
+    tell("plain", **plain(await session.call_tool("greet", {"name": "Ada"})))
+
+    arguments = {"to": 3, "pause_ms": 150}
+    made = await tasks.call_tool_as_task(
+        "count", arguments, ttl=90_000, meta={"progressToken": "three"}
+    )
+    count = made.task.taskId
+    tell("create", **plain(made))
+    seen = [plain(status) async for status in tasks.poll_task(count)]
+    tell("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
+    tell("result", **plain(await tasks.get_task_result(count, types.CallToolResult)))
+    tell("progress", task=count, heard=person.progress)
+
+    deploy = (await tasks.call_tool_as_task("deploy", {"version": "1.2"})).task.taskId
+    async for status in tasks.poll_task(deploy):
+        if status.status == "input_required":
+            break
+    tell("question", status=status.status)
+    done = await tasks.get_task_result(deploy, types.CallToolResult)
+    tell("answer", task=deploy, asked=person.asked, **plain(done))
+    person.asked.clear()
+
+    sample = (await tasks.call_tool_as_task("sample", {"topic": "tasks"})).task.taskId
+    done = await tasks.get_task_result(sample, types.CallToolResult)
+    tell("sampling", task=sample, asked=person.asked, **plain(done))
+
+    fail = (await tasks.call_tool_as_task("fail")).task.taskId
+    done = await tasks.get_task_result(fail, types.CallToolResult)
+    tell("fail", status=(await tasks.get_task(fail)).status, **plain(done))
+    crash = (await tasks.call_tool_as_task("crash")).task.taskId
+    answer = await error_of(tasks.get_task_result(crash, types.CallToolResult))
+    tell("crash", status=(await tasks.get_task(crash)).status, **answer)
+
+    long = {"to": 1_000, "pause_ms": 1_000}
+    cancelled = (await tasks.call_tool_as_task("count", long)).task.taskId
+    tell("cancel", **plain(await tasks.cancel_task(cancelled)))
+    tell("cancel again", **await error_of(tasks.cancel_task(cancelled)))
+    tell("cancelled", **plain(await tasks.get_task(cancelled)))
+    answer = await error_of(tasks.get_task_result(cancelled, types.CallToolResult))
+    tell("result of cancelled", **answer)
+
+    listed, cursor = [], None
+    while True:
+        page = await tasks.list_tasks(cursor)
+        listed += [task.taskId for task in page.tasks]
+        cursor = page.nextCursor
+        if cursor is None:
+            break
+    made = [cancelled, crash, fail, sample, deploy, count]
+    tell("list", listed=listed, made=made)
+    tell("unknown", **await error_of(tasks.get_task("no-such-task")))
+    tell("forbidden", **await error_of(tasks.call_tool_as_task("greet", {"name": "Ada"})))
+    tell("notified", statuses=person.statuses, tasks=made)
+
+
+async def main(target):
+    person = Person()
+    async with connected(target) as (read, write), ClientSession(
+        read,
+        write,
+        elicitation_callback=person.fill_in,
+        sampling_callback=person.sample,
+        message_handler=person.hear,
+    ) as session:
+        await live(session, person)
+    tell("end")
+
+
+asyncio.run(main(sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""The server under the official conformance suite, in both revisions."""
+
+import json
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from tests.peers.installed import node_folder
+
+__all__ = ["NOTHING_TO_CHECK", "NOT_APPLICABLE", "Run", "Suite", "Verdict", "table"]
+
+REVISIONS: Final = ("2025-11-25", "2026-07-28")
+
+NOT_APPLICABLE: Final[Mapping[str, str]] = {
+    "completion-complete": "no completion",
+    "logging-set-level": "no logging",
+    "tools-call-with-logging": "no logging",
+    "resources-list": "no resources",
+    "resources-read-text": "no resources",
+    "resources-read-binary": "no resources",
+    "resources-templates-read": "no resources",
+    "resources-subscribe": "no resources",
+    "resources-unsubscribe": "no resources",
+    "sep-2164-resource-not-found": "no resources",
+    "sep-2640-skills-directory": "no resources, and so no skills",
+    "sep-2640-skills-enumeration": "no resources, and so no skills",
+    "sep-2640-skills-manifest": "no resources, and so no skills",
+    "prompts-list": "no prompts",
+    "prompts-get-simple": "no prompts",
+    "prompts-get-with-args": "no prompts",
+    "prompts-get-embedded-resource": "no prompts",
+    "prompts-get-with-image": "no prompts",
+    "input-required-result-non-tool-request": "no prompts",
+}
+"""Scenarios of what a server of tools and tasks does not have, and does not declare."""
+
+NOTHING_TO_CHECK: Final[Mapping[str, str]] = {
+    "tasks-status-notifications": "the suite skips its only check until it is rewritten",
+}
+"""Scenarios that are run although nothing can pass."""
+
+_AT_ONCE: Final = 6
+_PATIENCE_S: Final = 60
+
+
+@attrs.frozen
+class Run:
+    """One scenario in one revision; extensions have none and speak the newest."""
+
+    scenario: str
+    revision: str | None
+
+
+@attrs.frozen
+class Verdict:
+    """What the suite said."""
+
+    run: Run
+    checks: Sequence[Mapping[str, Any]]
+    trouble: str = ""
+    """Why there are no checks."""
+
+    def count(self, status: str) -> int:
+        return Counter(check["status"] for check in self.checks)[status]
+
+    @property
+    def wrong(self) -> list[str]:
+        """What has to be mended; a run that checked nothing is no success."""
+        found = [
+            f"{check['id']}: {check.get('errorMessage', check['description'])}"
+            for check in self.checks
+            if check["status"] == "FAILURE"
+        ]
+        if self.trouble:
+            found.append(self.trouble)
+        elif not self.count("SUCCESS") and not found and self.run.scenario not in NOTHING_TO_CHECK:
+            found.append("nothing was checked")
+        return found
+
+
+class Suite:
+    """The suite as it was installed."""
+
+    def __init__(self) -> None:
+        modules = node_folder("suite") / "node_modules"
+        program = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+        self._command = [str(modules / ".bin" / "node"), str(program)]
+
+    def runs(self) -> list[Run]:
+        """Every scenario for servers, once for each revision that we speak and it is made for."""
+        listed = self._call("list", "--server").stdout
+        found = []
+        for name, versions in re.findall(r"^  - (\S+) \[(.+)\]$", listed, re.MULTILINE):
+            if versions == "extension":
+                found.append(Run(name, None))
+            found += [Run(name, revision) for revision in REVISIONS if revision in versions]
+        assert found, f"no scenarios in: {listed}"
+        return found
+
+    def judge(
+        self, url: str, runs: Iterable[Run], tell: Callable[[Verdict], None] = lambda _: None
+    ) -> list[Verdict]:
+        """The verdicts on a server, several at a time."""
+
+        def one(run: Run) -> Verdict:
+            verdict = self._judge(url, run)
+            tell(verdict)
+            return verdict
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(one, runs))
+
+    def _judge(self, url: str, run: Run) -> Verdict:
+        revision = [] if run.revision is None else ["--spec-version", run.revision]
+        with tempfile.TemporaryDirectory() as folder:
+            where = ["--url", url, "--scenario", run.scenario, "-o", folder]
+            try:
+                done = self._call("server", *where, *revision)
+            except subprocess.TimeoutExpired:
+                return Verdict(run, [], f"no verdict within {_PATIENCE_S} s")
+            reports = list(Path(folder).rglob("checks.json"))
+            if len(reports) != 1:
+                return Verdict(run, [], f"{len(reports)} reports; {done.stderr[-500:]}")
+            verdict = Verdict(run, json.loads(reports[0].read_text()))
+        if done.returncode != (verdict.count("FAILURE") > 0):
+            return attrs.evolve(verdict, trouble=f"left with {done.returncode}")
+        return verdict
+
+    def _call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._command, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """One line for each run, and what is wrong below it."""
+    statuses = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED")
+    lines = [f"{'scenario':47} {'revision':11} {'passed':>6} {'failed':>6} {'warned':>6} skipped"]
+    for verdict in verdicts:
+        passed, failed, warned, skipped = map(verdict.count, statuses)
+        name, revision = verdict.run.scenario, verdict.run.revision or "extension"
+        lines.append(f"{name:47} {revision:11} {passed:6} {failed:6} {warned:6} {skipped:7}")
+        lines += [f"    wrong: {words}" for words in verdict.wrong]
+        lines += [
+            f"    warning: {check['id']}: {check.get('errorMessage', '')}"
+            for check in verdict.checks
+            if check["status"] == "WARNING"
+        ]
+    sums = [sum(verdict.count(status) for verdict in verdicts) for status in statuses]
+    lines.append(f"{f'{len(verdicts)} runs':59} {sums[0]:6} {sums[1]:6} {sums[2]:6} {sums[3]:7}")
+    return "\n".join(lines)

@@ -1,0 +1,71 @@
+"""The official peers in the versions of `pins.toml`, installed once and used again.
+
+They live in `.peers/`, which git does not see; remove it to have them installed anew.
+"""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.oracle import REPOSITORY
+
+__all__ = ["PINS", "Unavailable", "node_folder", "python_of"]
+
+CACHE: Final = REPOSITORY / ".peers"
+PINS: Final = tomllib.loads((Path(__file__).parent / "pins.toml").read_text())
+_PATIENCE_S: Final = 300
+
+
+class Unavailable(Exception):
+    """A peer could not be installed, and why."""
+
+
+def node_folder(name: str) -> Path:
+    """The folder with the `node_modules` of these packages; its node is in `.bin`."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Unavailable("there is no npm")
+    folder, pins = CACHE / name, [f"{k}@{v}" for k, v in PINS["npm"][name].items()]
+    if _is_there(folder, pins):
+        return folder
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_text('{"private": true}')
+    quiet = ["--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", str(folder)]
+    return _install(folder, [npm, "install", *quiet, *pins], pins)
+
+
+def python_of(name: str) -> Path:
+    """The interpreter of an environment with these packages."""
+    folder, pins = CACHE / name, [f"{k}=={v}" for k, v in PINS["python"][name].items()]
+    python = folder / "bin" / "python"
+    if not _is_there(folder, pins):
+        venv.create(folder, with_pip=True)
+        _install(folder, [str(python), "-m", "pip", "install", "-q", *pins], pins)
+    return python
+
+
+def _is_there(folder: Path, pins: Sequence[str]) -> bool:
+    """Whether these were installed to the end; what else is there is removed."""
+    note = folder / "installed"
+    if note.exists() and note.read_text().split() == list(pins):
+        return True
+    shutil.rmtree(folder, ignore_errors=True)
+    return False
+
+
+def _install(folder: Path, command: Sequence[str], pins: Sequence[str]) -> Path:
+    print("installing", *pins, file=sys.stderr, flush=True)
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{' '.join(pins)}: not installed in {_PATIENCE_S} s") from None
+    except subprocess.CalledProcessError as error:
+        said = [line for line in error.stderr.decode().splitlines() if "error" in line.lower()]
+        raise Unavailable(f"{' '.join(pins)}: {(said or ['no reason given'])[-1][:300]}") from None
+    (folder / "installed").write_text("\n".join(pins))
+    return folder

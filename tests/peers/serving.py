@@ -1,0 +1,94 @@
+"""Our server as a process of its own, as a peer meets it."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["Server", "command", "serving"]
+
+_PATIENCE_S: Final = 20
+_REVISION: Final = "2026-07-28"
+
+
+def command(tools: str, *transport: str) -> list[str]:
+    """What starts the server."""
+    program = str(Path(sys.executable).with_name("taskmachine"))
+    return [program, "serve", *transport, "--store", "memory:", "--tools", tools]
+
+
+class Server:
+    """One that listens."""
+
+    def __init__(self, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+        self._process = process
+        self.url = f"http://{address}/mcp"
+        self.log = log
+
+    def names(self) -> set[str]:
+        """The tools that it has now: whoever can say that is up."""
+        assert self._process.poll() is None, f"the server is gone: {self.log.read_text()}"
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": _REVISION,
+            "io.modelcontextprotocol/clientInfo": {"name": "peers", "version": "0"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": _REVISION,
+            "Mcp-Method": "tools/list",
+        }
+        request = urllib.request.Request(self.url, json.dumps(message).encode(), headers)
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as response:
+            body = response.read().decode()
+        if response.headers["Content-Type"].startswith("text/event-stream"):
+            body = next(line[5:] for line in body.splitlines() if line.startswith("data:"))
+        answer: dict[str, Any] = json.loads(body)
+        return {tool["name"] for tool in answer["result"]["tools"]}
+
+
+@contextlib.contextmanager
+def serving(tools: str, folder: Path) -> Iterator[Server]:
+    """A server over HTTP, from when it answers; `folder` keeps what it logs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    log = folder / "server.log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            command(tools, "--http", address), stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+        )
+    try:
+        server = Server(process, address, log)
+        _await(server)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await(server: Server) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            server.names()
+            return
+        except urllib.error.HTTPError:
+            raise
+        except OSError:  # it does not listen yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

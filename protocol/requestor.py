@@ -45,6 +45,7 @@ SHORTEST_POLL_MS: Final = 50  # whatever the receiver suggests
 LONGEST_POLL_MS: Final = 3_600_000
 LONGEST_BACK_OFF_MS: Final = 60_000
 MOST_FAILURES: Final = 8
+MOST_EARLY: Final = 100
 
 
 @attrs.define(eq=False)
@@ -110,6 +111,8 @@ class Requestor:
         self._patience_ms = patience_ms
         self._jobs: dict[str, _Job] = {}
         self._sent: dict[Id, _Sent] = {}
+        self._early: list[Request] = []
+        """Questions that were faster than the answer that says whose task asks."""
 
     # --- what the caller wants ---------------------------------------------------------------
 
@@ -201,11 +204,12 @@ class Requestor:
         sent = self._sent.pop(id, None)
         if sent is None:
             return []
-        return self._failed(sent, Error(INTERNAL_ERROR, why), now, is_answer=False)
+        out = self._failed(sent, Error(INTERNAL_ERROR, why), now, is_answer=False)
+        return out + self._ask_early(now)
 
     def disconnected(self, *, now: int) -> list[Output]:
         """The connection is gone, and with it every answer that was on its way."""
-        lost, self._sent = self._sent, {}
+        lost, self._sent, self._early = self._sent, {}, []
         out: list[Output] = []
         for sent in lost.values():
             if sent.purpose == "create":  # nobody knows whether there is a task
@@ -225,10 +229,12 @@ class Requestor:
         match message:
             case ResultResponse(id=id):
                 sent = self._sent.pop(id, None)
-                return [] if sent is None else self._result(sent, message, now)
+                out = [] if sent is None else self._result(sent, message, now)
+                return out + self._ask_early(now)
             case ErrorResponse(id=id, error=error):
                 sent = None if id is None else self._sent.pop(id, None)
-                return [] if sent is None else self._failed(sent, error, now)
+                out = [] if sent is None else self._failed(sent, error, now)
+                return out + self._ask_early(now)
             case Notification():
                 return self._notification(message, now)
             case _:
@@ -312,6 +318,7 @@ class Requestor:
 
     def _withdrawn(self, id: Id) -> list[Output]:
         """A question that was a request is taken back."""
+        self._early = [request for request in self._early if request.id != id]
         for job in self._jobs.values():
             for key in [key for key, asked in job.questions.items() if asked == id]:
                 del job.questions[key]
@@ -326,6 +333,9 @@ class Requestor:
         try:
             asking = speech.read_question(request)
             job = self._job_of(asking.task_id)
+            if job is None and self._may_be_early():
+                self._early.append(request)
+                return []
             if job is None:
                 raise InvalidParams("no call waits for this task")
         except TaskmachineError as error:
@@ -341,6 +351,15 @@ class Requestor:
         if not asking.is_named:
             job.unnamed.add(key)
         return [Asked(job.name, key, request.method, asking.params)]
+
+    def _may_be_early(self) -> bool:
+        """Whether a task that nobody knows may be one that was just made, on another stream."""
+        creates = [sent.job for sent in self._sent.values() if sent.purpose == "create"]
+        return any(map(self._is_alive, creates)) and len(self._early) < MOST_EARLY
+
+    def _ask_early(self, now: int) -> list[Output]:
+        early, self._early = self._early, []
+        return [out for request in early for out in self._question(request, now)]
 
     # --- one call ----------------------------------------------------------------------------
 

@@ -112,7 +112,8 @@ def _questions(requests: Mapping[str, Any] | None) -> dict[str, tuple[str, JSONO
 def _outcome(shown: GetTaskResult) -> Outcome | None:
     match shown.status:
         case "completed":
-            result: Any = shown.result
+            inlined: Any = shown.result
+            result = {k: v for k, v in inlined.items() if k != "resultType"}  # some say it here
             return Outcome.of_result(encode_json(result), is_error=result.get("isError") is True)
         case "failed":
             error: Any = shown.error

@@ -12,9 +12,9 @@ from taskmachine.protocol.mcp_2026_07_28 import (
     UNSUPPORTED_VERSION,
 )
 
-__all__ = ["MODERN_ERRORS", "introduce", "probe"]
+__all__ = ["introduce", "probe"]
 
-PROBE_S: Final = 5.0
+PROBE_S: Final = 10.0
 """How long a server may take to answer a probe; it may have to start first."""
 
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -40,6 +40,8 @@ log: Final = logging.getLogger("taskmachine")
 JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
 CONNECT_S: Final = 10.0
+TURNS: Final = 20
+"""Of the event loop, which has to close the generators of httpx that were not read to the end."""
 
 
 class Endpoint:
@@ -102,6 +104,8 @@ class Endpoint:
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
 
 def content_type(response: httpx.Response) -> str:
@@ -153,8 +157,11 @@ async def _body(response: httpx.Response) -> bytes:
     return bytes(body)
 
 
-async def messages_of(response: httpx.Response, parser: Parser) -> AsyncIterator[Message]:
-    """The messages on a stream of events; BadAnswer if there is something else."""
+async def messages_of(response: httpx.Response, parser: Parser) -> AsyncGenerator[Message, None]:
+    """The messages on a stream of events; BadAnswer if there is something else.
+
+    Whoever stops early closes it.
+    """
     async for chunk in response.aiter_bytes():
         try:
             for event in parser.feed(chunk):

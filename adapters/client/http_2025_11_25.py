@@ -48,7 +48,7 @@ class LegacyHttp:
         self._listener = listener
         self._posts = Posts()
         self._headers: Mapping[str, str] = {}
-        """None before the handshake; then version and, if the server gave one, session."""
+        """None before a handshake; then version and, if the server gave one, session."""
         self._session: str | None = None
 
     def send(self, message: Message) -> None:
@@ -105,12 +105,11 @@ class LegacyHttp:
     async def _follow(self, request: Request) -> None:
         """Until the answer is there, over as many connections as it takes."""
         parser = Parser()
-        is_hello = request.method == "initialize"
-        headers = {} if is_hello else self._headers
+        headers = self._headers
         try:
             async with self._endpoint.post(request, headers) as response:
                 self._check_session(response, headers)
-                if is_hello:
+                if request.method == "initialize":
                     self._session = response.headers.get(SESSION)
                 if not response.is_success or content_type(response) != STREAM:
                     self._listener.received(await answer_in(response, request))
@@ -135,10 +134,11 @@ class LegacyHttp:
         self, response: httpx.Response, parser: Parser, request: Request | None
     ) -> bool:
         """Whether the answer to the request came."""
-        async for message in messages_of(response, parser):
-            self._listener.received(message)
-            if request is not None and is_answer(message, request):
-                return True
+        async with contextlib.aclosing(messages_of(response, parser)) as messages:
+            async for message in messages:
+                self._listener.received(message)
+                if request is not None and is_answer(message, request):
+                    return True
         return False
 
     # --- streams ---------------------------------------------------------------------------------

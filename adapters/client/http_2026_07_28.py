@@ -1,10 +1,10 @@
 """Streamable HTTP of 2026-07-28: each request stands alone, with headers that say what it is."""
 
+import contextlib
 import logging
 from typing import Final
 
 from taskmachine.adapters.client.errors import ConnectionLost
-from taskmachine.adapters.client.handshake import MODERN_ERRORS
 from taskmachine.adapters.client.http import (
     STREAM,
     Endpoint,
@@ -38,7 +38,7 @@ class ModernHttp:
 
     def __init__(self, endpoint: Endpoint, listener: Listener) -> None:
         self.is_recognized = False
-        """Whether a refusal has shown that the server is of this generation."""
+        """Whether an unknown method was refused as only this generation does it."""
         self._endpoint = endpoint
         self._listener = listener
         self._posts = Posts()
@@ -91,14 +91,13 @@ class ModernHttp:
                 self._recognize(response.status_code, answer)
                 self._listener.received(answer)
                 return
-            async for message in messages_of(response, Parser()):
-                self._listener.received(message)
-                if is_answer(message, request):
-                    return
+            async with contextlib.aclosing(messages_of(response, Parser())) as messages:
+                async for message in messages:
+                    self._listener.received(message)
+                    if is_answer(message, request):
+                        return
         raise ConnectionLost(f"the stream ended before the answer to {request.method}")
 
     def _recognize(self, status: int, answer: Message) -> None:
-        if isinstance(answer, ErrorResponse):
-            code = answer.error.code
-            is_unknown_method = (status, code) == (404, METHOD_NOT_FOUND)
-            self.is_recognized |= code in MODERN_ERRORS or is_unknown_method
+        if isinstance(answer, ErrorResponse) and status == 404:
+            self.is_recognized |= answer.error.code == METHOD_NOT_FOUND

@@ -96,18 +96,17 @@ class RemoteTask:
             self._cancel()
 
     def __aiter__(self) -> AsyncIterator[Update]:
-        return self._follow()
+        return _Reader(self)
 
-    async def _follow(self) -> AsyncIterator[Update]:
-        seen = 0
-        while True:
-            while seen < self._count:
-                missed = self._count - len(self._updates)
-                seen = max(seen, missed) + 1
-                yield self._updates[seen - 1 - missed]
+    async def update_after(self, seen: int) -> tuple[int, Update] | None:
+        """The update with the next number, or the oldest that is kept; None after the end."""
+        while seen >= self._count:
             if self._ended.is_set():
-                return
+                return None
             await self._news.wait()
+        missed = self._count - len(self._updates)
+        number = max(seen, missed) + 1
+        return number, self._updates[number - 1 - missed]
 
     @property
     def error_code(self) -> int | None:
@@ -146,6 +145,8 @@ class RemoteTask:
         return self._updates[-1] if self._updates else Update("working")
 
     def _show(self, update: Update) -> None:
+        if self._updates and self._updates[-1] == update:
+            return  # status and progress often say the same
         self._updates.append(update)
         self._count += 1
         self._wake()
@@ -154,6 +155,24 @@ class RemoteTask:
         self._known.set()
         self._news.set()
         self._news = asyncio.Event()
+
+
+@attrs.define
+class _Reader:
+    """Not a generator: whoever stops early leaves nothing behind."""
+
+    _task: RemoteTask
+    _seen: int = 0
+
+    def __aiter__(self) -> AsyncIterator[Update]:
+        return self
+
+    async def __anext__(self) -> Update:
+        found = await self._task.update_after(self._seen)
+        if found is None:
+            raise StopAsyncIteration
+        self._seen, update = found
+        return update
 
 
 _ENDS: Final = ("completed", "failed", "cancelled")

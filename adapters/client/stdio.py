@@ -27,6 +27,7 @@ __all__ = ["StdioTransport", "start"]
 
 log: Final = logging.getLogger("taskmachine")
 
+EXIT_S: Final = 1.0  # between the end of the output and the exit status
 PATIENCE_S: Final = 2.0  # for each step of the way out: asked, told, forced
 
 
@@ -54,6 +55,8 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._line = bytearray()
         self._exited = asyncio.Event()
         self._is_closing = False
+        self._silence: asyncio.TimerHandle | None = None
+        """Set when the output has ended: when that is told, if no exit status comes first."""
         self._process: asyncio.SubprocessTransport
         self._stdin: asyncio.WriteTransport
 
@@ -78,6 +81,8 @@ class StdioTransport(asyncio.SubprocessProtocol):
     async def close(self) -> None:
         """Close the server's input, wait, terminate it, wait, kill it."""
         self._is_closing = True
+        if self._silence is not None:
+            self._silence.cancel()
         self._stdin.abort() if self._stdin.get_write_buffer_size() else self._stdin.close()
         for signum in (None, signal.SIGTERM, signal.SIGKILL):  # 2025-11-25:shutdown-close-stdin
             if signum is not None:
@@ -115,11 +120,16 @@ class StdioTransport(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """It closed a pipe, or is gone."""
         if fd == 1:  # the server may say goodbye in this way; what was asked is not answered
-            asyncio.get_running_loop().call_soon(self._end, "the server closed its output")
+            why = "the server closed its output"
+            self._silence = asyncio.get_running_loop().call_later(EXIT_S, self._end, why)
+            if self._exited.is_set():
+                self._end(why)
 
     def process_exited(self) -> None:
         """It is gone; what it wrote before may still be in the pipe, and is read first."""
         self._exited.set()
+        if self._silence is not None:
+            self._end("")
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -101,8 +101,8 @@ async def test_tool_with_progress(ctx: Context) -> str:
 
 @TOOLS.task(support="forbidden")
 async def test_reconnection() -> str:
-    """Takes long enough for a client to come back to its stream."""
-    await asyncio.sleep(0.1)
+    """Takes so long that it is answered on a stream, to which a client can come back."""
+    await asyncio.sleep(1)
     return "Still here."
 
 

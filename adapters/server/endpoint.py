@@ -284,8 +284,8 @@ class Endpoint:
             await self._write(session, None, session.general, receive, send)
             return
         name, _, number = last.rpartition(".")
-        id, stream = await self.sessions.resumed(session, name)
         seen = int(number) if number.isdecimal() and len(number) < 10 else 0
+        id, stream = await self.sessions.resumed(session, name, seen)
         after = seen if stream.name == name else 0
         await self._write(session, id, stream, receive, send, after)
 

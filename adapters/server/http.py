@@ -6,6 +6,7 @@ app = Starlette(routes=[Mount("/tools", application)], lifespan=application.life
 
 import asyncio
 import logging
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -56,6 +57,8 @@ TIDY_S: Final = 60.0
 GRACE_S: Final = 5
 """How long answers may take that are under way when the server is stopped."""
 
+
+_HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 
 _ADDRESS: ContextVar[str] = ContextVar("address")
 """Of whoever made the request that is being served."""
@@ -225,8 +228,10 @@ class _Parts:
     def _resource_url(self, scope: Scope, headers: Mapping[str, str]) -> str:
         if self._public_url is not None:
             return self._public_url
-        root = scope.get("root_path", "")
-        return f"{scope['scheme']}://{headers.get('host', 'localhost')}{root}{self._path}"
+        host = headers.get("host", "")
+        if not _HOST.fullmatch(host):
+            raise Refusal(400, INVALID_REQUEST, "Invalid request: send a Host")
+        return f"{scope['scheme']}://{host}{scope.get('root_path', '')}{self._path}"
 
     # --- how often ---------------------------------------------------------------------------
 

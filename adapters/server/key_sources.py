@@ -138,6 +138,7 @@ class KeyUrl:
 
     async def _load(self) -> None:
         try:
+            # One bound for all of it: a peer that sends a byte now and then is slow too.
             async with asyncio.timeout(self._timeout_s):
                 document = await self._download()
             if document != self._document:
@@ -154,9 +155,7 @@ class KeyUrl:
         is_public = urlsplit(self._url).scheme == "https"
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
-            httpx.AsyncClient(
-                verify=self._tls, trust_env=is_public, timeout=self._timeout_s
-            ) as client,
+            httpx.AsyncClient(verify=self._tls, trust_env=is_public, timeout=None) as client,
             client.stream("GET", self._url, headers=headers) as response,
         ):
             if response.status_code != 200:  # also a redirect: to where, nobody has agreed to

@@ -42,10 +42,6 @@ class LongPolls:
         self._waiters_per_task = waiters_per_task
         self._waiting: Counter[str] = Counter()
 
-    def waiting(self, task_id: str) -> int:
-        """How many wait for this task."""
-        return self._waiting[task_id]
-
     async def wait(self, owner: str, task: Task, timeout_s: float, receive: Receive) -> Task | None:
         """The next version after this one, or the same when the time is over.
 

@@ -63,7 +63,11 @@ def _quoted(value: str) -> str:
 
 
 def _checked(resource_url: str) -> str:
-    parts = urlsplit(resource_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or "#" in resource_url:
+    try:
+        parts = urlsplit(resource_url)
+        is_absolute = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:  # half of an IPv6 address
+        is_absolute = False
+    if not is_absolute or "#" in resource_url:
         raise ConfigurationError(f"{resource_url!r} is no URL of an endpoint")
     return resource_url

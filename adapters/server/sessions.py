@@ -75,7 +75,7 @@ class Session:
 
     # --- streams that answer a request -------------------------------------------------------
 
-    def open(self, request: Request, name: str = "") -> Stream:
+    def open(self, request: Request, name: str = "", begun: int = 0) -> Stream:
         """The stream for the answer; `Refusal` if one with this id is under way."""
         stream = self._streams.get(request.id)
         if stream is not None and not stream.is_over:
@@ -87,7 +87,7 @@ class Session:
                 if self._streams[id].reader is None and id in self._timers:
                     self.drop(id)
             self._task_of[request.id] = task_id
-        stream = self._streams[request.id] = Stream(name)
+        stream = self._streams[request.id] = Stream(name, begun)
         return stream
 
     def answered(self, id: Id) -> None:
@@ -233,7 +233,7 @@ class Sessions:
             await session.close()
         self._open.clear()
 
-    async def resumed(self, session: Session, name: str) -> tuple[Id | None, Stream]:
+    async def resumed(self, session: Session, name: str, seen: int) -> tuple[Id | None, Stream]:
         """The stream that a client wants to go on with, even if another process began it.
 
         A call that waits for the end of a task can wait here as well; what became of any other
@@ -247,7 +247,7 @@ class Sessions:
             return None, session.general
         id, task_id = sealed
         request = Request(id, "tasks/result", {"taskId": task_id or ""})
-        stream = session.open(request, name)
+        stream = session.open(request, name, seen)
         if task_id is not None:
             await session.conversation.answer(request)
         else:

@@ -43,9 +43,12 @@ class _Kept:
 
 
 class Stream:
-    """Messages for one peer, up to the response if there is to be one."""
+    """Messages for one peer, up to the response if there is to be one.
 
-    def __init__(self, name: str = "") -> None:
+    Their numbers go on after `begun`: what another process told on a stream of this name.
+    """
+
+    def __init__(self, name: str = "", begun: int = 0) -> None:
         self.name = name
         self.response: ResultResponse | ErrorResponse | None = None
         self.is_closed = False
@@ -53,7 +56,7 @@ class Stream:
         """Whoever writes this stream to a connection.  The newest one counts."""
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
-        self._count = 0
+        self._begun = self._count = begun
         self._changed: asyncio.Future[None] | None = None
 
     @property
@@ -63,12 +66,12 @@ class Stream:
 
     @property
     def is_empty(self) -> bool:
-        return not self._count
+        return self._count == self._begun
 
     @property
     def is_single(self) -> bool:
         """Whether one message was all."""
-        return self._count == 1
+        return self._count == self._begun + 1
 
     def put(self, message: Message) -> None:
         """One more message.  Of too many the oldest are forgotten; the response never is."""

@@ -18,7 +18,7 @@ from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server import openapi, problems
 from taskmachine.adapters.server.entity_tags import decode_if_none_match, encode_tag, is_known
 from taskmachine.adapters.server.long_polls import WAITERS, LongPolls, decode_timeout
-from taskmachine.adapters.server.task_events import TaskEvents, decode_last_event_id
+from taskmachine.adapters.server.task_events import TaskEvents, has_seen
 from taskmachine.adapters.stores import StoreError
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.protocol.mcp_2026_07_28 import DIALECT
@@ -143,7 +143,7 @@ class _Endpoints:
         owner = await self.identify(request)
         task = await self._look_up(owner, request)
         last_event_id = request.headers.get("Last-Event-ID")
-        if task.is_terminal and decode_last_event_id(last_event_id, task.version) == task.version:
+        if task.is_terminal and has_seen(last_event_id, task):
             # A browser connects again when a stream ends; this is how it is told not to.
             return _nothing_new(204, task)
         subscription = await self.runtime.subscriptions.subscribe(owner, [task.id])

@@ -1,7 +1,6 @@
 """The life of one task as server-sent events, from now to its end (ERL-84)."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final, cast
@@ -15,7 +14,7 @@ from taskmachine.adapters.subscriptions import Subscription
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import Task
 
-__all__ = ["MEDIA_TYPE", "TaskEvents", "decode_last_event_id"]
+__all__ = ["MEDIA_TYPE", "TaskEvents", "has_seen"]
 
 MEDIA_TYPE: Final = "text/event-stream"
 
@@ -30,16 +29,13 @@ _NO_NEWS: Final = frozenset({"lastUpdatedAt", "pollIntervalMs"})
 """Members that say nothing new by themselves."""
 
 
-def decode_last_event_id(value: str | None, newest: int) -> int:
-    """The last version that a reader has seen, 0 if it does not say so.
+def has_seen(last_event_id: str | None, task: Task) -> bool:
+    """Whether a reader that sends this `Last-Event-ID` knows the task as it is.
 
-    A browser repeats whatever id it got last, so what cannot be a version of this task is no
-    reason to refuse the stream: nothing of it has been seen.
+    Whatever else it sends is no reason to refuse the stream: a browser repeats the last id that
+    it got, and is shown the newest version then.
     """
-    if value is None or not re.fullmatch(r"[0-9]{1,18}", value):
-        return 0
-    seen = int(value)
-    return seen if seen <= newest else 0
+    return last_event_id == str(task.version)
 
 
 class TaskEvents:
@@ -77,9 +73,8 @@ class TaskEvents:
     async def _tell(self, send: Send, gone: "asyncio.Future[None]") -> None:
         [task] = self._subscription.known
         block = self._news(task)
-        if decode_last_event_id(self._last_event_id, task.version) == task.version:
-            block = comment()  # so that proxies pass on that the stream is open
-        await _send(send, block)
+        # A comment, so that proxies pass on that the stream is open.
+        await _send(send, comment() if has_seen(self._last_event_id, task) else block)
         generator = cast("AsyncGenerator[Task, None]", aiter(self._subscription))
         async with aclosing(generator) as versions:
             while await self._tell_next(versions, send, gone):

@@ -8,6 +8,7 @@ other.  `--peers` installs what others have made into `.peers` and measures it i
 
 import argparse
 import contextlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -40,8 +41,8 @@ DURABLE_SHARE: Final = 1 / 3
 BUILD: Final = REPOSITORY / "build"
 
 HEADER: Final = (
-    f"{'what':62} {'a second':>9} {'floor':>8} {'sent':>6} {'share':>6} "
-    f"{'CPU us':>7} {'floor':>7} {'server':>7} {'client':>7}"
+    f"{'what':70} {'a second':>9} {'floor':>8} {'sent':>6} {'share':>6} "
+    f"{'CPU us':>7} {'by CPU':>7} {'server':>7} {'client':>7}"
 )
 
 
@@ -72,6 +73,19 @@ class Run(NamedTuple):
             lambda turn: turn.subject.rate * turn.subject.sent_each / turn.floor.rate
         )
 
+    @property
+    def share_by_cpu(self) -> float:
+        """As `share` would be if nobody else used the machine, and the servers never waited."""
+        return self._median(lambda turn: turn.floor.cost_us / turn.subject.cost_us)
+
+    def reaches(self, share: float) -> bool:
+        """By the clock; and by the processor as well, where the server has no time to wait.
+
+        There the two are the same on a machine that nobody else uses.  If it is busy, the clock
+        flatters the slower server, since whoever always has work to do gets more of the core.
+        """
+        return self.share >= share and (self.turns[0].clients == 1 or self.share_by_cpu >= share)
+
     def to(self, other: "Run") -> float:
         pairs = zip(self.turns, other.turns, strict=True)
         return statistics.median(a.subject.rate / b.subject.rate for a, b in pairs)
@@ -88,7 +102,7 @@ class Run(NamedTuple):
                 f"{self.rate:9,.0f} {self._median(lambda turn: turn.floor.rate):8,.0f}",
                 f"{self._median(lambda turn: turn.subject.sent_each):6.2f} {self.share:6.1%}",
                 f"{self._median(lambda turn: turn.subject.cost_us):7,.0f}",
-                f"{self._median(lambda turn: turn.floor.cost_us):7,.0f}",
+                f"{self.share_by_cpu:7.1%}",
                 f"{self._median(lambda turn: used(turn.subject.server_s, turn.subject)):7.0%}",
                 f"{self._median(lambda turn: used(turn.subject.client_s, turn.subject)):7.0%}",
             )
@@ -174,7 +188,7 @@ def judged(all_runs: Runs) -> Iterator[tuple[str, bool]]:
         what = "tasks/get" if kind == "get" else "whole tasks"
         label = f"{subject.name}, {subject.revision}: {what}, {clients} at a time"
         said = f"  {'OK' if holds else 'BROKEN'}: {bound}" if bound else ""
-        yield f"{label:62} {run}{said}", holds
+        yield f"{label:70} {run}{said}", holds
 
 
 def verdict(
@@ -184,9 +198,9 @@ def verdict(
     if not subject.store:
         return True, ""
     if kind == "get":
-        return run.share >= GET_SHARE, f">= {GET_SHARE:.0%} of the floor"
+        return run.reaches(GET_SHARE), f">= {GET_SHARE:.0%} of the floor"
     if subject.store == "memory":
-        return run.share >= TASK_SHARE, f">= {TASK_SHARE:.0%} of the floor"
+        return run.reaches(TASK_SHARE), f">= {TASK_SHARE:.0%} of the floor"
     bound = f">= {DURABLE_RATE} a second, or a third of memory"
     if run.rate >= DURABLE_RATE:
         return True, bound
@@ -206,9 +220,12 @@ def explanation(scale: Scale, measured: Measured) -> Iterable[str]:
     yield f"            which repeats an answer to tasks/get ({sizes} bytes)"
     yield "  sent      requests for each lookup or task, counted as they are sent"
     yield "  share     of the floor: requests a second of the one, of those of the other"
-    yield "  CPU us    of the server for one request; and of the floor.  Only told"
+    yield "  CPU us    of the server's processor for one request"
+    yield "  by CPU    the share that follows from it; with many clients it is judged as well,"
+    yield "            since on a busy machine the clock flatters whoever is slower"
     yield "  server, client   how much of its core each has used: well below 100 % for the server"
     yield "            with many clients means that others were using the machine"
+    yield "Peers keep their tasks in memory, and answer without streams."
     yield "Ours has its rate limit of lookups and its caps on stored tasks set out of the way."
 
 
@@ -221,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", action="store_true", help="what takes our server its time")
     options = parser.parse_args(arguments)
     if options.profile:
-        print_profiles(load, 20 if options.quick else 2_000)
+        print_profiles(load, 20 if options.quick else 10_000)
         return 0
     scale = Scale(1, 0.05, 3) if options.quick else Scale(ROUNDS, options.seconds, 10**9)
     broken = 0
@@ -241,4 +258,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and no server stays behind
     sys.exit(main())

@@ -152,6 +152,9 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # whoever plays the script gets it
             self._end(None, error)
         else:
+            if self._transport.is_closing():
+                self._end(None, WrongAnswer("the server has hung up"))
+                return
             self.sent += 1
             self._transport.write(request)
 

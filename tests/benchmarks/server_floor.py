@@ -45,4 +45,5 @@ if __name__ == "__main__":
         http="httptools",
         lifespan="off",
         access_log=False,
+        timeout_keep_alive=600,  # its turn comes again
     )

@@ -1,35 +1,33 @@
 """Where our server spends its time: the functions that take most of it themselves, by module."""
 
+import json
 import os
-import pstats
 import re
 import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from tests.benchmarks.server_load import Figures, Job, Kind
+from tests.benchmarks.server_load import Figure, Figures, Job, Kind
 from tests.benchmarks.server_processes import serving
 from tests.benchmarks.server_subjects import FLOOR, command_of_ours
 
-__all__ = ["print_profiles"]
+__all__ = ["print_profiles", "print_table", "profiled"]
 
 TOP: Final = 25
 CLIENTS: Final = 32
 WAIT_S: Final = 20
 
-_MODULE: Final = re.compile(r".*?(?:site-packages/|lib/python3\.\d+/|__editable__[^/]*/|main/)")
+_ABOVE: Final = re.compile(r".*(?:site-packages|lib/python3\.\d+|__editable__[^/]*)/")
 
+_MADE_BY_ATTRS: Final = re.compile(r"<attrs generated methods (.*)\.(\w+)>")
 
-class Cost(NamedTuple):
-    module: str
-    function: str
-    calls: int
-    own_s: float
+Samples = Counter[tuple[str, str]]
+"""By module and function."""
 
 
 def print_profiles(load: Callable[[Job], Figures], each: int) -> None:
@@ -38,14 +36,14 @@ def print_profiles(load: Callable[[Job], Figures], each: int) -> None:
     for revision in ("2025-11-25", "2026-07-28"):
         for kind, what in kinds:
             with tempfile.TemporaryDirectory() as folder:
-                costs, figures = profiled(load, Path(folder), revision, kind, each)
-            print_table(costs, figures, f"{what}, {revision}")
+                samples, figure = profiled(load, Path(folder), revision, kind, each)
+            print_table(samples, figure, f"{what}, {revision}")
 
 
 def profiled(
     load: Callable[[Job], Figures], folder: Path, revision: str, kind: Kind, each: int
-) -> tuple[list[Cost], Figures]:
-    file = folder / "profile"
+) -> tuple[Samples, Figure]:
+    file = folder / "samples.json"
     command = [sys.executable, "-m", "tests.benchmarks.server_profiled", str(file)]
     command += command_of_ours(folder, "memory")[1:]
     with (
@@ -68,34 +66,43 @@ def profiled(
         until = time.monotonic() + WAIT_S
         while not file.exists():
             if time.monotonic() > until:
-                raise TimeoutError("the profile was not written")
+                raise TimeoutError("the samples were not written")
             time.sleep(0.02)
-    return list(read_costs(file)), figures
+    samples: Samples = Counter()
+    for path, function, count in json.loads(file.read_text()):
+        samples[located(path, function)] += count
+    return samples, figures.turns[0].subject
 
 
-def read_costs(file: Path) -> Iterator[Cost]:
-    stats = pstats.Stats(str(file))
-    for (path, _, function), (_, calls, own_s, *_) in stats.stats.items():  # type: ignore[attr-defined]
-        module = "built in" if path == "~" else _MODULE.sub("", path).removesuffix(".py")
-        yield Cost(module.replace("/", "."), function, calls, own_s)
+def located(path: str, function: str) -> tuple[str, str]:
+    if made := _MADE_BY_ATTRS.fullmatch(path):
+        return made[1], f"{made[2]}.{function}"
+    return _ABOVE.sub("", path).removesuffix(".py").replace("/", "."), function
 
 
-def print_table(costs: list[Cost], figures: Figures, what: str) -> None:
-    whole = sum(cost.own_s for cost in costs)
-    figure = figures.turns[0].subject
-    by_module: dict[str, list[Cost]] = defaultdict(list)
-    for cost in costs:
-        by_module[cost.module].append(cost)
-    totals = {module: sum(cost.own_s for cost in of) for module, of in by_module.items()}
-    top = set(sorted(costs, key=lambda cost: -cost.own_s)[:TOP])
-    print(f"{what}: {figure.done:,} by {CLIENTS} clients, {figure.sent:,} requests; own time")
-    print("(the profiler makes small Python functions look dearer than they are)")
-    for module in sorted({cost.module for cost in top}, key=lambda module: -totals[module]):
-        print(f"{totals[module] / whole:6.1%} {module}")
-        for cost in sorted(top & set(by_module[module]), key=lambda cost: -cost.own_s):
-            each_us = cost.own_s / figure.sent * 1e6
-            print(
-                f"       {cost.own_s / whole:6.1%} {each_us:7.1f} us a request "
-                f"{cost.calls / figure.sent:6.1f} calls  {cost.function}"
-            )
+def layer(module: str) -> str:
+    """The package of a module of ours; else whose it is."""
+    return module.rpartition(".")[0] if module.startswith("taskmachine.") else module.split(".")[0]
+
+
+def print_table(samples: Samples, figure: Figure, what: str) -> None:
+    whole = samples.total()
+    modules: Counter[str] = Counter()
+    layers: Counter[str] = Counter()
+    for (module, _), count in samples.items():
+        modules[module] += count
+        layers[layer(module)] += count
+    top = samples.most_common(TOP)
+    print(f"{what}: {figure.done:,} by {CLIENTS} clients, {figure.sent:,} requests,")
+    print(f"{figure.cost_us:.0f} us of the processor for each; {whole:,} samples of own time")
+    print("(what is not written in Python is counted where it was called)")
+    print(*(f"{count / whole:.0%} {name}" for name, count in layers.most_common(10)), sep=", ")
+    shown = {module for (module, _), _ in top}
+    for module, total in modules.most_common():
+        if module in shown:
+            print(f"{total / whole:6.1%} {module}")
+            for (its, function), count in top:
+                if its == module:
+                    share = count / whole
+                    print(f"       {share:6.1%} {share * figure.cost_us:6.1f} us  {function}")
     print()

@@ -97,4 +97,4 @@ def _python(folder: str, requirement: str) -> str:
 
 def _peer(name: str, revision: str, path: str, program: str, script: str, *more: str) -> Subject:
     command = (program, str(SCRIPTS / script), *more, TOOL, TEXT)
-    return Subject(f"{name}, memory", revision, path, lambda folder: command)
+    return Subject(name, revision, path, lambda folder: command)

@@ -1,4 +1,4 @@
-"""The server and official peers: `python -m tests.peers conformance`, `python -m tests.peers clients`.
+"""The server and official peers: `python -m tests.peers conformance`, or `clients`.
 
 Leaves with 1 if a peer finds something wrong, with 2 if one could not be installed.
 """

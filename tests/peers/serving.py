@@ -65,7 +65,10 @@ def serving(tools: str, folder: Path) -> Iterator[Server]:
     log = folder / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            command(tools, "--http", address), stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+            command(tools, "--http", address),
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
         )
     try:
         server = Server(process, address, log)

@@ -463,3 +463,33 @@ def test_digests_know_where_a_part_ends() -> None:
 
 def test_a_digest_is_the_same_on_every_replica() -> None:
     assert DIGEST.hex() == "238507e799a4d157c82f7e7f0c91708f14ff349ce5c9c37b530c05e1640f5184"
+
+
+# --- ids that say what they are for ----------------------------------------------------------
+
+
+@given(text, text, text, ids | text)
+def test_the_id_of_a_question_opens_as_its_task_and_key(
+    owner: str, task_id: str, key: str, unique: str
+) -> None:
+    token = SEALER.seal_question(owner, task_id, key, unique)
+    assert SEALER.open_question(owner, token) == (task_id, key)
+    assert SEALER.open_question(owner + "x", token) is None
+    assert OTHER_SEALER.open_question(owner, token) is None
+    assert SEALER.open_stream(owner, token) is None
+
+
+@given(text, st.integers(0, 2**53) | text, st.none() | text)
+def test_the_name_of_a_stream_opens_as_what_it_answers(
+    owner: str, request_id: str | int, task_id: str | None
+) -> None:
+    token = SEALER.seal_stream(owner, request_id, task_id)
+    assert SEALER.open_stream(owner, token) == (request_id, task_id)
+    assert SEALER.open_stream(owner + "x", token) is None
+    assert SEALER.open_question(owner, token) is None
+
+
+@pytest.mark.parametrize("id", [7, "", "x", "=" * 5_000, SEALER.seal_cursor("ann", POSITION)])
+def test_what_was_never_an_id_opens_as_nothing(id: str | int) -> None:
+    assert SEALER.open_question("ann", id) is None
+    assert SEALER.open_stream("ann", str(id)) is None

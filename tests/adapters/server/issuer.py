@@ -117,6 +117,7 @@ class KeyServer:
     status: str = "200 OK"
     headers: str = ""
     requests: int = 0
+    sent: int = 0
     url: str = ""
     gate: asyncio.Event = attrs.field(factory=asyncio.Event)
     asked: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -132,12 +133,22 @@ class KeyServer:
             self.asked.set()
             await self.gate.wait()
             head = f"HTTP/1.1 {self.status}\r\n{self.headers}Connection: close\r\n\r\n"
-            writer.write(head.encode() + self.body)
-            await writer.drain()
+            writer.write(head.encode())
+            for start in range(0, len(self.body), 65_536):
+                writer.write(self.body[start : start + 65_536])
+                await writer.drain()
+                self.sent += len(self.body[start : start + 65_536])
         except (OSError, asyncio.IncompleteReadError):
             pass  # whoever asked has gone
         finally:
             writer.close()
+
+    async def finished(self) -> None:
+        """All answers are given, or given up."""
+        self.gate.set()
+        if self.answering:
+            _, late = await asyncio.wait(self.answering, timeout=5)
+            assert not late
 
 
 @asynccontextmanager
@@ -155,10 +166,7 @@ async def key_server(
         port = listening.sockets[0].getsockname()[1]
         server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/keys"
         yield server
-        server.gate.set()
-        if server.answering:
-            _, late = await asyncio.wait(server.answering, timeout=5)
-            assert not late
+        await server.finished()
 
 
 def self_signed(folder: Path) -> Path:

@@ -61,3 +61,9 @@ async def chatter(times: int, ctx: Context) -> None:
     for number in range(times):
         await ctx.progress(number, times, "words " * 500)
         await asyncio.sleep(0)
+
+
+@TOOLS.task()
+async def forge() -> None:
+    """Has the log say what is not so."""
+    raise RuntimeError("\x1b[2J\nINFO all is well")

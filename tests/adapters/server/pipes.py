@@ -90,6 +90,7 @@ class Client:
         self._said: Heard | None = None
         if not is_deaf:
             self.listen()
+        self._messages: list[JSON] = []
         self._taken: set[int] = set()
         self._numbers = count(1)
 
@@ -126,31 +127,31 @@ class Client:
 
     @property
     def heard(self) -> list[JSON]:
-        """Everything, in order."""
+        """Everything, in order; ValueError if a line is no JSON."""
         assert self._said is not None
-        return [json.loads(line) for line in self._said.lines]
+        self._messages += map(json.loads, self._said.lines[len(self._messages) :])
+        return self._messages
 
     def expect(self, is_wanted: Callable[[JSON], bool]) -> JSON:
         """The first message that is wanted, and was not expected before."""
         assert self._said is not None
-        looked = 0
-        found: list[JSON] = []
 
-        def is_there() -> bool:
-            nonlocal looked
-            lines = self._said.lines if self._said else []
-            for index in range(looked, len(lines)):
-                message = json.loads(lines[index])
-                if index not in self._taken and is_wanted(message):
-                    self._taken.add(index)
-                    found.append(message)
-                    return True
-            looked = len(lines)
-            return False
+        def found() -> int | None:
+            return next(
+                (
+                    index
+                    for index, message in enumerate(self.heard)
+                    if index not in self._taken and is_wanted(message)
+                ),
+                None,
+            )
 
-        if not self._said.until(is_there) and not found:
+        self._said.until(lambda: found() is not None)
+        index = found()
+        if index is None:
             pytest.fail(f"the server said {self.heard}, and aside: {self.aside}")
-        return found[0]
+        self._taken.add(index)
+        return self.heard[index]
 
     def answer(self, id: int | str) -> JSON:
         return self.expect(lambda message: message.get("id") == id and "method" not in message)
@@ -173,8 +174,8 @@ class Client:
         """What it said on the standard error output."""
         return b"".join(self._aside.lines).decode()
 
-    def until_aside(self, words: str) -> None:
-        assert self._aside.until(lambda: words in self.aside), self.aside
+    def until_aside(self, words: str, times: int = 1) -> None:
+        assert self._aside.until(lambda: self.aside.count(words) >= times), self.aside
 
     # --- the end -----------------------------------------------------------------------------
 

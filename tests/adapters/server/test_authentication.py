@@ -130,6 +130,12 @@ def swapped_payload() -> str:
     return f"{head}.{token(sub='mallory').split('.')[1]}.{signature}"
 
 
+def critical() -> str:
+    header = {"alg": "EdDSA", "kid": "ed25519", "crit": ["b64"], "b64": True}
+    signed = unsigned(header)
+    return f"{signed}.{b64(private_key('ed25519').sign(signed.encode()))}"
+
+
 def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
     """Name, token, and the answer."""
     yield "wrong issuer", token(iss="https://evil.example"), invalid("is of another issuer")
@@ -173,6 +179,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
     yield "algorithm of another curve", unsigned({"alg": "ES384", "kid": "p256"}) + ".AAAA", INVALID
     yield "key inside the token", token("ed25519-2", headers={"jwk": jwk("ed25519-2")}), INVALID
     yield "crit", token(headers={"kid": "ed25519", "crit": ["x"], "x": 1}), INVALID
+    yield "crit that PyJWT knows", critical(), INVALID
     yield "b64", unsigned({"alg": "EdDSA", "kid": "ed25519", "b64": False}) + ".AAAA", INVALID
     yield "deep header", f"{b64(b'[' * 9_000)}.AAAA.AAAA", INVALID
     yield "header no object", f"{b64(b'7')}.AAAA.AAAA", INVALID

@@ -134,7 +134,7 @@ def test_a_file_that_breaks_leaves_the_old_keys_and_one_line_in_the_log(
     run(main())
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"{}", b" " * (MAX_KEY_SET + 1)])
+@pytest.mark.parametrize("content", [None, b"{", b"{}", document(ONE) + b" " * MAX_KEY_SET])
 def test_a_file_that_cannot_be_used_at_first_is_a_mistake(
     tmp_path: Path, content: bytes | None
 ) -> None:
@@ -295,6 +295,18 @@ def test_without_any_keys_nobody_is_verified_and_it_is_tried_again_soon() -> Non
     run(main())
 
 
+def test_what_is_too_large_is_not_read_to_its_end() -> None:
+    async def main() -> None:
+        async with key_server(ONE) as server:
+            server.body += b" " * 100_000_000
+            with pytest.raises(KeysUnavailable):
+                await asyncio.wait_for(KeyUrl(server.url, Clock()).current(), 5)
+            await server.finished()
+            assert MAX_KEY_SET < server.sent < len(server.body) // 2
+
+    run(main())
+
+
 def test_an_issuer_must_prove_who_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -378,7 +390,8 @@ def test_safe_addresses(url: str) -> None:
         "https://issuer.example:port/",
         "https://user:password@issuer.example/",
         "https://issuer.example/a b",
-        "https://issuer.example/\r\nX: y",
+        "https://issuer.example/\r\nX:y",
+        "https://issuer.example/\tkeys",
         "https://íssuer.example/",
         "file:///etc/passwd",
         "ftp://issuer.example/",

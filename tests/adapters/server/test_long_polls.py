@@ -2,12 +2,14 @@
 
 import asyncio
 
+import httpx
 import pytest
 
 from taskmachine.adapters.limits import Limits
 from taskmachine.statemachine import State
 from tests.adapters.lines import quiet
-from tests.adapters.rig import DONE
+from tests.adapters.rig import DONE, run
+from tests.adapters.server.loopback import serving
 from tests.adapters.server.visits import House, Visit, virtually
 
 
@@ -224,3 +226,27 @@ def test_a_task_that_is_forgotten_meanwhile_is_not_found() -> None:
         assert (visit.status, visit.json["error"]["code"], now()) == (404, "task_not_found", 0)
 
     virtually(main())
+
+
+def test_a_real_client_that_leaves_makes_room() -> None:
+    async def main() -> None:
+        house = House(waiters_per_task=1)
+        task = await house.create()
+
+        async def until_waiting(count: int) -> None:
+            async with asyncio.timeout(10):
+                while house.service.waiting("alice") != count:
+                    await asyncio.sleep(0)
+
+        async with serving(house.app) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET /tasks/{task.id}/poll HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await until_waiting(1)
+            writer.close()
+            await writer.wait_closed()
+            await until_waiting(0)
+            async with httpx.AsyncClient(timeout=10) as client:
+                poll = client.get(f"http://127.0.0.1:{port}/tasks/{task.id}/poll?timeout=1")
+                assert (await poll).status_code == 204
+
+    run(main())

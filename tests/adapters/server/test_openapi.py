@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.adapters.rig import run
 from tests.adapters.server.event_reader import read_events
 from tests.adapters.server.loopback import serving
 from tests.adapters.server.visits import House, Visit, virtually
+from tests.oracle import REPOSITORY
 
 SEED = 20260728
 
@@ -93,6 +95,21 @@ def test_the_example_of_a_stream_is_one() -> None:
         )
 
 
+def test_the_page_for_people_says_the_same() -> None:
+    page = (REPOSITORY / "docs" / "endpoints.md").read_text()
+    said = {
+        path: set(re.findall(r"^\| (\d+) \|", section, re.MULTILINE))
+        for path, section in re.findall(r"^## GET (\S+)\n(.*?)(?=^## )", page, re.DOTALL | re.M)
+    }
+    paths = document(needs_token=False)["paths"]
+    assert said == {path: set(item["get"]["responses"]) for path, item in paths.items()}
+    problems = {problem.code: problem for endpoint in ENDPOINTS for problem in endpoint.problems}
+    codes = re.findall(r"`(\w+_\w+)`", page.rpartition("The codes are")[2])
+    assert set(codes) == set(problems)
+    [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert json.loads(example) == problems["bad_timeout"].body
+
+
 def check(whole: dict[str, Any], path: str, visit: Visit) -> None:
     """An answer is what the document promises for its status."""
     described = whole["paths"][path]["get"]["responses"][str(visit.status)]
@@ -134,6 +151,7 @@ def test_every_answer_that_is_described_can_be_had() -> None:
         for visit in occupied:
             visit.leave()
             await visit
+        await note("/tasks/{taskId}/events", task.id)
         await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
         await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
         await house.store.close()
@@ -176,7 +194,7 @@ def test_no_request_of_a_fuzzer_gets_an_answer_that_is_not_described(tmp_path: P
                 Path(sys.executable).with_name("schemathesis"),
                 *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),
                 *("--header", "Authorization: Bearer secret", "--checks", "all"),
-                *("--phases", "examples,coverage,fuzzing", "--max-examples", "15"),
+                *("--phases", "examples,coverage,fuzzing", "--max-examples", "10"),
                 *("--seed", str(SEED), "--request-timeout", "10", "--no-color"),
                 *("--report-json-path", report),
                 cwd=tmp_path,

@@ -98,6 +98,8 @@ def test_the_metadata_names_the_resource_and_its_authorization_servers() -> None
         ("tasks.example", ["https://issuer.example"]),
         ("https://tasks.example#part", ["https://issuer.example"]),
         ("https://", ["https://issuer.example"]),
+        ("https://:8443/mcp", ["https://issuer.example"]),
+        ("https://[::1/mcp", ["https://issuer.example"]),
     ],
 )
 def test_metadata_that_no_client_could_use_is_refused(resource: str, servers: list[str]) -> None:

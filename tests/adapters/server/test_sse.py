@@ -10,7 +10,7 @@ from tests.adapters.server.event_reader import Event, read_events
 one_line = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=1)
 
 
-@given(st.text(), st.none() | one_line, st.none() | one_line)
+@given(st.text("ab:\r\n \u2028") | st.text(), st.none() | one_line, st.none() | one_line)
 def test_what_is_written_is_read(data: str, id: str | None, name: str | None) -> None:
     written = event(data.encode(), id=id, event=name) + event(b"next")
     lines = data.replace("\r\n", "\n").replace("\r", "\n")

@@ -6,7 +6,8 @@ import pty
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,25 @@ RELATED: Final = "io.modelcontextprotocol/related-task"
 YES: Final = {"action": "accept", "content": {"confirmed": True, "stage": "live"}}
 PING: Final = b'{"jsonrpc":"2.0","id":"ping","method":"ping"}\n'
 MEBIBYTE: Final = 1024 * 1024
+
+
+def introduced(folder: Path, tools: str) -> Iterator[Client]:
+    client = Client(folder, tools=tools)
+    client.introduce()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server with the tools of the demo, that several tests use."""
+    yield from introduced(tmp_path_factory.mktemp("demo"), "demo")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """The same with odd tools."""
+    yield from introduced(tmp_path_factory.mktemp("odd"), ODD)
 
 
 def create(client: Client, tool: str, arguments: JSON) -> str:
@@ -91,34 +111,30 @@ def test_a_request_is_of_the_generation_that_it_says(start: Start) -> None:
 
 
 @covers("2026-07-28:server-sends-no-requests")
-def test_questions_are_asked_in_the_way_of_each_generation(start: Start) -> None:
-    client = start()
-    client.introduce()
-    new = create_modern(client, "deploy", {"version": "2.0"})
-    old = create(client, "deploy", {"version": "1.0"})
-    waiting = client.request("tasks/result", {"taskId": old})
-    question = in_flight(client, old)
-    asked = client.until_status(new, "input_required")["inputRequests"]
+def test_questions_are_asked_in_the_way_of_each_generation(demo: Client) -> None:
+    new = create_modern(demo, "deploy", {"version": "2.0"})
+    old = create(demo, "deploy", {"version": "1.0"})
+    waiting = demo.request("tasks/result", {"taskId": old})
+    question = in_flight(demo, old)
+    asked = demo.until_status(new, "input_required")["inputRequests"]
     assert asked["confirm"]["method"] == "elicitation/create"
-    client.tell({"id": question["id"], "result": YES})
+    demo.tell({"id": question["id"], "result": YES})
     answers = {"taskId": new, "inputResponses": {"confirm": YES}}
-    assert client.ask_modern("tasks/update", answers)["result"]["resultType"] == "complete"
-    done = client.until_status(new, "completed")["result"]
+    assert demo.ask_modern("tasks/update", answers)["result"]["resultType"] == "complete"
+    done = demo.until_status(new, "completed")["result"]
     assert text_of(done) == "2.0 is deployed to live."
-    assert text_of(client.answer(waiting)["result"]) == "1.0 is deployed to live."
-    requests = [said["params"] for said in client.heard if "method" in said and "id" in said]
+    assert text_of(demo.answer(waiting)["result"]) == "1.0 is deployed to live."
+    requests = [said["params"] for said in demo.heard if "method" in said and "id" in said]
     assert {params["_meta"][RELATED]["taskId"] for params in requests} == {old}
 
 
-def test_a_plain_call_can_ask_in_both_generations(start: Start) -> None:
-    client = start()
-    client.introduce()
+def test_a_plain_call_can_ask_in_both_generations(demo: Client) -> None:
     call: JSON = {"name": "deploy", "arguments": {"version": "3.0"}}
     without_tasks = {
         **MODERN,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
     }
-    paused = client.ask("tools/call", {**call, "_meta": without_tasks})["result"]
+    paused = demo.ask("tools/call", {**call, "_meta": without_tasks})["result"]
     assert paused["resultType"] == "input_required"
     again = {
         **call,
@@ -126,50 +142,45 @@ def test_a_plain_call_can_ask_in_both_generations(start: Start) -> None:
         "inputResponses": {"confirm": YES},
         "requestState": paused["requestState"],
     }
-    assert text_of(client.ask("tools/call", again)["result"]) == "3.0 is deployed to live."
-    waiting = client.request("tools/call", call)
-    question = client.called("elicitation/create")
-    client.tell({"id": question["id"], "result": {"action": "decline"}})
-    assert "not deployed" in text_of(client.answer(waiting)["result"])
+    assert text_of(demo.ask("tools/call", again)["result"]) == "3.0 is deployed to live."
+    waiting = demo.request("tools/call", call)
+    question = demo.called("elicitation/create")
+    demo.tell({"id": question["id"], "result": {"action": "decline"}})
+    assert "not deployed" in text_of(demo.answer(waiting)["result"])
 
 
 @covers("2026-07-28:stdio-cancelled-work-stops", "2026-07-28:stdio-silence-after-cancel")
 @pytest.mark.parametrize("is_modern", [False, True])
-def test_a_plain_call_is_cancelled_by_its_id(start: Start, is_modern: bool) -> None:
-    client = start(tools=ODD)
-    client.introduce()
+def test_a_plain_call_is_cancelled_by_its_id(odd: Client, is_modern: bool) -> None:
     # What declares no tasks is a plain call in both generations.
     meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     params: JSON = {"name": "hold", **({"_meta": meta} if is_modern else {})}
-    client.request("tools/call", params, "held")
-    client.ask("ping")
-    client.tell({"method": "notifications/cancelled", "params": {"requestId": "held"}})
-    client.until_aside("hold was stopped")
+    id = f"held {is_modern}"
+    odd.request("tools/call", params, id)
+    odd.ask("ping")
+    stops = odd.aside.count("hold was stopped") + 1
+    odd.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
+    odd.until_aside("hold was stopped", stops)
     # The id is free again, in either generation.
-    assert "result" in client.answer(client.request("ping", {}, "held"))
-    assert [said.get("id") for said in client.heard].count("held") == 1
-    assert client.end() == 0
+    assert "result" in odd.answer(odd.request("ping", {}, id))
+    assert [said.get("id") for said in odd.heard].count(id) == 1
 
 
-def test_an_id_has_one_answer_whatever_the_generation(start: Start) -> None:
-    client = start(tools=ODD)
-    client.introduce()
-    client.request("tools/call", {"name": "hold"}, 77)
-    client.request("tools/list", {"_meta": MODERN}, 77)
-    refused = client.expect(lambda said: "error" in said)
-    assert "id" not in refused
+def test_an_id_has_one_answer_whatever_the_generation(odd: Client) -> None:
+    odd.request("tools/call", {"name": "hold"}, 77)
+    odd.request("tools/list", {"_meta": MODERN}, 77)
+    refused = odd.expect(lambda said: "error" in said and "id" not in said)
     assert refused["error"]["code"] == -32600
-    assert not [said for said in client.heard if said.get("id") == 77]
+    assert not [said for said in odd.heard if said.get("id") == 77]
+    odd.tell({"method": "notifications/cancelled", "params": {"requestId": 77}})
 
 
-def test_tasks_are_cancelled_in_both_generations(start: Start) -> None:
-    client = start(tools=ODD)
-    client.introduce()
-    old, new = create(client, "hold", {}), create_modern(client, "hold", {})
-    assert client.ask("tasks/cancel", {"taskId": old})["result"]["status"] == "cancelled"
-    client.ask_modern("tasks/cancel", {"taskId": new})
+def test_tasks_are_cancelled_in_both_generations(odd: Client) -> None:
+    old, new = create(odd, "hold", {}), create_modern(odd, "hold", {})
+    assert odd.ask("tasks/cancel", {"taskId": old})["result"]["status"] == "cancelled"
+    odd.ask_modern("tasks/cancel", {"taskId": new})
     for task_id in (old, new):
-        client.until_status(task_id, "cancelled")
+        odd.until_status(task_id, "cancelled")
 
 
 @covers("2026-07-28:listen-final-response", "2026-07-28:listen-final-response-shape")
@@ -229,12 +240,10 @@ def test_questions_outlive_a_server_that_was_killed(start: Start) -> None:
 
 
 @covers("2025-11-25:stdio-no-embedded-newlines", "2026-07-28:stdio-no-embedded-newlines")
-def test_lines_may_be_long_and_contain_anything(start: Start) -> None:
-    client = start(tools=ODD)
-    client.introduce()
+def test_lines_may_be_long_and_contain_anything(odd: Client) -> None:
     text = "first\nsecond\r\n\u2028 \U0001f600" + "x" * 100_000
     params = {"name": "echo", "arguments": {"text": text}}
-    assert text_of(client.ask("tools/call", params)["result"]) == text
+    assert text_of(odd.ask("tools/call", params)["result"]) == text
 
 
 def test_a_line_that_is_too_long_is_refused_and_skipped(start: Start) -> None:
@@ -291,7 +300,7 @@ MALFORMED: Final[dict[bytes, tuple[int, Any]]] = {
     b'{"jsonrpc":"2.0","method":7}': (-32600, None),
     b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[]}': (-32602, 3),
     b'{"jsonrpc":"2.0","id":4,"method":"ping","params":{"_meta":[]}}': (-32602, 4),
-    b'{"jsonrpc":"2.0","id":5,"method":"no/such"}': (-32600, 5),
+    b'{"jsonrpc":"2.0","id":5,"method":"no/such"}': (-32601, 5),
     b'{"jsonrpc":"2.0","id":6,"method":"tools/list","params":{"_meta":7}}': (-32602, 6),
 }
 UNANSWERED: Final = [
@@ -324,14 +333,12 @@ def test_a_thousand_malformed_lines_are_answered_one_by_one(start: Start) -> Non
     assert client.end() == 0
 
 
-def test_what_wants_no_answer_gets_none(start: Start) -> None:
-    client = start()
-    client.introduce()
-    before = len(client.heard)
-    client.write(b"".join(line + b"\n" for line in UNANSWERED) + PING)
-    client.answer("ping")
-    assert len(client.heard) == before + 1
-    assert "Traceback" not in client.aside
+def test_what_wants_no_answer_gets_none(demo: Client) -> None:
+    before = len(demo.heard)
+    demo.write(b"".join(line + b"\n" for line in UNANSWERED) + PING)
+    demo.answer("ping")
+    assert len(demo.heard) == before + 1
+    assert "Traceback" not in demo.aside
 
 
 def test_one_message_that_hits_a_bug_costs_only_itself(start: Start) -> None:
@@ -383,38 +390,43 @@ def test_files_will_do(tmp_path: Path) -> None:
     assert answered((tmp_path / "output").read_bytes())
 
 
+@contextmanager
+def running(folder: Path, source: int, sink: int) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command(folder), stdin=source, stdout=sink)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
 def test_a_socket_will_do_also_one_that_does_not_block(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     ours.settimeout(DEADLINE_S)
     with (
         ours,
+        ours.makefile("rb") as output,
         theirs,
-        subprocess.Popen(
-            command(tmp_path), stdin=theirs.fileno(), stdout=theirs.fileno()
-        ) as process,
+        running(tmp_path, theirs.fileno(), theirs.fileno()) as process,
     ):
         theirs.close()
         ours.sendall(INPUT + b"\n")
-        output = b""
-        while output.count(b"\n") < 2:
-            output += ours.recv(65_536)
-        assert answered(output)
-        # More than a socket takes at once, while nobody reads.
+        assert answered(output.readline() + output.readline())
+        # More than a socket takes at once.
         long = {"name": "greet", "arguments": {"name": "x" * MEBIBYTE}}
         call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": long}
         ours.sendall(json.dumps(call).encode() + b"\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            answer += ours.recv(65_536)
-        assert len(json.loads(answer)["result"]["content"][0]["text"]) > MEBIBYTE
+        assert len(text_of(json.loads(output.readline())["result"])) > MEBIBYTE
         ours.shutdown(socket.SHUT_WR)
         assert process.wait(DEADLINE_S) == 0
 
 
 def test_a_terminal_will_do(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command(tmp_path), stdin=theirs, stdout=subprocess.PIPE) as process:
+    with running(tmp_path, theirs, subprocess.PIPE) as process:
         os.close(theirs)
         os.write(ours, PING)
         assert process.stdout is not None
@@ -444,11 +456,16 @@ def test_standard_streams_that_are_closed(
 
 @covers("2026-07-28:stdio-exit-on-eof")
 def test_what_is_due_is_answered_before_the_server_leaves(tmp_path: Path) -> None:
+    params = {"name": "count", "arguments": {"to": 1, "pause_ms": 200}}
+    count = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}
     done = subprocess.run(
-        command(tmp_path), input=INPUT, capture_output=True, timeout=DEADLINE_S, check=False
-    )
+        command(tmp_path), input=INPUT + b"\n" + json.dumps(count).encode(),
+        capture_output=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
     assert done.returncode == 0
-    assert answered(done.stdout)
+    *first, last = done.stdout.splitlines()
+    assert answered(b"\n".join(first))
+    assert json.loads(last)["result"]["structuredContent"] == {"counted": 1}
     assert done.stderr.decode().startswith("taskmachine: serving 6 tools on standard input and ")
     assert "Traceback" not in done.stderr.decode()
 

@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.statemachine import State, Task
 from tests.adapters.lines import quiet
 from tests.adapters.rig import DONE, FORM, run
 from tests.adapters.server.event_reader import read_events
@@ -227,6 +229,28 @@ def test_streams_of_an_owner_are_limited() -> None:
         await again.until_sent(b"task")
         again.leave()
         await again
+
+    virtually(main())
+
+
+class ForgetfulStore(MemoryStore):
+    """Forgets a task as soon as it was looked at."""
+
+    async def load(self, task_id: str) -> Task | None:
+        task = await super().load(task_id)
+        if task is not None:
+            gone = task.with_changes(state=State.REMOVED, version=task.version + 1)
+            await self.commit(gone, [], task.version)
+        return task
+
+
+def test_a_task_that_is_forgotten_before_the_stream_begins_is_not_found() -> None:
+    async def main() -> None:
+        house = House(store=ForgetfulStore(b"s" * 32))
+        task = await house.create()
+        visit = await house.visit(f"/tasks/{task.id}/events")
+        assert (visit.status, visit.json["error"]["code"]) == (404, "task_not_found")
+        assert is_free(house)
 
     virtually(main())
 

@@ -25,4 +25,5 @@ uvicorn.run(
     loop="uvloop",
     http="httptools",
     access_log=False,
+    timeout_keep_alive=600,  # while another server has its turn
 )

@@ -55,4 +55,5 @@ const http = createServer(async (request, response) => {
   await transport.handleRequest(request, response);
 });
 
+http.keepAliveTimeout = 600_000; // while another server has its turn
 http.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${http.address().port}`));

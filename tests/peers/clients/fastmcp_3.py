@@ -35,6 +35,7 @@ async def error_of(awaitable):
 
 ASKED = []
 HEARD = []
+STATUSES = []
 
 
 async def fill_in(message, response_type, params, context):
@@ -52,6 +53,8 @@ async def hear(message):
     notification = getattr(message, "root", None)
     if notification is not None and notification.method == "notifications/progress":
         HEARD.append(plain(notification.params))
+    if notification is not None and notification.method == "notifications/tasks/status":
+        STATUSES.append(plain(notification.params))
 
 
 async def live(client):
@@ -79,8 +82,9 @@ async def live(client):
     deploy = (await client.call_tool("deploy", {"version": "1.2"}, task=True)).task_id
     while (status := await client.get_task_status(deploy)).status == "working":
         await asyncio.sleep(status.pollInterval / 1000)
-    tell("question", status=status.status)
     done = await client.get_task_result(deploy)
+    seen = [s["status"] for s in STATUSES if s["taskId"] == deploy]
+    tell("question", seen=[status.status, *seen])
     tell("answer", task=deploy, asked=ASKED, **done)
     ASKED.clear()
     sampled = (await client.call_tool("sample", {"topic": "tasks"}, task=True)).task_id

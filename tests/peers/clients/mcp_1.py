@@ -13,9 +13,6 @@ from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-RELATED = "io.modelcontextprotocol/related-task"
-LIVE = ("working", "input_required")
-
 
 def tell(step, **facts):
     print(json.dumps({"step": step, **facts}, default=str), flush=True)
@@ -89,11 +86,15 @@ async def live(session, person):
     tell("progress", task=count, heard=person.progress)
 
     deploy = (await tasks.call_tool_as_task("deploy", {"version": "1.2"})).task.taskId
+    # An answer may be quicker than the next look, but its notification is not lost.
+    seen = []
     async for status in tasks.poll_task(deploy):
+        seen.append(status.status)
         if status.status == "input_required":
             break
-    tell("question", status=status.status)
     done = await tasks.get_task_result(deploy, types.CallToolResult)
+    seen += [status["status"] for status in person.statuses if status["taskId"] == deploy]
+    tell("question", seen=seen)
     tell("answer", task=deploy, asked=person.asked, **plain(done))
     person.asked.clear()
 
@@ -132,13 +133,16 @@ async def live(session, person):
 
 async def main(target):
     person = Person()
-    async with connected(target) as (read, write), ClientSession(
-        read,
-        write,
-        elicitation_callback=person.fill_in,
-        sampling_callback=person.sample,
-        message_handler=person.hear,
-    ) as session:
+    async with (
+        connected(target) as (read, write),
+        ClientSession(
+            read,
+            write,
+            elicitation_callback=person.fill_in,
+            sampling_callback=person.sample,
+            message_handler=person.hear,
+        ) as session,
+    ):
         await live(session, person)
     tell("end")
 

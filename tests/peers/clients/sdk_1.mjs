@@ -31,8 +31,11 @@ transport.setProtocolVersion = (version) => {
 let asked = [];
 const heard = [];
 const statuses = [];
-client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+let mayAnswer;
+const mayBeAnswered = new Promise((resolve) => (mayAnswer = resolve));
+client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
   asked.push({ kind: "form", ...params });
+  await mayBeAnswered;
   return { action: "accept", content: { confirmed: true, stage: "live" } };
 });
 client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
@@ -63,6 +66,7 @@ async function life(name, args, options = {}) {
   for await (const message of stream) {
     if (message.type === "taskCreated") said.task = message.task;
     if (message.type === "taskStatus") said.statuses.push(message.task);
+    if (message.task?.status === "input_required") mayAnswer();
     if (message.type === "result") said.result = message.result;
     if (message.type === "error") said.error = message.error.message;
   }
@@ -92,7 +96,7 @@ tell("result", count.result);
 tell("progress", { task: count.task.taskId, heard });
 
 const deploy = await life("deploy", { version: "1.2" });
-tell("question", { status: deploy.statuses.at(-1).status });
+tell("question", { seen: deploy.statuses.map(({ status }) => status) });
 tell("answer", { task: deploy.task.taskId, asked, ...deploy.result });
 asked = [];
 const sample = await life("sample", { topic: "tasks" });

@@ -1,0 +1,171 @@
+"""Which generation is spoken with which server."""
+
+import json
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.errors import CallFailed, ConnectionLost, Refused
+from taskmachine.protocol.errors import UnsupportedVersion
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.client.scripted import (
+    DISCOVERED,
+    INITIALIZED,
+    Exchange,
+    legacy,
+    modern,
+    serving,
+)
+from tests.adapters.rig import run
+
+
+async def nothing(exchange: Exchange) -> None:
+    raise AssertionError(exchange.what)
+
+
+def error(code: int, data: Any = None) -> str:
+    more = {} if data is None else {"data": data}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "no", **more}})
+
+
+def supported(*versions: str) -> str:
+    return error(-32022, {"supported": versions, "requested": "2026-07-28"})
+
+
+def meet(status: int, body: str, kind: str = "application/json") -> tuple[str, list[str]]:
+    """What is spoken with a server that answers the first request like this, and what was sent."""
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "server/discover":
+            await exchange.reply(status, body, kind)
+        else:
+            await legacy(nothing)(exchange)
+
+    async def main() -> tuple[str, list[str]]:
+        async with serving(script) as server:
+            async with connect(server.url) as session:
+                spoken = session.server.generation
+            return spoken, [exchange.what for exchange in server.seen]
+
+    return run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, "", "text/plain"),
+        (400, "not JSON", "application/json"),
+        (400, error(-32600), "application/json"),
+        (400, error(-32000), "application/json"),
+        (404, "<h1>Not Found</h1>", "text/html"),
+        (405, "", "text/plain"),
+        (406, error(-32600), "application/json"),
+        (200, error(-32601), "application/json"),
+        (200, error(-32602), "application/json"),
+        (200, '{"jsonrpc":"2.0","id":1,"result":{}}', "application/json"),
+        (400, supported("2025-11-25", "2025-06-18"), "application/json"),
+    ],
+)
+def test_whatever_is_no_modern_answer_leads_to_the_handshake(
+    status: int, body: str, kind: str
+) -> None:
+    spoken, sent = meet(status, body, kind)
+    assert spoken == "2025-11-25"
+    assert sent[:3] == ["server/discover", "initialize", "notifications/initialized"]
+
+
+def test_a_server_that_supports_only_the_other_version_gets_the_handshake() -> None:
+    result = {**DISCOVERED, "supportedVersions": ["2025-11-25"]}
+    spoken, _ = meet(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}))
+    assert spoken == "2025-11-25"
+
+
+def test_an_unknown_method_with_404_is_modern() -> None:
+    spoken, sent = meet(404, error(-32601))
+    assert (spoken, sent) == ("2026-07-28", ["server/discover"])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "raised", "words"),
+    [
+        (400, error(-32020), CallFailed, "-32020"),
+        (400, error(-32021), CallFailed, "-32021"),
+        (400, error(-32022), CallFailed, "-32022"),
+        (400, supported("2027-01-01"), UnsupportedVersion, "2027-01-01"),
+        (401, "", Refused, "HTTP 401"),
+        (403, "", Refused, "HTTP 403"),
+        (503, "", Refused, "HTTP 503"),
+    ],
+)
+def test_what_a_handshake_would_not_help_is_an_error(
+    status: int, body: str, raised: type[Exception], words: str
+) -> None:
+    with pytest.raises(raised, match=words):
+        meet(status, body)
+
+
+@pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
+def test_a_generation_can_be_demanded(generation: str) -> None:
+    async def main() -> None:
+        script = legacy if generation == "2025-11-25" else modern
+        async with serving(script(nothing)) as server:
+            async with connect(server.url, generation=generation) as session:
+                assert session.server.generation == generation
+            first = "initialize" if generation == "2025-11-25" else "server/discover"
+            assert server.seen[0].what == first
+
+    run(main())
+
+
+def test_there_is_no_third_generation() -> None:
+    async def main() -> None:
+        async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
+            raise AssertionError("connected")
+
+    with pytest.raises(ConfigurationError, match="'2024-11-05'; there are 2026-07-28, 2025-11-25"):
+        run(main())
+
+
+def test_a_server_of_an_older_revision_is_left() -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "initialize":
+            await exchange.result({**INITIALIZED, "protocolVersion": "2024-11-05"})
+        else:
+            await legacy(nothing)(exchange)
+
+    async def main() -> None:
+        async with serving(script) as server, connect(server.url):
+            raise AssertionError("connected")
+
+    with pytest.raises(UnsupportedVersion, match="2024-11-05"):
+        run(main())
+
+
+def test_a_client_says_who_it_is_and_nothing_that_it_cannot_do() -> None:
+    async def main() -> None:
+        async with serving(legacy(nothing)) as server:
+            async with connect(
+                server.url, generation="2025-11-25", info={"name": "me", "version": "2"}
+            ):
+                pass
+            said = server.of("initialize")[0].params
+            assert said == {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "me", "version": "2"},
+            }
+
+    run(main())
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    async def main() -> None:
+        async def silent(exchange: Exchange) -> None:
+            await exchange.closed.wait()
+
+        async with serving(silent) as server, connect(server.url, timeout=0.3):
+            raise AssertionError("connected")
+
+    with pytest.raises(ConnectionLost, match=r"no answer to initialize within 0\.3 s"):
+        run(main())

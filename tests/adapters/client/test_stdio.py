@@ -1,0 +1,173 @@
+"""Servers as child processes: how they are met, how they die, how they are left."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taskmachine.adapters.client import stdio
+from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.errors import CallFailed, ConnectionLost, NoAnswer
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.client.scripted import DONE
+from tests.adapters.rig import run
+from tests.oracle import REPOSITORY
+
+
+def server(what: str) -> list[str]:
+    folder = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); "
+    code = "import runpy; runpy.run_module('tests.adapters.client.stubborn', run_name='__main__')"
+    return [sys.executable, "-c", folder + code, what]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("what", ["done", "noisy"])
+def test_a_task_over_pipes(what: str) -> None:
+    async def main() -> None:
+        async with connect(server(what)) as session:
+            assert session.server.generation == "2025-11-25"
+            task = await session.call("work")
+            assert task.id == "t-1"
+            assert await task.result() == DONE
+
+    run(main())
+
+
+def test_a_server_that_does_not_answer_a_probe_gets_the_handshake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("taskmachine.adapters.client.handshake.PROBE_S", 0.3)
+
+    async def main() -> None:
+        async with connect(server("silent-probe")) as session:
+            assert session.server.generation == "2025-11-25"
+            assert await (await session.call("work")).result() == DONE
+
+    run(main())
+
+
+def test_a_server_that_was_only_slow_to_start_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("taskmachine.adapters.client.handshake.PROBE_S", 0.5)
+
+    async def main() -> None:
+        async with connect(server("slow-to-start")) as session:
+            assert session.server.generation == "2026-07-28"
+
+    run(main())
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    async def main() -> None:
+        async with connect(server("deaf"), timeout=0.3):
+            raise AssertionError("connected")
+
+    with pytest.raises(NoAnswer, match="no answer to initialize"):
+        run(main())
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("dying", "the server ended with status 7"),
+        ("closing", "the server closed its output"),
+        ("endless", "a line of more than 4194304 bytes"),
+    ],
+)
+def test_who_waits_for_a_server_that_is_gone_is_told(
+    what: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "PATIENCE_S", 0.3)
+
+    async def main() -> None:
+        async with connect(server(what), generation="2025-11-25") as session:
+            task = await session.call("work")
+            with pytest.raises(ConnectionLost, match=words):
+                await task.result()
+            with pytest.raises(ConnectionLost, match=words):
+                await session.call("work")
+            with pytest.raises(ConnectionLost, match=words):
+                await session.tools()
+
+    run(main())
+
+
+def test_an_answer_that_is_none_fails_its_call_only() -> None:
+    async def main() -> None:
+        async with connect(server("broken"), generation="2025-11-25") as session:
+            for _ in range(2):
+                task = await session.call("work")
+                with pytest.raises(CallFailed, match="result must be an object"):
+                    await task.result()
+
+    run(main())
+
+
+def test_a_request_that_nobody_answers_is_given_up() -> None:
+    async def main() -> None:
+        async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:
+            task = await session.call("work")
+            with pytest.raises(CallFailed, match="no answer in time"):
+                await task.result()
+
+    run(main())
+
+
+def test_a_server_that_ignores_everything_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "PATIENCE_S", 0.3)
+
+    async def main() -> int:
+        async with connect(server("immortal"), generation="2025-11-25") as session:
+            result = await (await session.call("work")).result()
+            began.append(time.monotonic())
+        return int(result["content"][0]["text"])
+
+    began: list[float] = []
+    pid = run(main())
+    assert time.monotonic() - began[0] < 5
+    assert not is_alive(pid)
+
+
+def test_nothing_that_a_server_started_is_left_behind() -> None:
+    async def main() -> int:
+        async with connect(server("orphaning"), generation="2025-11-25") as session:
+            result = await (await session.call("work")).result()
+        return int(result["content"][0]["text"])
+
+    child = run(main())
+    deadline = time.monotonic() + 5
+    while is_alive(child) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert not is_alive(child)
+
+
+@pytest.mark.parametrize("command", [["/does/not/exist"], ["\0"], []])
+def test_what_cannot_be_started_is_a_matter_of_configuration(command: list[str]) -> None:
+    async def main() -> None:
+        async with connect(command):
+            raise AssertionError("connected")
+
+    with pytest.raises(ConfigurationError):
+        run(main())
+
+
+def test_leaving_early_takes_the_server_along() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            async with connect(server("done"), generation="2025-11-25") as session:
+                task = await session.call("work")
+            with pytest.raises(ConnectionLost, match="was closed"):
+                await task.result()
+
+    run(main())

@@ -1,0 +1,306 @@
+"""Streams that come and go, plain calls that talk meanwhile, sessions taken up again."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import attrs
+
+from taskmachine.protocol import mcp_2025_11_25 as g1
+from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.jsonrpc import (
+    Error,
+    ErrorResponse,
+    Notification,
+    Request,
+    ResultResponse,
+)
+from taskmachine.protocol.operations import Answer, Create, Run
+from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
+from taskmachine.protocol.receiver import Receiver
+from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
+from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
+from taskmachine.protocol.sealing import Sealer
+from taskmachine.statemachine import (
+    Call,
+    NotFound,
+    Outcome,
+    Progress,
+    Question,
+    Reply,
+    Task,
+    lifecycle,
+)
+from tests.protocol.desk import OFFER
+
+FORM = Question("k", "elicitation/create", b'{"message":"?"}')
+CALL = Call("tools/call", "greet", progress_token="p")
+TASK = lifecycle.submit("t", "alice", CALL, 0, ttl_ms=None).task
+WORKING = lifecycle.start(TASK, 0, worker="w").task
+DONE = Outcome.of_result(b'{"content":[]}')
+
+
+def asked(task: Task = WORKING) -> Task:
+    step = lifecycle.ask(task, 0, [FORM])
+    assert step is not None
+    return step.task
+
+
+def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
+    """A receiver of 2025-11-25 whose client introduced itself to somebody else."""
+    ids = count(first)
+    return Receiver(
+        RULES_2025,
+        OFFER,
+        owner="alice",
+        new_id=lambda: next(ids),
+        capabilities={"elicitation": {}},
+        sealer=sealer,
+    )
+
+
+def sent(outputs: Any) -> list[tuple[Any, Any]]:
+    """What is sent where: method, or id of a response, and stream."""
+    shown = []
+    for out in outputs:
+        assert isinstance(out, Send)
+        message = out.message
+        what = message.id if isinstance(message, ResultResponse | ErrorResponse) else message.method
+        shown.append((what, out.stream))
+    return shown
+
+
+def collect(receiver: Receiver, id: int, task: Task) -> Any:
+    receiver.receive(Request(id, "tasks/result", {"taskId": "t"}))
+    return receiver.answered(id, task, now=0)
+
+
+# --- sessions that are taken up again --------------------------------------------------------
+
+
+def test_a_session_that_is_taken_up_again_needs_no_introduction() -> None:
+    receiver = restored()
+    assert receiver.capabilities == {"elicitation": {}}
+    [wanted] = receiver.receive(Request(1, "tools/call", {"name": "quick"}))
+    assert isinstance(wanted, Perform)
+    assert isinstance(wanted.operation, Run)
+    assert wanted.operation.call.answers == {"elicitation/create"}
+    assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
+
+
+def test_what_a_client_declared_is_known_once_it_introduced_itself() -> None:
+    receiver = Receiver(RULES_2025, OFFER, owner="alice", new_id=lambda: 1)
+    assert receiver.capabilities is None
+    hello = g1.Initialize(g1.REVISION, {"sampling": {}}, {})
+    receiver.receive(g1.DIALECT.encode_request(0, hello))
+    assert receiver.capabilities == {"sampling": {}}
+
+
+def test_an_answer_finds_its_question_although_another_process_asked() -> None:
+    sealer = Sealer(b"s" * 32)
+    before, after = restored(sealer), restored(sealer, first=200)
+    [question] = collect(before, 1, asked())
+    id = question.message.id
+    answer = Perform(None, Answer("t", {"k": Reply(b'{"action":"accept"}')}))
+    assert after.receive(ResultResponse(id, {"action": "accept"})) == [answer]
+    assert before.receive(ResultResponse(id, {"action": "accept"})) == [answer]
+    stranger = Receiver(RULES_2025, OFFER, owner="bob", new_id=lambda: 1, sealer=sealer)
+    assert stranger.receive(ResultResponse(id, {"action": "accept"})) == []
+    for made_up in (7, "x", id[:-1], ""):
+        assert after.receive(ResultResponse(made_up, {})) == []
+
+
+def test_the_same_question_never_has_the_same_id_twice() -> None:
+    receiver = restored(Sealer(b"s" * 32))
+    receiver.lost(None)
+    [first] = collect(receiver, 1, asked())
+    receiver.closed(1)
+    [second] = collect(receiver, 2, asked())
+    assert first.message.id != second.message.id
+
+
+# --- streams that come and go ----------------------------------------------------------------
+
+
+def test_a_wait_goes_on_while_nobody_reads_and_its_question_goes_elsewhere() -> None:
+    receiver = restored()
+    assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
+    assert sent(receiver.lost(1)) == [("elicitation/create", None)], "the general stream has it"
+    assert receiver.opened(1) == [], "it is in flight, on one stream at a time"
+    assert receiver.is_pending(1)
+    done = lifecycle.complete(lifecycle.start(TASK, 0, worker="w").task, 1, outcome=DONE).task
+    final = attrs.evolve(done, version=9)
+    assert (1, 1) in sent(receiver.moved(final, now=1))
+    assert not receiver.is_pending(1)
+
+
+def test_a_question_waits_for_a_reader() -> None:
+    receiver = restored()
+    receiver.lost(None)
+    assert not receiver.is_listening
+    collect(receiver, 1, WORKING)
+    receiver.lost(1)
+    assert receiver.moved(attrs.evolve(asked(), version=5), now=0) == []
+    assert sent(receiver.opened(1)) == [("elicitation/create", 1)]
+
+
+def test_progress_goes_to_whoever_waits_and_reads_else_to_the_general_stream() -> None:
+    receiver = restored()
+    tasks = [WORKING]
+    for n in range(1, 5):
+        tasks.append(lifecycle.report(tasks[-1], n, progress=Progress(n, 4)).task)
+    collect(receiver, 1, tasks[0])
+    assert sent(receiver.moved(tasks[1], now=1)) == [("notifications/progress", 1)]
+    receiver.lost(1)
+    assert sent(receiver.moved(tasks[2], now=2)) == [("notifications/progress", None)]
+    receiver.lost(None)
+    assert receiver.moved(tasks[3], now=3) == []
+    receiver.opened(1)
+    assert sent(receiver.moved(tasks[4], now=4)) == [("notifications/progress", 1)]
+
+
+def test_no_status_is_told_to_a_stream_that_nobody_reads() -> None:
+    receiver = restored()
+    receiver.lost(None)
+    collect(receiver, 1, WORKING)
+    busy = lifecycle.report(WORKING, 1, message="busy").task
+    assert receiver.moved(busy, now=1) == []
+    receiver.opened()
+    busier = lifecycle.report(busy, 2, message="busier").task
+    assert sent(receiver.moved(busier, now=2)) == [("notifications/tasks/status", None)]
+
+
+def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> None:
+    receiver = restored()
+    receiver.lost(None)
+    receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
+    receiver.answered(1, TASK, now=0)
+    assert receiver.moved(asked(), now=0) == []
+    assert receiver.opened() == []
+    assert sent(receiver.follow(asked())) == [("elicitation/create", None)]
+    assert receiver.follow(asked()) == [], "once is enough"
+    ended = lifecycle.cancel(TASK, 1, reason="x").task
+    assert receiver.follow(ended) == []
+    assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
+
+
+def test_watches_can_be_ended_all_at_once() -> None:
+    receiver = Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+    meta = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
+    for id in ("a", "b"):
+        listen = g2.Listen(g2.SubscriptionFilter(taskIds=["t"]), meta)
+        receiver.receive(g2.DIALECT.encode_request(id, listen))
+        receiver.watched(id, [TASK], now=0)
+    assert receiver.watches == ["a", "b"]
+    assert sent(receiver.ended("a")) == [("notifications/cancelled", "a"), ("a", "a")]
+    assert receiver.watches == ["b"]
+
+
+# --- plain calls that talk meanwhile ---------------------------------------------------------
+
+
+def plain_call(receiver: Receiver, token: object = "p") -> None:
+    meta = {} if token is None else {"progressToken": token}
+    receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
+
+
+def test_a_plain_call_tells_its_progress_on_its_own_stream() -> None:
+    receiver = restored()
+    plain_call(receiver)
+    [told] = receiver.reported(1, Progress(1, 2, "half"))
+    params = {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+    assert told == Send(Notification("notifications/progress", params), 1)
+    receiver.ran(1, DONE)
+    assert receiver.reported(1, Progress(2, 2)) == [], "nothing after the end"
+    plain_call(receiver, token=None)
+    assert receiver.reported(1, Progress(1, 2)) == [], "nobody asked for it"
+
+
+def test_a_plain_call_of_2026_tells_its_progress_too_and_a_task_does_not() -> None:
+    receiver = Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+    for name, capabilities, tells in (("quick", {}, 1), ("slow", g2.TASKS_REQUIRED, 0)):
+        meta = g2.RequestMeta(g2.REVISION, capabilities, progressToken="p")
+        [wanted] = receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta)))
+        assert isinstance(wanted, Perform)
+        assert isinstance(wanted.operation, Run | Create)
+        assert (wanted.operation.call.progress_token == "p") is bool(tells)
+        assert len(receiver.reported(name, Progress(1))) == tells
+
+
+def test_a_plain_call_asks_on_its_own_stream_and_hears_the_answer() -> None:
+    receiver = restored()
+    plain_call(receiver)
+    [question] = receiver.asked(1, [FORM])
+    assert question == Send(Request(100, "elicitation/create", {"message": "?"}), 1)
+    reply = Reply(b'{"action":"decline"}')
+    answer = ResultResponse(100, {"action": "decline"})
+    assert receiver.receive(answer) == [Replied(1, "k", reply)]
+    assert receiver.receive(answer) == [], "the first answer counts"
+    receiver.asked(1, [FORM])
+    refusal = ErrorResponse(101, Error(-1, "no"))
+    [replied] = receiver.receive(refusal)
+    assert isinstance(replied, Replied)
+    assert replied.reply.is_error
+
+
+def test_what_a_plain_call_still_asks_is_taken_back_when_it_ends() -> None:
+    ends: tuple[Callable[[Receiver], object], ...] = (
+        lambda receiver: receiver.ran(1, DONE),
+        lambda receiver: receiver.ran(1, Outcome.of_error(7, "no")),
+        lambda receiver: receiver.refused(1, NotFound("t")),
+    )
+    for end in ends:
+        receiver = restored()
+        plain_call(receiver)
+        receiver.asked(1, [FORM])
+        assert sent(end(receiver)) == [("notifications/cancelled", 1), (1, 1)]
+        assert receiver.receive(ResultResponse(100, {})) == []
+    receiver = restored()
+    plain_call(receiver)
+    receiver.asked(1, [FORM])
+    [withdrawn, abandoned] = receiver.closed(1)
+    assert sent([withdrawn]) == [("notifications/cancelled", 1)]
+    assert abandoned == Abandoned(1)
+    assert receiver.asked(1, [FORM]) == [], "nobody waits for it any more"
+
+
+# --- questions before there is a task --------------------------------------------------------
+
+
+def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
+    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
+    offer = attrs.evolve(OFFER, tools={"slow": first})
+    receiver = Receiver(RULES_2026, offer, owner="alice", new_id=lambda: 1)
+    capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
+    call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
+    [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
+    assert isinstance(wanted, Perform)
+    assert isinstance(wanted.operation, Create)
+    assert wanted.operation.first == (FORM,)
+    [paused] = receiver.paused(1, [FORM], "sealed")
+    assert isinstance(paused, Send)
+    assert isinstance(paused.message, ResultResponse)
+    result = paused.message.result
+    assert result["resultType"] == "input_required"
+    assert result["requestState"] == "sealed"
+    assert result["inputRequests"].keys() == {"k"}
+    assert "taskId" not in result
+    answers = {"k": {"action": "accept", "content": {}}}
+    again = attrs.evolve(call, inputResponses=answers, requestState="sealed")
+    [wanted] = receiver.receive(g2.DIALECT.encode_request(2, again))
+    assert isinstance(wanted, Perform)
+    assert isinstance(wanted.operation, Create)
+    assert wanted.operation.state == "sealed"
+    assert wanted.operation.answers.keys() == {"k"}
+
+
+def test_who_cannot_be_asked_first_is_told_what_is_missing() -> None:
+    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
+    offer = attrs.evolve(OFFER, tools={"slow": first})
+    receiver = Receiver(RULES_2026, offer, owner="alice", new_id=lambda: 1)
+    call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
+    receiver.receive(g2.DIALECT.encode_request(1, call))
+    [refused] = receiver.paused(1, [FORM], "sealed")
+    assert isinstance(refused, Send)
+    assert isinstance(refused.message, ErrorResponse)
+    assert refused.message.error.code == -32021

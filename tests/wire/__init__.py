@@ -1,0 +1,1 @@
+"""The running server, driven over real sockets and pipes in both generations at once."""

@@ -1,0 +1,69 @@
+"""Requests that deserve no task: what is sent, and what may be answered."""
+
+import json
+from typing import Any, Final
+
+import attrs
+
+from tests.wire.http_wire import meta
+from tests.wire.record import NEW, OLD, JSON, Wire
+
+__all__ = ["NONSENSE", "Nonsense"]
+
+
+@attrs.frozen
+class Nonsense:
+    """`code` is that of the error; `status` is of HTTP, where 2025-11-25 leaves some freedom."""
+
+    wire: Wire
+    body: bytes
+    code: int
+    status: tuple[int, ...]
+    headers: JSON = attrs.field(factory=dict)
+
+    @property
+    def fits_a_pipe(self) -> bool:
+        """There are no headers, and what has no id is answered by nobody knows what."""
+        return not self.headers and self.code != HEADERS
+
+
+HEADERS: Final = -32_020
+
+
+def _body(method: str, params: Any, **more: Any) -> bytes:
+    message = {"jsonrpc": "2.0", "id": 999_999, "method": method, "params": params, **more}
+    return json.dumps(message).encode()
+
+
+def _new(method: str, params: JSON, code: int, status: int, **headers: str) -> Nonsense:
+    sent = {"Mcp-Method": method, **headers}
+    return Nonsense(NEW, _body(method, {**params, "_meta": meta()}), code, (status,), sent)
+
+
+NONSENSE: Final = (
+    Nonsense(OLD, b"{", -32_700, (400,)),
+    Nonsense(OLD, b"[]", -32_600, (400,)),
+    Nonsense(OLD, b'{"jsonrpc": "2.0", "id": 999999}', -32_600, (400,)),
+    Nonsense(OLD, b'{"jsonrpc": "1.0", "id": 999999, "method": "ping"}', -32_600, (400,)),
+    Nonsense(OLD, _body("tasks/eat", {}), -32_601, (200,)),
+    Nonsense(OLD, _body("tasks/get", {"taskId": 7}), -32_602, (200,)),
+    Nonsense(OLD, _body("tasks/get", {}), -32_602, (200,)),
+    Nonsense(OLD, _body("tasks/list", {"cursor": "nowhere"}), -32_602, (200,)),
+    Nonsense(OLD, _body("tools/call", {"name": "nobody", "task": {}}), -32_602, (200,)),
+    Nonsense(
+        OLD, _body("tools/call", {"name": "steered_plain", "task": {}}), -32_601, (200,)
+    ),
+    _new("tasks/list", {}, -32_601, 404),
+    _new("tasks/result", {"taskId": "x"}, -32_601, 404),
+    _new("tasks/get", {"taskId": 7}, -32_602, 200, **{"Mcp-Name": "7"}),
+    _new("tasks/get", {"taskId": "x"}, HEADERS, 400, **{"Mcp-Name": "y"}),
+    _new("tasks/get", {"taskId": "x"}, HEADERS, 400, **{"Mcp-Name": "x", "Mcp-Method": "ping"}),
+    _new("tools/call", {"name": "nobody"}, -32_602, 200, **{"Mcp-Name": "nobody"}),
+    Nonsense(
+        NEW,
+        _body("tasks/get", {"taskId": "x", "_meta": meta(with_tasks=False)}),
+        -32_021,
+        (400,),
+        {"Mcp-Method": "tasks/get", "Mcp-Name": "x"},
+    ),
+)

@@ -1,0 +1,138 @@
+"""Standard input and output of a server: one caller, both generations on one pipe."""
+
+import json
+import threading
+from itertools import count
+from typing import IO, Any
+
+from tests.wire.http_wire import HELLO, meta
+from tests.wire.record import JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Wire, now
+from tests.wire.strings import BOUND_S
+
+__all__ = ["STDIO", "PipeCaller"]
+
+STDIO = "stdio"
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+class PipeCaller:
+    """Whoever started the server.  It lives longer than one run: each has its own evidence."""
+
+    owner = STDIO
+    session: str | None = None
+    general: Exchange | None = None
+
+    def __init__(self, source: IO[bytes], sink: IO[bytes]) -> None:
+        self._sink = sink
+        self._ids = count(1)
+        self._pending: dict[int | str, Exchange] = {}
+        self._taking = threading.Lock()
+        self.take_down(Evidence())
+        self._reading = threading.Thread(target=self._read, args=(source,))
+        self._reading.start()
+
+    def take_down(self, evidence: Evidence) -> None:
+        """From now on, there."""
+        with self._taking:
+            self.evidence = evidence
+            self._channel = Channel(STDIO, OLD, PIPE)
+            evidence.channels.append(self._channel)
+            self._pending.clear()
+
+    def introduce(self) -> None:
+        self.ask(OLD, "initialize", HELLO)
+        self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def ask(
+        self, wire: Wire, method: str, params: JSON | None = None, *, id: int | None = None
+    ) -> Exchange:
+        exchange = self._send(wire, method, params or {}, id, None)
+        if not exchange.over.wait(BOUND_S):
+            exchange.failure = "timeout"
+        return exchange
+
+    def begin(
+        self, wire: Wire, method: str, params: JSON, kind: str, task_id: str | None = None
+    ) -> Exchange:
+        return self._send(wire, method, params, None, None)
+
+    def watch(self, task_ids: list[str]) -> Exchange:
+        channel = Channel(STDIO, NEW, "watch")
+        self.evidence.channels.append(channel)
+        params = {"notifications": {"taskIds": task_ids}}
+        watching = self._send(NEW, "subscriptions/listen", params, None, channel)
+        self.evidence.until(lambda: channel.heard or watching.over.is_set(), BOUND_S)
+        return watching
+
+    def give_up(self, exchange: Exchange) -> None:
+        exchange.is_dropped, exchange.given_up = True, now()
+        params: JSON = {"requestId": exchange.id}
+        if exchange.wire == NEW:
+            params["_meta"] = meta()
+        self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+    def drop(self, exchange: Exchange) -> None:
+        """There are no connections: it is given up."""
+        if not exchange.over.is_set():
+            self.give_up(exchange)
+
+    def post(self, wire: Wire, message: Any) -> None:
+        self.write(json.dumps(message).encode())
+
+    def reply(self, id: Any, result: JSON) -> None:
+        self.post(OLD, {"jsonrpc": "2.0", "id": id, "result": result})
+
+    def write(self, line: bytes) -> None:
+        self._sink.write(line + b"\n")
+        self._sink.flush()
+
+    def close(self) -> None:
+        """The end of one run: nobody waits for anything."""
+        for exchange in list(self._pending.values()):
+            self.drop(exchange)
+
+    def join(self) -> None:
+        self._reading.join()
+
+    def _send(
+        self, wire: Wire, method: str, params: JSON, id: int | None, channel: Channel | None
+    ) -> Exchange:
+        if wire == NEW:
+            params = {**params, "_meta": {**meta(), **params.get("_meta", {})}}
+        id = next(self._ids) if id is None else id
+        exchange = Exchange(STDIO, wire, method, params, id, channel=channel)
+        self.evidence.exchanges.append(exchange)
+        self._pending[id] = exchange
+        request = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self.post(wire, request)
+        return exchange
+
+    def _read(self, source: IO[bytes]) -> None:
+        for line in source:
+            with self._taking:
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        self.evidence.raw.append((STDIO, line))
+        try:
+            message = json.loads(line)
+        except ValueError:
+            self.evidence.complaints.append(f"no JSON on the pipe: {line!r}")
+            return
+        if "method" in message:
+            subscription = message.get("params", {}).get("_meta", {}).get(_SUBSCRIPTION)
+            watching = self._pending.get(subscription)
+            place = watching.channel if watching is not None else None
+            self.evidence.hear(place or self._channel, message)
+            return
+        if message.get("id") is None:  # to something that could not be read
+            self.evidence.hear(self._channel, message)
+            return
+        exchange = self._pending.get(message["id"])
+        if exchange is None:
+            self.evidence.complaints.append(f"an answer to nothing: {message}")
+            return
+        exchange.take(message, line.strip())
+        with self.evidence.changed:
+            exchange.over.set()
+            self.evidence.changed.notify_all()

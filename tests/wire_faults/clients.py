@@ -1,0 +1,201 @@
+"""Clients of both generations, as thin as can be: what they say, not how long it takes."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.wire_faults.server_process import Server
+from tests.wire_faults.wire import BOTH, Answer, Events, Wire, request_bytes
+
+__all__ = ["EXTENSION", "Modern", "Session", "meta", "text_of"]
+
+JSON = dict[str, Any]
+
+_PREFIX: Final = "io.modelcontextprotocol/"
+EXTENSION: Final = f"{_PREFIX}tasks"
+_NAMED: Final = {
+    "tools/call": "name",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+
+
+
+
+def text_of(result: JSON) -> str:
+    """What a tool returned."""
+    text: str = result["content"][0]["text"]
+    return text
+
+
+def meta(*, tasks: bool = True, version: str = "2026-07-28") -> JSON:
+    """What every request of 2026-07-28 says of itself."""
+    capabilities: JSON = {"extensions": {EXTENSION: {}}} if tasks else {}
+    return {
+        f"{_PREFIX}protocolVersion": version,
+        f"{_PREFIX}clientInfo": {"name": "faults", "version": "0"},
+        f"{_PREFIX}clientCapabilities": {**capabilities, "elicitation": {"form": {}}},
+    }
+
+
+class _Client:
+    """Both have connections, and one of their own for what is answered at once."""
+
+    def __init__(self, server: Server, token: str | None = None) -> None:
+        self.server = server
+        self._ids = itertools.count(1)
+        self._headers = {"Content-Type": "application/json", "Accept": BOTH}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def next_id(self) -> int:
+        return next(self._ids)
+
+    def wire(self) -> Wire:
+        return Wire(self.server.connect())
+
+    def post(self, message: JSON, headers: Mapping[str, str]) -> Answer:
+        with self.wire() as wire:
+            wire.send(self.post_bytes(message, headers))
+            return wire.answer()
+
+    def post_bytes(self, message: JSON, headers: Mapping[str, str]) -> bytes:
+        body = json.dumps(message).encode()
+        return request_bytes("POST", "/mcp", {**self._headers, **headers}, body)
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        with self.wire() as wire:
+            wire.send(self.get_bytes(path, headers))
+            return wire.answer()
+
+    def get_bytes(self, path: str, headers: Mapping[str, str] | None = None) -> bytes:
+        kept = {k: v for k, v in self._headers.items() if k == "Authorization"}
+        return request_bytes("GET", path, {**kept, **(headers or {})})
+
+
+class Session(_Client):
+    """A client of 2025-11-25."""
+
+    def __init__(self, server: Server, token: str | None = None) -> None:
+        super().__init__(server, token)
+        capabilities = {"elicitation": {"form": {}}, "sampling": {}}
+        info = {"name": "faults", "version": "0"}
+        params = {
+            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,
+        }  # fmt: skip
+        answer = self.post(_call(self.next_id(), "initialize", params), {})
+        assert answer.status == 200, answer
+        self.headers = {
+            "MCP-Session-Id": answer.headers["mcp-session-id"],
+            "MCP-Protocol-Version": "2025-11-25",
+        }
+        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def tell(self, message: JSON) -> None:
+        """What has no answer."""
+        answer = self.post(message, self.headers)
+        assert (answer.status, answer.body) == (202, b""), answer
+
+    def reply(self, question: JSON, name: str) -> None:
+        """Answer a question that came on a stream."""
+        result = {"action": "accept", "content": {"name": name}}
+        self.tell({"jsonrpc": "2.0", "id": question["id"], "result": result})
+
+    def ask(self, method: str, params: JSON | None = None) -> JSON:
+        """The response, be it a result or an error."""
+        answer = self.post(_call(self.next_id(), method, params or {}), self.headers)
+        assert answer.status == 200, answer
+        if not answer.is_stream:
+            return _object(answer.json)
+        lines = answer.body.decode().splitlines()
+        messages = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+        return _object(messages[-1])
+
+    def create(self, tool: str, **arguments: Any) -> str:
+        """The id of a new task."""
+        params = {"name": tool, "arguments": arguments, "task": {"ttl": 600_000}}
+        params["_meta"] = {"progressToken": f"progress of {tool}"}
+        response = self.ask("tools/call", params)
+        assert "result" in response, response
+        return str(response["result"]["task"]["taskId"])
+
+    def open(self, method: str, params: JSON) -> Wire:
+        """Send a request and leave the rest to the caller."""
+        wire = self.wire()
+        wire.send(self.request(method, params))
+        return wire
+
+    def request(self, method: str, params: JSON) -> bytes:
+        """The bytes of a request."""
+        return self.post_bytes(_call(self.next_id(), method, params), self.headers)
+
+    def result(self, task_id: str) -> tuple[Wire, Events]:
+        """A `tasks/result` that has to wait."""
+        return self._stream(self.open("tasks/result", {"taskId": task_id}))
+
+    def listen(self, last_event_id: str | None = None) -> tuple[Wire, Events]:
+        """The general stream, or the one that is to go on after that event."""
+        headers = {**self._headers, **self.headers, "Accept": "text/event-stream"}
+        del headers["Content-Type"]
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        wire = self.wire()
+        wire.send(request_bytes("GET", "/mcp", headers))
+        return self._stream(wire)
+
+    def _stream(self, wire: Wire) -> tuple[Wire, Events]:
+        status, headers = wire.head()
+        if status != 200 or not headers["content-type"].startswith("text/event-stream"):
+            wire.close()
+            raise AssertionError(f"no stream: {status} {headers}")
+        return wire, Events(wire)
+
+    def status(self, task_id: str) -> str:
+        return str(self.ask("tasks/get", {"taskId": task_id})["result"]["status"])
+
+
+class Modern(_Client):
+    """A client of 2026-07-28."""
+
+    def __init__(self, server: Server, token: str | None = None, *, tasks: bool = True) -> None:
+        super().__init__(server, token)
+        self._tasks = tasks
+
+    def request(self, method: str, params: JSON | None = None) -> bytes:
+        """The bytes of a request."""
+        params = {**(params or {}), "_meta": meta(tasks=self._tasks)}
+        body = json.dumps(_call(self.next_id(), method, params)).encode()
+        headers = {**self._headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+        if method in _NAMED:
+            headers["Mcp-Name"] = params[_NAMED[method]]
+        return request_bytes("POST", "/mcp", headers, body)
+
+    def open(self, method: str, params: JSON | None = None) -> Wire:
+        wire = self.wire()
+        wire.send(self.request(method, params))
+        return wire
+
+    def ask(self, method: str, params: JSON | None = None) -> JSON:
+        with self.open(method, params) as wire:
+            answer = wire.answer()
+        assert answer.status == 200, answer
+        return _object(answer.json)
+
+    def create(self, tool: str, **arguments: Any) -> str:
+        response = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        assert response["result"]["resultType"] == "task", response
+        return str(response["result"]["taskId"])
+
+    def look(self, task_id: str) -> JSON:
+        return _object(self.ask("tasks/get", {"taskId": task_id})["result"])
+
+
+def _call(id: Any, method: str, params: JSON) -> JSON:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def _object(value: Any) -> JSON:
+    assert isinstance(value, dict), value
+    return value

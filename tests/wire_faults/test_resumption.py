@@ -1,0 +1,239 @@
+"""A stream of 2025-11-25 goes on where it was cut off: nothing is lost, nothing comes twice."""
+
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.wire_faults.clients import Session, text_of
+from tests.wire_faults.server_process import Server, eventually, serving
+from tests.wire_faults.wire import Event, Events, Wire
+
+TICKS: Final = 60
+
+
+def gate(folder: Path) -> str:
+    return str(folder / "gate")
+
+
+def begun(folder: Path) -> None:
+    (folder / "gate.start").touch()
+
+
+def ended(folder: Path) -> None:
+    (folder / "gate").touch()
+
+
+def first_id(wire: Wire) -> str:
+    """Of the event by which a stream begins: it says where to come back to."""
+    line, *_ = next(wire.chunks()).decode().splitlines()
+    return line.removeprefix("id: ")
+
+
+def call(session: Session, folder: Path) -> tuple[Wire, Events]:
+    """A plain call that reports progress."""
+    params = {
+        "name": "tick",
+        "arguments": {"to": TICKS, "gate": gate(folder)},
+        "_meta": {"progressToken": "plain"},
+    }
+    wire = session.open("tools/call", params)
+    assert wire.head()[0] == 200
+    return wire, Events(wire)
+
+
+def is_response(event: Event) -> bool:
+    return "result" in event.json or "error" in event.json
+
+
+def progress(events: list[Event]) -> list[int]:
+    return [event.json["params"]["progress"] for event in events if "method" in event.json]
+
+
+def read_in_pieces(
+    session: Session, wire: Wire, events: Events, chance: random.Random
+) -> list[Event]:
+    """All events up to the response, over connections that break again and again."""
+    read: list[Event] = []
+    while True:
+        for _ in range(chance.randint(0, 4)):
+            event = next(events)
+            read.append(event)
+            if is_response(event):
+                wire.close()
+                return read
+        last = events.last_id or (read[-1].id if read else first_id(wire))
+        if chance.random() < 0.5:
+            wire.reset()
+        else:
+            wire.close()
+        wire, events = session.listen(last)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["tasks/result", "plain call"])
+def test_a_stream_in_pieces_is_the_whole_stream(
+    kind: str, seed: int, server: Server, tmp_path: Path
+) -> None:
+    session = Session(server)
+    if kind == "plain call":
+        wire, events = call(session, tmp_path)
+    else:
+        wire, events = session.result(session.create("tick", to=TICKS, gate=gate(tmp_path)))
+    begun(tmp_path)
+    ended(tmp_path)
+    read = read_in_pieces(session, wire, events, random.Random(seed))
+    assert progress(read) == list(range(1, TICKS + 1))
+    assert [event for event in read if is_response(event)] == read[-1:]
+    assert text_of(read[-1].json["result"]) == f"{TICKS} ticks"
+    ids = [event.id for event in read]
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_was_missed_is_told_as_often_as_it_is_asked_for(
+    server: Server, tmp_path: Path
+) -> None:
+    session = Session(server)
+    task_id = session.create("tick", to=TICKS, gate=gate(tmp_path))
+    wire, events = session.result(task_id)
+    begun(tmp_path)
+    seen = next(events)
+    wire.close()
+    ended(tmp_path)
+    eventually(lambda: session.status(task_id) == "completed", "the task ends meanwhile")
+    told = []
+    for _ in range(3):
+        wire, events = session.listen(seen.id)
+        with wire:
+            told.append(list(events))
+    assert told[0] == told[1] == told[2]
+    assert progress(told[0]) == list(range(2, TICKS + 1))
+    assert is_response(told[0][-1])
+
+
+def test_the_general_stream_goes_on_where_it_was_cut_off(server: Server, tmp_path: Path) -> None:
+    session = Session(server)
+    wire, events = session.listen()
+    session.create("tick", to=TICKS, gate=gate(tmp_path))
+    begun(tmp_path)
+    ended(tmp_path)
+    chance, read = random.Random(7), list[Event]()
+    while not read or read[-1].json["params"].get("status") != "completed":
+        for _ in range(chance.randint(1, 5)):
+            read.append(next(events))
+            if read[-1].json["params"].get("status") == "completed":
+                break
+        else:
+            wire.close()
+            wire, events = session.listen(read[-1].id)
+    wire.close()
+    ticks = [event for event in read if event.json["method"] == "notifications/progress"]
+    assert progress(ticks) == list(range(1, TICKS + 1))
+
+
+def test_a_stream_that_was_replaced_does_no_harm_later(server: Server, tmp_path: Path) -> None:
+    """Some seconds after a reader left, what it was asked is asked elsewhere; not of its heir."""
+    session = Session(server)
+    first, _ = session.listen()
+    second, events = session.listen()  # which ends the first one
+    assert first.is_over()
+    first.close()
+    session.create("tick", to=65, gate=gate(tmp_path), pause_ms=100)
+    begun(tmp_path)
+    # An id that is used again is not what a client should do, and no reason to lose anything.
+    same = {"jsonrpc": "2.0", "id": "same", "method": "tools/call"}
+    params = {"name": "hold", "arguments": {"gate": str(tmp_path / "other")}}
+    with session.wire() as wire:
+        wire.send(_post(session, {**same, "params": params}))
+        assert wire.head()[0] == 200
+    (tmp_path / "other").touch()
+    ping = {"jsonrpc": "2.0", "id": "same", "method": "ping"}
+
+    def pinged() -> bool:  # refused while the first one runs
+        with session.wire() as wire:
+            wire.send(_post(session, ping))
+            return wire.answer().status == 200
+
+    eventually(pinged, "the id is free")
+    with second:
+        read = []
+        while not progress(read)[-1:] == [65]:
+            event = next(events)
+            if event.json["method"] == "notifications/progress":
+                read.append(event)
+    assert progress(read) == list(range(1, 66))
+
+
+def _post(session: Session, message: dict[str, Any]) -> bytes:
+    return session.post_bytes(message, session.headers)
+
+
+# --- after the server was killed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seen", [0, 1, TICKS])
+def test_a_blocked_call_goes_on_after_a_restart(seen: int, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        session = Session(server)
+        task_id = session.create("tick", to=TICKS, gate=gate(tmp_path))
+        wire, events = session.result(task_id)
+        if seen:
+            begun(tmp_path)
+            last = [next(events) for _ in range(seen)][-1].id
+        else:
+            last = first_id(wire)
+        server.kill()
+        wire.close()
+        server.start()
+        wire, events = session.listen(last)
+        begun(tmp_path)
+        ended(tmp_path)
+        with wire:
+            read = list(events)
+        assert is_response(read[-1])
+        assert text_of(read[-1].json["result"]) == f"{TICKS} ticks"
+        assert [event for event in read if is_response(event)] == read[-1:]
+        assert last not in [event.id for event in read], "an id stands for one event"
+        # The tool began anew, and nobody is told of less progress than before.
+        told = progress(read)
+        assert told == sorted(set(told))
+        assert all(number > seen for number in told)
+
+
+def test_a_question_comes_on_the_stream_that_goes_on_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        session = Session(server)
+        task_id = session.create("ask", gate=gate(tmp_path))
+        wire, events = session.result(task_id)
+        old = next(events)
+        server.kill()
+        wire.close()
+        server.start()
+        wire, events = session.listen(old.id)
+        new = next(events)
+        assert new.json["method"] == "elicitation/create"
+        assert new.json["id"] != old.json["id"]
+        session.reply(old.json, "me")  # under the id that the killed process gave it
+        ended(tmp_path)
+        with wire:
+            *_, last = events
+        assert text_of(last.json["result"]) == "accept me"
+
+
+def test_a_plain_call_is_told_that_the_server_was_restarted(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        session = Session(server)
+        wire, events = call(session, tmp_path)
+        begun(tmp_path)
+        last = [next(events) for _ in range(3)][-1].id
+        server.kill()
+        wire.close()
+        server.start()
+        wire, events = session.listen(last)
+        with wire:
+            [event] = events
+        error = event.json["error"]
+        assert error["code"] == -32603
+        assert "restarted" in error["message"]
+        assert session.ask("ping")["result"] == {}

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from taskmachine.adapters.client.forms import Field, fields_of
@@ -18,6 +19,8 @@ from taskmachine.protocol.jsonvalue import JSONObject
 
 __all__ = ["Screen"]
 
+_ON_ONE_LINE: Final = Column(no_wrap=True, overflow="ellipsis")
+
 
 class Screen:
     """A line that moves while the call runs, and questions in between."""
@@ -27,7 +30,7 @@ class Screen:
         self._console = Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.fields[shown]}", markup=False),
+            TextColumn("{task.fields[shown]}", markup=False, table_column=_ON_ONE_LINE),
             BarColumn(bar_width=30),
             TextColumn("{task.fields[amount]}", markup=False),
             console=self._console,

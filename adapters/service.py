@@ -191,7 +191,9 @@ class TaskService:
         self, owner: str, operation: Get | Collect | Cancel | Answer | Amend | Advance
     ) -> tuple[Task, Sequence[Step]]:
         """What a request asks of one task: the task afterwards, and the steps that it took."""
-        await self.get(owner, operation.task_id)  # an owner never changes
+        task = await self.get(owner, operation.task_id)  # an owner never changes
+        if isinstance(operation, Get | Collect):
+            return task, ()
         return await self.move(
             operation.task_id, lambda task, now: decide(operation, task, now, self.times)
         )

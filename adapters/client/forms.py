@@ -39,7 +39,8 @@ class Field:
         elif kind == "boolean":
             wants = "yes | no"
         if self.default is not None:
-            wants += f"; nothing means {self.default}"
+            words = {"True": "yes", "False": "no"} if kind == "boolean" else {}
+            wants += f"; nothing means {words.get(str(self.default), self.default)}"
         elif not self.is_required:
             wants += "; may be empty"
         return wants

@@ -165,7 +165,7 @@ class LegacyHttp:
                     return
                 is_fruitful = request is None or parser.last_event_id != before
             except SessionLost:
-                raise
+                break  # a call on this stream may have been carried out
             except ConnectionLost:
                 is_fruitful = parser.last_event_id != before
             fruitless = 0 if is_fruitful else fruitless + 1

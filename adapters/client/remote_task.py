@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.client.errors import CallFailed, Cancelled
+from taskmachine.adapters.client.errors import CallFailed, Cancelled, SessionLost
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.statemachine import Cause, Outcome, Progress, TaskmachineError
 
@@ -107,6 +107,11 @@ class RemoteTask:
         missed = self._count - len(self._updates)
         number = max(seen, missed) + 1
         return number, self._updates[number - 1 - missed]
+
+    @property
+    def was_refused_unread(self) -> bool:
+        """Whether it has ended because its session was not known any more."""
+        return isinstance(self._outcome, SessionLost) and self.id is None
 
     @property
     def error_code(self) -> int | None:

@@ -64,6 +64,9 @@ class Session:
         """In which session of the server a call was made."""
         self._era = 0
         self._renewals = 0
+        self._is_current = asyncio.Event()
+        """Not set while a forgotten session is begun anew."""
+        self._is_current.set()
         self._watches: dict[str, Id] = {}
         self._work: dict[asyncio.Task[None], str | Id | None] = {}
         """What runs in the background, and the call or request that it is for."""
@@ -76,7 +79,7 @@ class Session:
         dialect, found = self._generation.dialect, []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
-            page = await self._line.ask(dialect, self._generation.list_tools(cursor))
+            page = await self._ask(self._generation.list_tools(cursor))
             found += [dialect.shapes.encode(tool) for tool in page.tools]
             cursor = page.nextCursor
             if cursor is None:
@@ -108,10 +111,20 @@ class Session:
             await self.tools()
         made = Call("tools/call", name, encode_json(arguments or {}), key=key)
         task = await self._start(made, ttl_ms)
-        if self._generation.is_about_stale_tools(task.error_code):
+        if task.was_refused_unread:  # 2025-11-25:session-404-starts-anew
+            await self._is_current.wait()
+            task = await self._start(made, ttl_ms)
+        elif self._generation.is_about_stale_tools(task.error_code):
             await self.tools()  # 2026-07-28:header-mismatch-retry
             task = await self._start(made, ttl_ms)
         return task
+
+    async def _ask(self, params: Any) -> Any:
+        try:
+            return await self._line.ask(self._generation.dialect, params)
+        except SessionLost:
+            await self._is_current.wait()
+            return await self._line.ask(self._generation.dialect, params)
 
     async def _start(self, call: Call, ttl_ms: int | None) -> RemoteTask:
         if self._line.death is not None:
@@ -166,6 +179,7 @@ class Session:
         """The server has forgotten the session."""
         self._renewals += 1
         self._era += 1
+        self._is_current.clear()
         if self._renewals > MOST_RENEWALS:
             self._line.gone(SessionLost("the server forgets every session"))
         else:
@@ -233,6 +247,7 @@ class Session:
 
     def _end_everything(self, error: ConnectionLost) -> None:
         self._line.death = self._line.death or error
+        self._is_current.set()  # whoever waits for that finds out
         if self._timer is not None:
             self._timer.cancel()
         for work in self._work:
@@ -249,8 +264,7 @@ class Session:
                 log.warning("the session could not be begun anew: %s", error)
                 await asyncio.sleep(RENEWAL_PAUSE_S * 2**attempt)
             else:
-                because = SessionLost("the server has forgotten the session")
-                self._carry_out(self._requestor.disconnected(now=self._now()), because=because)
+                self._is_current.set()
                 return
         self._line.gone(SessionLost("the session could not be begun anew"))
 

@@ -89,7 +89,7 @@ class Input:
                 return os.read(self._fd, CHUNK)
             except BlockingIOError:  # somebody who shares it made it so
                 _wait(self._fd, select.POLLIN)
-            except OSError as error:  # as of a terminal that was hung up
+            except OSError as error:  # as of a connection that was reset
                 log.info("the input ended: %s", error.strerror)
                 return b""
 

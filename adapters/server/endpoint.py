@@ -6,7 +6,8 @@ What a request is follows from itself (2026-07-28 versioning): one that carries 
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -50,6 +51,9 @@ AT_ONCE_S: Final = 0.5
 
 MAX_ID: Final = 512
 """Characters of a request's id: it is part of every event's id."""
+
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
 
 SESSION: Final = b"mcp-session-id"
 
@@ -217,7 +221,10 @@ class Endpoint:
             if version is not None and version != mcp_2026_07_28.REVISION:
                 raise UnsupportedVersion(version, [mcp_2026_07_28.REVISION])
             return
-        pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in scope["headers"])
+        raw = scope["headers"]
+        pairs: Iterable[tuple[str, str]] = headers.items()
+        if len(raw) != len(headers):  # some are repeated, and those that matter must not be
+            pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in raw)
         name = request.params.get("name") if request.method == "tools/call" else None
         mirrored = self._mirrored.get(name) if isinstance(name, str) else None
         check_headers(pairs, request, mirrored)
@@ -276,8 +283,8 @@ class Endpoint:
         self, headers: Mapping[str, str], owner: str | None, receive: Receive, send: Send
     ) -> None:
         session = await self._found(headers, owner)
-        if not _accepts(headers, "text/event-stream"):
-            raise Refusal(406, INVALID_REQUEST, "Invalid request: accept text/event-stream")
+        if not _accepts(headers.get("accept", "*/*"), EVENTS):
+            raise Refusal(406, INVALID_REQUEST, f"Invalid request: accept {EVENTS}")
         last = headers.get("last-event-id")
         if last is None:
             session.drop(None)
@@ -363,17 +370,19 @@ def _check_version(headers: Mapping[str, str]) -> None:
 
 
 def _check_media_types(headers: Mapping[str, str]) -> None:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(415, INVALID_REQUEST, "Invalid request: send application/json")
-    if not _accepts(headers, "application/json") or not _accepts(headers, "text/event-stream"):
-        why = "Invalid request: accept application/json and text/event-stream"
-        raise Refusal(406, INVALID_REQUEST, why)
+    if _media_type(headers.get("content-type", "")) != JSON:
+        raise Refusal(415, INVALID_REQUEST, f"Invalid request: send {JSON}")
+    accepted = headers.get("accept", "*/*")
+    if not _accepts(accepted, JSON) or not _accepts(accepted, EVENTS):
+        raise Refusal(406, INVALID_REQUEST, f"Invalid request: accept {JSON} and {EVENTS}")
 
 
-def _accepts(headers: Mapping[str, str], kind: str) -> bool:
-    accepted = headers.get("accept")
-    if accepted is None:
-        return True  # HTTP: then anything is fine
-    ranges = [part.partition(";")[0].strip().lower() for part in accepted.split(",")]
-    return kind in ranges or "*/*" in ranges or f"{kind.partition('/')[0]}/*" in ranges
+@lru_cache(100)  # clients differ less than requests
+def _accepts(accepted: str, kind: str) -> bool:
+    ranges = map(_media_type, accepted.split(","))
+    return not {kind, "*/*", f"{kind.partition('/')[0]}/*"}.isdisjoint(ranges)
+
+
+@lru_cache(100)
+def _media_type(value: str) -> str:
+    return value.partition(";")[0].strip().lower()

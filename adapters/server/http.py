@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -118,7 +118,8 @@ class Application:
             await respond(send, refusal.status, refusal.body(), refusal.headers)
         except Exception:  # no traceback reaches a caller, whatever the server around this does
             log.exception("a request failed")
-            await respond(send, 500, Refusal(500, INTERNAL_ERROR, "Internal error").body())
+            with suppress(RuntimeError):  # an answer was begun: it is cut off
+                await respond(send, 500, Refusal(500, INTERNAL_ERROR, "Internal error").body())
 
 
 class _Parts:
@@ -131,6 +132,10 @@ class _Parts:
         self._auth = settings.auth
         self._authenticator = authenticator_from(settings.auth, owners, runtime.service.clock)
         self._rates = Rates(transport.lookups_per_second, transport.lookups_burst, time.monotonic)
+        # Without authentication owners are free to have, addresses are not.
+        self._of_address = Lookups(
+            lambda: self._rates.spend(_ADDRESS.get()), lambda: self._rates.miss(_ADDRESS.get())
+        )
         is_local = settings.http is not None and settings.is_local
         self._origins = Origins(settings.origins, is_local=is_local, public_url=settings.public_url)
         self.endpoint = Endpoint(
@@ -236,9 +241,9 @@ class _Parts:
     # --- how often ---------------------------------------------------------------------------
 
     def _lookups(self, owner: str) -> Lookups:
+        if self._authenticator is None:
+            return self._of_address
         rates = self._rates
-        if self._authenticator is None:  # then owners are free to have, addresses are not
-            return Lookups(lambda: rates.spend(_ADDRESS.get()), lambda: rates.miss(_ADDRESS.get()))
         return Lookups(lambda: rates.spend(owner), lambda: rates.miss(owner))
 
     def _on_lookup(self, owner: str, is_found: bool) -> None:

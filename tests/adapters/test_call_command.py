@@ -171,10 +171,10 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
 def test_a_form_is_filled_in_field_by_field() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("Deploy 1.4?")
-        person.until("Deploy it (yes | no; nothing means True): ")
+        person.until("Deploy it (yes | no; nothing means yes): ")
         person.type("perhaps\n")
         person.until("it must be yes or no")
-        person.until("nothing means True): ")
+        person.until("nothing means yes): ")
         person.type("\n")
         person.until("Where (test | live; may be empty): ")
         person.type("moon\n")
@@ -186,7 +186,7 @@ def test_a_form_is_filled_in_field_by_field() -> None:
 
 def test_the_end_of_input_declines() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
-        person.until("nothing means True): ")
+        person.until("nothing means yes): ")
         person.type("\x04")
         person.until("Declined.")
         assert person.end() == (0, "1.4 was not deployed: nobody confirmed it.\n")
@@ -205,7 +205,7 @@ def test_an_interrupt_cancels_the_task_and_says_so(generation: str) -> None:
 
 def test_an_interrupt_while_somebody_is_asked_cancels_too() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
-        person.until("nothing means True): ")
+        person.until("nothing means yes): ")
         person.process.send_signal(signal.SIGINT)
         person.until("The call was stopped")
         assert person.end() == (1, "")

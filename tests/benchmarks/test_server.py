@@ -189,6 +189,14 @@ def test_bounds_are_judged(
     assert failed == broken
 
 
+@pytest.mark.parametrize(("clients", "holds"), [(1, True), (32, False)])
+def test_the_processor_is_judged_where_the_server_does_not_wait(clients: int, holds: bool) -> None:
+    subject, floor = Figure(400, 400, 1, 0.1, 0.9), Figure(1_000, 1_000, 1, 0.1, 0.5)
+    run = server.Run([Turn("get", clients, subject, floor)])
+    assert run.share == pytest.approx(0.4)
+    assert run.reaches(0.399) is holds
+
+
 def test_the_share_is_the_median_of_rounds_and_not_of_one_moment() -> None:
     rounds = [figures(400, 125, floor) for floor in (500, 1_000, 4_000)]
     assert server.Run([of.turns[0] for of in rounds]).share == pytest.approx(0.4)

@@ -53,12 +53,18 @@ class _Client:
     def next_id(self) -> int:
         return next(self._ids)
 
-    def wire(self) -> Wire:
-        return Wire(self.server.connect())
+    def wire(self, data: bytes = b"") -> Wire:
+        """A new connection on which that was sent."""
+        wire = Wire(self.server.connect())
+        try:
+            wire.send(data)
+        except OSError:
+            wire.close()
+            raise
+        return wire
 
     def post(self, message: JSON, headers: Mapping[str, str]) -> Answer:
-        with self.wire() as wire:
-            wire.send(self.post_bytes(message, headers))
+        with self.wire(self.post_bytes(message, headers)) as wire:
             return wire.answer()
 
     def post_bytes(self, message: JSON, headers: Mapping[str, str]) -> bytes:
@@ -66,8 +72,7 @@ class _Client:
         return request_bytes("POST", "/mcp", {**self._headers, **headers}, body)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        with self.wire() as wire:
-            wire.send(self.get_bytes(path, headers))
+        with self.wire(self.get_bytes(path, headers)) as wire:
             return wire.answer()
 
     def get_bytes(self, path: str, headers: Mapping[str, str] | None = None) -> bytes:
@@ -123,9 +128,7 @@ class Session(_Client):
 
     def open(self, method: str, params: JSON) -> Wire:
         """Send a request and leave the rest to the caller."""
-        wire = self.wire()
-        wire.send(self.request(method, params))
-        return wire
+        return self.wire(self.request(method, params))
 
     def request(self, method: str, params: JSON) -> bytes:
         """The bytes of a request."""
@@ -141,9 +144,7 @@ class Session(_Client):
         del headers["Content-Type"]
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
-        wire = self.wire()
-        wire.send(request_bytes("GET", "/mcp", headers))
-        return self._stream(wire)
+        return self._stream(self.wire(request_bytes("GET", "/mcp", headers)))
 
     def _stream(self, wire: Wire) -> tuple[Wire, Events]:
         status, headers = wire.head()
@@ -173,9 +174,7 @@ class Modern(_Client):
         return request_bytes("POST", "/mcp", headers, body)
 
     def open(self, method: str, params: JSON | None = None) -> Wire:
-        wire = self.wire()
-        wire.send(self.request(method, params))
-        return wire
+        return self.wire(self.request(method, params))
 
     def ask(self, method: str, params: JSON | None = None) -> JSON:
         with self.open(method, params) as wire:

@@ -169,7 +169,11 @@ class Server:
         if is_tiny:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
-        connection.connect(("127.0.0.1", self.port))
+        try:
+            connection.connect(("127.0.0.1", self.port))
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def tracebacks(self) -> list[str]:

@@ -16,7 +16,7 @@ __all__ = ["Siege", "besiege"]
 
 STALL_S: Final = 2.0
 CUT_OFF_S: Final = 20.0
-"""Until all of them are gone; most of it passes before their buffers are full."""
+"""Until all of them are gone, once the last one has come."""
 MOST_BYTES: Final = 1_000_000
 """Memory for one of them."""
 LATENCY_S: Final = 1.0
@@ -66,11 +66,11 @@ def besiege(folder: Path, readers: int) -> Siege:
         with Wire(server.connect()) as wire:
             latencies = [_latency(wire, other, quiet)]
             before = most = server.rss_bytes()
-            began = time.monotonic()
             slow: list[socket.socket] = []
             for number in range(readers):
                 slow.append(_reader(server, modern, number % 3, loud))
                 latencies.append(_latency(wire, other, quiet))
+            began = time.monotonic()
             ports = {connection.getsockname()[1] for connection in slow}
 
             def are_gone() -> bool:

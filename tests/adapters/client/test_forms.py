@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_said(schema: dict[str, Any], text: str, words: str
         ({"title": "Name", "description": "Yours"}, False, "Name - Yours (string; may be empty)"),
         (COLOURS, True, "f (Red | Green)"),
         (MANY_TITLED, True, "f (Red | #0F0, with commas)"),
-        ({"type": "boolean", "default": True}, True, "f (yes | no; nothing means True)"),
+        ({"type": "boolean", "default": True}, True, "f (yes | no; nothing means yes)"),
     ],
 )  # fmt: skip
 def test_a_label_tells_what_can_be_typed(

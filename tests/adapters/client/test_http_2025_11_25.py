@@ -447,7 +447,7 @@ def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "initialize":
-                capabilities = {"tasks": {"requests": {"tools": {"call": {}}}}}
+                capabilities: Json = {"tasks": {"requests": {"tools": {"call": {}}}}}
                 await exchange.result({**INITIALIZED, "capabilities": capabilities})
             case "tasks/get":
                 await cancelled.wait()
@@ -524,3 +524,47 @@ def test_an_answer_that_does_not_arrive_is_given_again(caplog: pytest.LogCapture
     run(main())
     assert len(asked) == 1
     assert "refused a message: HTTP 500" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["tools/list", "tools/call"])
+def test_what_a_forgotten_session_refused_is_asked_again_in_a_new_one(what: str) -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "initialize":
+            session = f"s-{len(server.of('initialize'))}"
+            await exchange.result(INITIALIZED, MCP_Session_Id=session)
+        elif exchange.what == what and exchange.headers["mcp-session-id"] == "s-1":
+            await exchange.reply(404)
+        else:
+            await legacy(a_task)(exchange)
+
+    server: Any = None
+
+    async def main() -> None:
+        nonlocal server
+        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+            task = await session.call("work")
+            assert await task.result() == DONE
+            assert len(server.of(what)) == 2
+
+    run(main())
+
+
+def test_a_call_that_was_taken_is_not_made_again_in_a_new_session() -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.stream()
+            await exchange.send("retry: 10\n")
+            await exchange.event(None, id="e-1")
+        elif exchange.what == "GET":
+            await exchange.reply(404 if "last-event-id" in exchange.headers else 405)
+        else:
+            await legacy(a_task)(exchange)
+
+    async def main() -> None:
+        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+            task = await session.call("work")
+            with pytest.raises(ConnectionLost, match="ended before the answer"):
+                await task.result()
+            assert len(server.of("tools/call")) == 1
+
+    run(main())

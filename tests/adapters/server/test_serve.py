@@ -108,7 +108,8 @@ def test_stdio_wins_over_an_address_in_a_file(tmp_path: Path) -> None:
 def test_nobody_serves_the_world_without_authentication_by_mistake(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = refused(capsys, "--http", address, "--store", "memory:")
+    # Tools that do not exist, lest the world be served if this test fails.
+    said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
     assert said == (
         f"everybody who reaches {address} could call the tools: "
         "set up [auth], or allow it with --insecure"

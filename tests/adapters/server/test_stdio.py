@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -421,6 +422,21 @@ def test_a_socket_will_do_also_one_that_does_not_block(tmp_path: Path) -> None:
         ours.sendall(json.dumps(call).encode() + b"\n")
         assert len(text_of(json.loads(output.readline())["result"])) > MEBIBYTE
         ours.shutdown(socket.SHUT_WR)
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_connection_that_is_reset_is_no_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    ours.settimeout(DEADLINE_S)
+    with ours, theirs, running(tmp_path, theirs.fileno(), subprocess.PIPE) as process:
+        theirs.close()
+        ours.sendall(PING)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["id"] == "ping"
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        ours.close()
         assert process.wait(DEADLINE_S) == 0
 
 

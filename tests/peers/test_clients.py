@@ -1,0 +1,97 @@
+"""Official clients live through whole tasks with our server, where they can be installed."""
+
+from typing import Any, get_args
+
+import pytest
+
+from tests.peers.installed import Unavailable
+from tests.peers.lives import PEERS, Transport, judge, watched
+
+
+@pytest.mark.parametrize("transport", get_args(Transport))
+@pytest.mark.parametrize("name", PEERS)
+def test_a_client_sees_what_the_specification_says(name: str, transport: Transport) -> None:
+    try:
+        life = watched(name, transport)
+    except Unavailable as error:
+        pytest.skip(str(error))
+    assert not life.wrong, life.log[-5_000:]
+
+
+# --- the judge -------------------------------------------------------------------------------
+
+EXT_TASKS = PEERS["ext_tasks_2026_07_28"]
+
+GOOD: list[dict[str, Any]] = [
+    {
+        "step": "initialize",
+        "revision": "2026-07-28",
+        "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    },
+    {"step": "tools", "names": ["greet", "count", "deploy"]},
+    {"step": "plain", "content": [{"text": "Hello, Ada!"}]},
+    {
+        "step": "settled",
+        "kind": "task",
+        "status": "completed",
+        "statuses": ["working", "completed"],
+        "result": {"structuredContent": {"counted": 3}},
+    },
+    {
+        "step": "answer",
+        "asked": [{"kind": "elicitation", "message": "Deploy 1.2?"}],
+        "content": [{"text": "1.2 is deployed to live."}],
+    },
+    {
+        "step": "sampling",
+        "asked": [{"kind": "sampling", "text": "Write one sentence about tasks."}],
+        "content": [{"text": "Tasks take time."}],
+    },
+    {"step": "failed", "status": "completed", "result": {"isError": True}},
+    {"step": "crashed", "status": "failed", "failure": {"code": -32603}},
+    {"step": "cancelled", "status": "cancelled"},
+    {"step": "snapshot", "status": "cancelled"},
+    {"step": "cancel again"},
+    {"step": "unknown", "code": -32602},
+    {"step": "end"},
+]
+
+
+def test_a_good_life_is_good() -> None:
+    assert not judge(EXT_TASKS, GOOD)
+
+
+@pytest.mark.parametrize("place", range(len(GOOD)))
+def test_a_life_in_which_a_step_is_missing_is_not(place: int) -> None:
+    assert judge(EXT_TASKS, [*GOOD[:place], *GOOD[place + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("step", "change"),
+    [
+        ("initialize", {"revision": "2025-11-25"}),
+        ("initialize", {"capabilities": {"tasks": {}}}),
+        ("tools", {"names": []}),
+        ("plain", {"content": [{"text": "Hello!"}]}),
+        ("settled", {"kind": "immediate"}),
+        ("settled", {"statuses": ["working", "failed"]}),
+        ("settled", {"statuses": ["completed", "working", "completed"]}),
+        ("settled", {"result": {}}),
+        ("answer", {"asked": []}),
+        ("answer", {"asked": [{"kind": "elicitation", "message": "Deploy 1.2?"}] * 2}),
+        ("answer", {"content": [{"text": "1.2 was not deployed: nobody confirmed it."}]}),
+        ("sampling", {"asked": [{"kind": "sampling", "text": ""}]}),
+        ("failed", {"status": "failed"}),
+        ("failed", {"result": {"isError": False}}),
+        ("crashed", {"status": "completed"}),
+        ("crashed", {"failure": {"code": -32000}}),
+        ("cancelled", {"status": "completed"}),
+        ("snapshot", {"status": "working"}),
+        ("cancel again", {"code": -32602}),
+        ("unknown", {"code": -32603}),
+    ],
+)
+def test_a_life_in_which_a_step_is_wrong_is_not(step: str, change: dict[str, Any]) -> None:
+    life = [{**told, **change} if told["step"] == step else told for told in GOOD]
+    [wrong, *_] = judge(EXT_TASKS, life)
+    assert wrong.startswith(f"{step}: ")

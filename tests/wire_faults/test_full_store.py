@@ -1,0 +1,156 @@
+"""A store that cannot be written is an error with words, and nothing is half done.
+
+The limit on the size of files is taken from the running process and given back to it: that is
+what a full disk looks like to SQLite, and needs no privileges.
+"""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire_faults.clients import Modern, Session, text_of
+from tests.wire_faults.server_process import Server, eventually, serving
+from tests.wire_faults.store_outage import outage
+
+linux_only = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux limits a process that runs"
+)
+
+
+@contextmanager
+def full(server: Server) -> Iterator[None]:
+    server.limit_files(0)
+    try:
+        yield
+    finally:
+        server.limit_files(-1)
+
+
+@contextmanager
+def locked(server: Server) -> Iterator[None]:
+    """By another program, longer than the server waits for it."""
+    connection = sqlite3.connect(server.store, isolation_level=None)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+    finally:
+        connection.close()
+
+
+def is_internal_error(response: dict[str, Any]) -> bool:
+    error = response["error"]
+    return error["code"] == -32603 and "Traceback" not in error["message"]
+
+
+@linux_only
+def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        session, modern = Session(server), Modern(server)
+        before = session.create("hold", gate=str(tmp_path / "gate"))
+        eventually(lambda: (tmp_path / "gate.runs").exists(), "the tool runs")
+        logged = len(server.log)
+        with full(server):
+            arguments = {"gate": str(tmp_path / "never")}
+            params = {"name": "hold", "arguments": arguments}
+            assert is_internal_error(session.ask("tools/call", {**params, "task": {}}))
+            assert is_internal_error(modern.ask("tools/call", params))
+            assert session.status(before) == "working", "what is there can still be read"
+            with session.wire(session.request("tools/list", {})) as wire:
+                assert wire.answer().status == 200
+            refused = session.post(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "initialize",
+                    "params": {
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {},
+                        "clientInfo": {"name": "x", "version": "0"},
+                    },
+                },
+                {},
+            )
+            assert refused.status == 500, refused
+            assert is_internal_error(refused.json)
+            assert "mcp-session-id" not in refused.headers
+            (tmp_path / "gate").touch()  # it ends now, and cannot be written
+            said = eventually(
+                lambda: [line for line in server.log[logged:] if str(server.store) in line],
+                "somebody says which file it is",
+            )
+            assert any("disk" in line or "cannot be written" in line for line in said), said
+        eventually(lambda: session.status(before) == "completed", "the result was not lost")
+        [listed] = session.ask("tasks/list")["result"]["tasks"]
+        assert listed["taskId"] == before
+        assert not (tmp_path / "never.runs").exists()
+        after = modern.create("hold", gate=str(tmp_path / "gate"))
+        eventually(lambda: modern.look(after)["status"] == "completed", "it works again")
+        assert text_of(modern.look(after)["result"]) == "opened gate"
+        assert Session(server).ask("ping")["result"] == {}
+    assert _tasks(server.store) == {before, after}
+
+
+@linux_only
+def test_each_refused_call_is_in_the_log(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        modern = Modern(server)
+        modern.create("hold", gate=str(tmp_path / "gate"))
+        eventually(lambda: (tmp_path / "gate.runs").exists(), "the tool runs")
+        (tmp_path / "gate").touch()
+        eventually(lambda: "completed" in server.log[-1], "nothing is left to be written")
+        with full(server):
+            logged = len(server.log)
+            params = {"name": "hold", "arguments": {"gate": str(tmp_path / "never")}}
+            assert is_internal_error(modern.ask("tools/call", params))
+            eventually(
+                lambda: [line for line in server.log[logged:] if str(server.store) in line],
+                "somebody says which file it is",
+                3,
+            )
+
+
+def test_a_store_that_is_locked_for_a_while(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        modern = Modern(server)
+        with locked(server):
+            params = {"name": "hold", "arguments": {"gate": str(tmp_path / "never")}}
+            response = modern.ask("tools/call", params)
+            assert is_internal_error(response), response
+        made = modern.create("hold", gate=str(tmp_path / "gate"))
+        (tmp_path / "gate").touch()
+        eventually(lambda: modern.look(made)["status"] == "completed", "it works again")
+    assert _tasks(server.store) == {made}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_store_is_refused_at_the_start(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert Session(server).ask("ping")["result"] == {}
+    for path in (*tmp_path.iterdir(), tmp_path):
+        path.chmod(path.stat().st_mode & ~0o222)
+    try:
+        with pytest.raises(AssertionError, match="cannot be"):
+            server.start()
+        assert not server.tracebacks()
+    finally:
+        tmp_path.chmod(0o700)
+        server.kill()
+
+
+@linux_only
+def test_a_short_outage_is_survived(tmp_path: Path) -> None:
+    assert outage(tmp_path, seconds=2.0) == []
+
+
+def _tasks(store: Path) -> set[str]:
+    connection = sqlite3.connect(store)
+    try:
+        return {row[0] for row in connection.execute("SELECT id FROM tasks")}
+    finally:
+        connection.close()

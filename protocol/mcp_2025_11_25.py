@@ -191,7 +191,8 @@ class Task:
     status: Status
     createdAt: str
     lastUpdatedAt: str
-    ttl: Milliseconds | None
+    ttl: Milliseconds | None = attrs.field(factory=lambda: None)
+    """Always said, null or not; who leaves out what is null is understood, too."""
     statusMessage: str | None = None
     pollInterval: Milliseconds | None = None
     _meta: JSONObject | None = None

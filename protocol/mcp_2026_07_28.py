@@ -171,7 +171,8 @@ class _Task:
     status: Status
     createdAt: str
     lastUpdatedAt: str
-    ttlMs: Milliseconds | None
+    ttlMs: Milliseconds | None = attrs.field(factory=lambda: None)
+    """Always said, null or not; who leaves out what is null is understood, too."""
     statusMessage: str | None = None
     pollIntervalMs: Milliseconds | None = None
 

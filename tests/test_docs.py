@@ -26,7 +26,9 @@ def test_generated_documents_are_up_to_date(path: str) -> None:
     assert (REPOSITORY / path).read_text() == documents()[path], "python -m tests.update_docs"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/http.md", "docs/runtime.md", "docs/sans-io.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/client.md", "docs/http.md", "docs/runtime.md", "docs/sans-io.md"]
+)
 def test_the_example_prints_what_the_page_says(page: str) -> None:
     text = (REPOSITORY / page).read_text()
     [example], [output] = blocks(text, "python"), blocks(text, "text")

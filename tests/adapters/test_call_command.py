@@ -172,6 +172,8 @@ def test_a_form_is_filled_in_field_by_field() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("Deploy 1.4?")
         person.until("Deploy it (yes | no; nothing means yes): ")
+        shown = "\x1b[?25h"  # the cursor, as nothing moves while somebody types
+        assert person.seen.rindex(shown) > person.seen.rindex("\x1b[?25l")
         person.type("perhaps\n")
         person.until("it must be yes or no")
         person.until("nothing means yes): ")

@@ -108,9 +108,10 @@ class Connection(asyncio.Protocol):
     async def play(self, script: Script[_T]) -> _T:
         assert self._script is None
         self._script = script
-        self._done = asyncio.get_running_loop().create_future()
+        done = self._done = asyncio.get_running_loop().create_future()
         self._advance(None)
-        return await self._done  # type: ignore[return-value]
+        returned: _T = await done
+        return returned
 
     def close(self) -> None:
         assert self._transport is not None

@@ -1,5 +1,6 @@
 """The harness works, and its client is not fooled; how fast a server is today is no matter."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks import server
-from tests.benchmarks.server_connection import Answer, Script, WrongAnswer, read_answer
+from tests.benchmarks.server_connection import Answer, Connection, Script, WrongAnswer, read_answer
 from tests.benchmarks.server_dialogs import DIALOGS, TEXT, Dialog, constant
 from tests.benchmarks.server_load import Figure, Figures, Turn
 from tests.benchmarks.server_profile import print_table, profiled
@@ -55,6 +56,48 @@ def test_messages_are_the_body_or_the_events_with_data() -> None:
 def test_what_cannot_be_read_is_an_error(data: bytes) -> None:
     with pytest.raises(WrongAnswer):
         read_answer(data)
+
+
+def test_what_a_script_returns_or_raises_comes_back_even_if_it_asks_for_nothing() -> None:
+    def silent(error: Exception | None) -> Script[str]:
+        if error is not None:
+            raise error
+        return "done"
+        yield b""
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
+        assert await connection.play(silent(None)) == "done"
+        with pytest.raises(WrongAnswer):
+            await connection.play(silent(WrongAnswer("no")))
+        connection.close()
+        listening.close()
+
+    asyncio.run(play())
+
+
+def test_a_server_that_hangs_up_is_an_error() -> None:
+    class HangsUp(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            transport.close()
+
+    def asking() -> Script[None]:
+        yield b"GET / HTTP/1.1\r\n\r\n"
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(HangsUp, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
+        for _ in range(2):  # while it is asked, and when it has long been gone
+            with pytest.raises(WrongAnswer):
+                await asyncio.wait_for(connection.play(asking()), 10)
+        listening.close()
+
+    asyncio.run(play())
 
 
 # --- what the client takes for an answer -----------------------------------------------------

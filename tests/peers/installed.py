@@ -27,16 +27,16 @@ class Unavailable(Exception):
 
 def node_folder(name: str) -> Path:
     """The folder with the `node_modules` of these packages; its node is in `.bin`."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise Unavailable("there is no npm")
     folder, pins = CACHE / name, [f"{k}@{v}" for k, v in PINS["npm"][name].items()]
     if _is_there(folder, pins):
         return folder
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Unavailable("there is no npm")
     folder.mkdir(parents=True)
     (folder / "package.json").write_text('{"private": true}')
-    quiet = ["--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", str(folder)]
-    return _install(folder, [npm, "install", *quiet, *pins], pins)
+    quiet = ["--loglevel=error", "--no-audit", "--no-fund", "--no-package-lock"]
+    return _install(folder, [npm, "install", "--prefix", str(folder), *quiet, *pins], pins)
 
 
 def python_of(name: str) -> Path:
@@ -66,6 +66,7 @@ def _install(folder: Path, command: Sequence[str], pins: Sequence[str]) -> Path:
         raise Unavailable(f"{' '.join(pins)}: not installed in {_PATIENCE_S} s") from None
     except subprocess.CalledProcessError as error:
         said = [line for line in error.stderr.decode().splitlines() if "error" in line.lower()]
-        raise Unavailable(f"{' '.join(pins)}: {(said or ['no reason given'])[-1][:300]}") from None
+        words = " ".join([line for line in said if "log of this run" not in line][-2:])
+        raise Unavailable(f"{' '.join(pins)}: {words[:300] or 'no reason given'}") from None
     (folder / "installed").write_text("\n".join(pins))
     return folder

@@ -209,9 +209,11 @@ class Peer:
         if script.suffix == ".py":
             return [str(python_of(self.packages)), "-W", "ignore", str(script), *self.arguments]
         folder = node_folder(self.packages)  # where node looks for what a script imports
-        shutil.copy(script, folder)
+        copy = folder / self.script
+        if not copy.exists() or copy.read_bytes() != script.read_bytes():  # another may read it
+            shutil.copy(script, copy)
         node = folder / "node_modules" / ".bin" / "node"
-        return [str(node), str(folder / self.script), *self.arguments]
+        return [str(node), str(copy), *self.arguments]
 
 
 _ENDS: Final = "fail, crash, cancel, cancel again"

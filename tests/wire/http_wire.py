@@ -89,11 +89,17 @@ class Connection:
     def drop(self) -> None:
         """As a client that loses its connection, and does not wait for the server to notice."""
         if not self._exchange.over.is_set():
-            self._exchange.is_dropped = True
+            self.let_go()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
+
+    def let_go(self) -> None:
+        """From now on nobody needs it."""
+        self._exchange.is_dropped = True
+        if self._exchange.channel is not None:
+            self._exchange.channel.let_go = self._exchange.channel.let_go or now()
 
     def _read_body(self, raw: bytes) -> None:
         self._evidence.raw.append((self._exchange.owner, raw))
@@ -151,8 +157,9 @@ class HttpCaller:
 
     def end_session(self) -> None:
         """And let go of everything in it."""
-        for exchange in self.connections:
-            exchange.is_dropped |= exchange.session == self.session and not exchange.over.is_set()
+        for exchange, connection in self.connections.items():
+            if exchange.session == self.session and not exchange.over.is_set():
+                connection.let_go()
         assert self.raw("DELETE", self.headers(OLD, "", {})).status == 204
         for exchange, connection in self.connections.items():
             if exchange.session == self.session:
@@ -191,6 +198,8 @@ class HttpCaller:
 
     def listen(self, last_event_id: str | None = None) -> Exchange:
         """The general stream, once it is there."""
+        if self.general is not None:
+            self.connections[self.general].let_go()  # the server ends it
         exchange = self._exchange(OLD, "GET", {}, None)
         exchange.channel = self._channel(OLD, GENERAL)
         self._get(exchange, last_event_id)

@@ -10,9 +10,7 @@ that were begun after it had come.
 
 from collections.abc import Iterator
 from itertools import groupby, pairwise
-from typing import Any
-
-import attrs
+from typing import Any, Final
 
 from taskmachine.statemachine.invariants import (
     Answered,
@@ -24,142 +22,30 @@ from taskmachine.statemachine.invariants import (
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.oracle import LIFECYCLES, SPEC
-from tests.wire.record import GENERAL, JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Life
+from tests.oracle import LIFECYCLES
+from tests.wire.looks import (
+    UNKNOWN,
+    is_terminal,
+    pushes,
+    reads,
+    results,
+    seen,
+    status_of,
+    task_of,
+)
+from tests.wire.record import GENERAL, NEW, OLD, PIPE, Channel, Evidence, Exchange, Life
 from tests.wire.strings import BOUND_S
 
-__all__ = ["CHECKS", "outcome_of_result", "task_of", "untold", "verdict"]
+__all__ = ["CHECKS", "untold", "verdict"]
 
-RELATED = "io.modelcontextprotocol/related-task"
-BOUND_MS = round(BOUND_S * 1_000)
-AWAY_NS = 4_000_000_000
-UNKNOWN = -32_602
-CANCELLED = -32_000
+BOUND_MS: Final = round(BOUND_S * 1_000)
+AWAY_NS: Final = 4_000_000_000
+"""Whoever does not read for longer is no longer written to."""
 
 
 def verdict(evidence: Evidence) -> list[str]:
     """Everything that is wrong."""
     return [f"{check.__name__}: {why}" for check in CHECKS for why in check(evidence)]
-
-
-# --- reading plain messages ------------------------------------------------------------------
-
-
-@attrs.frozen
-class Look:
-    """A task as an answer or a notification showed it."""
-
-    at: int
-    owner: str
-    wire: str
-    task: JSON
-    outcome: tuple[Any, ...] | None = None
-
-    @property
-    def task_id(self) -> str:
-        return str(self.task["taskId"])
-
-    @property
-    def status(self) -> str:
-        return str(self.task["status"])
-
-    def saw(self, *, pushed: bool = False) -> Saw:
-        return Saw(
-            self.at, self.owner, self.task_id, self.status, self.wire, pushed, self.outcome
-        )
-
-
-def outcome_of_result(result: JSON) -> tuple[Any, ...]:
-    """Of a tool, as it can be compared across wires: without what the wires add."""
-    text = [block.get("text") for block in result.get("content", ())]
-    return "result", tuple(text), bool(result.get("isError"))
-
-
-def outcome_of_error(error: JSON) -> tuple[Any, ...]:
-    if error["code"] == CANCELLED:
-        return ("cancelled",)
-    return "error", error["code"], error["message"]
-
-
-def _look(at: int, owner: str, wire: str, task: JSON) -> Look:
-    outcome = None
-    if wire == NEW and "result" in task:
-        outcome = outcome_of_result(task["result"])
-    elif wire == NEW and "error" in task:
-        outcome = outcome_of_error(task["error"])
-    elif task["status"] == "cancelled":
-        outcome = ("cancelled",)
-    return Look(at, owner, wire, task, outcome)
-
-
-def reads(evidence: Evidence) -> list[Look]:
-    """Tasks in answers, in the order of time."""
-    looks = []
-    for exchange in evidence.exchanges:
-        answer = exchange.answer
-        if answer is None or "result" not in answer:
-            continue
-        result, place = answer["result"], (exchange.sent, exchange.owner, exchange.wire)
-        match exchange.method:
-            case "tasks/get":
-                looks.append(_look(*place, result))
-            case "tasks/cancel" if exchange.wire == OLD:
-                looks.append(_look(*place, result))
-            case "tools/call" if "task" in result:
-                looks.append(_look(*place, result["task"]))
-            case "tools/call" if result.get("resultType") == "task":
-                looks.append(_look(*place, result))
-            case "tasks/list":
-                looks += [_look(*place, task) for task in result["tasks"]]
-            case _:
-                pass
-    return sorted(looks, key=lambda look: look.at)
-
-
-def results(evidence: Evidence) -> list[tuple[Exchange, tuple[Any, ...]]]:
-    """What calls that waited for the end of a task were told."""
-    told = []
-    for exchange in evidence.exchanges:
-        answer = exchange.answer
-        if exchange.method == "tasks/result" and answer is not None:
-            if "result" in answer:
-                told.append((exchange, outcome_of_result(answer["result"])))
-            elif exchange.code != UNKNOWN:
-                told.append((exchange, outcome_of_error(answer["error"])))
-    return told
-
-
-def pushes(channel: Channel) -> list[Look]:
-    """Tasks in notifications."""
-    methods = ("notifications/tasks/status", "notifications/tasks")
-    return [
-        _look(heard.at, channel.owner, OLD if heard.message["method"] == methods[0] else NEW,
-              heard.message["params"])
-        for heard in channel.heard
-        if heard.message.get("method") in methods
-    ]  # fmt: skip
-
-
-def task_of(message: JSON) -> str | None:
-    """The task that a message of the server is about."""
-    params = message.get("params", {})
-    if message.get("method") in ("notifications/tasks/status", "notifications/tasks"):
-        return str(params["taskId"])
-    related = params.get("_meta", {}).get(RELATED)
-    return None if related is None else str(related["taskId"])
-
-
-def _terminal(wire: str) -> frozenset[str]:
-    return LIFECYCLES[wire].terminal
-
-
-def _status(outcome: tuple[Any, ...], wire: str) -> str:
-    """What the specification calls a task that ended so."""
-    if outcome[0] == "result":
-        state = "completed_is_error" if outcome[2] else "completed"
-    else:
-        state = "cancelled" if outcome[0] == "cancelled" else "failed"
-    return str(SPEC["projection"][wire][state])
 
 
 # --- the ten, as they can be seen from outside -----------------------------------------------
@@ -172,7 +58,7 @@ def the_ten_invariants_hold_for_reads(evidence: Evidence) -> Iterator[str]:
     history += [(look.at, look.saw()) for look in reads(evidence)]
     for exchange, outcome in results(evidence):
         at, id = exchange.received or 0, str(exchange.params["taskId"])
-        status = _status(outcome, OLD)
+        status = status_of(outcome, OLD)
         history.append((at, Saw(at, exchange.owner, id, status, OLD, outcome=outcome)))
     history += [(at, asked) for at, asked in _questions(evidence)]
     ordered = [event for _, event in sorted(history, key=lambda item: item[0])]
@@ -190,9 +76,10 @@ def _of_exchange(exchange: Exchange, evidence: Evidence) -> Iterator[tuple[int, 
     if exchange.received is not None:
         yield exchange.received, Answered(exchange.received // 1_000_000, call)
     task_id = exchange.params.get("taskId")
-    if exchange.code == UNKNOWN and exchange.method in ("tasks/get", "tasks/result"):
-        if not any(life.id == task_id and life.tool == "hasty" for life in evidence.lives):
-            yield exchange.sent, Missed(exchange.sent, exchange.owner, str(task_id))
+    is_hasty = any(life.id == task_id and life.tool == "hasty" for life in evidence.lives)
+    is_missed = exchange.code == UNKNOWN and exchange.method in ("tasks/get", "tasks/result")
+    if is_missed and not is_hasty:  # what has expired may be forgotten soon
+        yield exchange.sent, Missed(exchange.sent, exchange.owner, str(task_id))
     for life in evidence.lives:
         made = exchange.params.get("arguments", {}).get("name") == life.name
         if made and exchange.owner == life.owner and exchange.code is None:
@@ -248,10 +135,10 @@ def the_ten_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[st
 def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
     """Not before, not otherwise, and by what was certainly first."""
     by_id = {life.id: life for life in evidence.lives}
-    told = [(e.received or 0, str(e.params["taskId"]), o) for e, o in results(evidence)]
-    seen = [*reads(evidence), *(push for c in evidence.channels for push in pushes(c))]
-    told += [(look.at, look.task_id, look.outcome) for look in seen if look.outcome is not None]
-    for at, task_id, outcome in told:
+    looks = seen(evidence)
+    told = [(str(exchange.params["taskId"]), outcome) for exchange, outcome in results(evidence)]
+    told += [(look.task_id, look.outcome) for look in looks if look.outcome is not None]
+    for task_id, outcome in told:
         life = by_id.get(task_id)
         if life is None:
             continue
@@ -261,10 +148,10 @@ def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
             yield f"{life.name} ended as {outcome}, and nobody did that: {life.ends}"
         elif not any(first_done is None or end.sent <= first_done for end in possible):
             yield f"{life.name} ended as {outcome}, but it had ended before: {life.ends}"
-    for look in seen:
+    for look in looks:
         life = by_id.get(look.task_id)
-        if life is not None and look.status in _terminal(look.wire):
-            statuses = {_status(end.outcome, look.wire) for end in life.ends}
+        if life is not None and look.has_ended:
+            statuses = {status_of(end.outcome, look.wire) for end in life.ends}
             if look.status not in statuses:
                 yield f"{life.name} is {look.status} on {look.wire}, after {life.ends}"
 
@@ -284,23 +171,20 @@ def nothing_is_shown_as_ended_before_it_could(evidence: Evidence) -> Iterator[st
             ):
                 yield f"tasks/result of {life.name} was answered while it ran"
         for look in (push for channel in evidence.channels for push in pushes(channel)):
-            if look.task_id == life.id and look.status in _terminal(look.wire):
-                if first is None or look.at < first:
-                    yield f"{life.name} was pushed as {look.status} while it ran"
+            is_early = first is None or look.at < first
+            if look.task_id == life.id and look.has_ended and is_early:
+                yield f"{life.name} was pushed as {look.status} while it ran"
 
 
 def a_status_belongs_to_the_outcome(evidence: Evidence) -> Iterator[str]:
     """By the projection of the specification, on each wire."""
-    outcomes: dict[str, tuple[Any, ...]] = {}
-    for exchange, outcome in results(evidence):
-        outcomes[str(exchange.params["taskId"])] = outcome
-    seen = [*reads(evidence), *(push for c in evidence.channels for push in pushes(c))]
-    for look in seen:
-        ended = look.status in _terminal(look.wire)
-        outcome = look.outcome or outcomes.get(look.task_id)
-        if ended and outcome is not None and look.status != _status(outcome, look.wire):
-            yield f"{look.task_id} is {look.status} on {look.wire}, and ended as {outcome}"
-        if ended and look.wire == NEW and look.outcome is None:
+    outcomes = {str(call.params["taskId"]): outcome for call, outcome in results(evidence)}
+    for look in filter(lambda look: look.has_ended, seen(evidence)):
+        ended = look.outcome or outcomes.get(look.task_id)
+        if ended is not None and look.status != status_of(ended, look.wire):
+            yield f"{look.task_id} is {look.status} on {look.wire}, and ended as {ended}"
+        is_created = look.task.get("resultType") == "task"  # that never shows it
+        if look.wire == NEW and look.outcome is None and not is_created:
             yield f"{look.task_id} is {look.status} on {look.wire} without an outcome"
 
 
@@ -324,9 +208,10 @@ def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iter
     asked.sort(key=lambda item: (item[0], item[1], item[2].at))
     for (_, words), group in groupby(asked, key=lambda item: item[:2]):
         for (*_, before, channel), (*_, after, _) in pairwise(group):
-            is_gone = channel.closed and channel.closed[0] < after.at
             about = task_of(after.message)
-            if not is_gone and not any(id == about and at < after.at for id, at in given_up):
+            if not channel.is_gone(after.at) and not any(
+                id == about and at < after.at for id, at in given_up
+            ):
                 yield f"'{words}' was asked twice while its channel was open"
             elif before.message["id"] == after.message["id"]:
                 yield f"'{words}' was asked twice under one id"
@@ -384,7 +269,7 @@ def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterat
             wire = NEW if message["method"] == "notifications/tasks" else OLD
             if (about, wire) in ended:
                 yield f"{message} after the end, on the {channel.kind} channel"
-            if message["params"].get("status") in _terminal(wire):
+            if is_terminal(message["params"].get("status", ""), wire):
                 ended.add((about, wire))
             if message["method"] == "notifications/progress":
                 value = message["params"]["progress"]
@@ -405,10 +290,7 @@ def untold(evidence: Evidence) -> list[tuple[Channel, Life]]:
         for channel in evidence.channels
         for life in evidence.lives
         if _is_told(channel, life, evidence)
-        and not any(
-            look.task_id == life.id and look.status in _terminal(look.wire)
-            for look in pushes(channel)
-        )
+        and not any(look.task_id == life.id and look.has_ended for look in pushes(channel))
     ]
 
 
@@ -451,9 +333,9 @@ def every_request_has_one_answer(evidence: Evidence) -> Iterator[str]:
     for exchange in evidence.exchanges:
         if exchange.answers > 1:
             yield f"{exchange.method} was answered {exchange.answers} times"
-        if exchange.answer is not None and exchange.answer.get("id") != exchange.id:
-            if exchange.status is None or exchange.status < 400:
-                yield f"{exchange.method} {exchange.id} was answered by {exchange.answer}"
+        has_other = exchange.answer is not None and exchange.answer.get("id") != exchange.id
+        if has_other and not exchange.is_dropped:  # its session may be gone by then
+            yield f"{exchange.method} {exchange.id} was answered by {exchange.answer}"
         if exchange.failure is not None:
             yield f"{exchange.method} {exchange.params}: {exchange.failure}"
 

@@ -1,6 +1,7 @@
 """Random callers of running servers: rules act, and the history is judged when a run is over."""
 
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -31,6 +32,10 @@ _T = TypeVar("_T")
 
 def _of(items: list[_T], pick: int) -> _T:
     return items[pick % len(items)]
+
+
+def _some(find: Callable[[Any], Sequence[object]]) -> Callable[[Any], bool]:
+    return lambda machine: bool(find(machine))
 
 
 class Callers(RuleBasedStateMachine):
@@ -77,13 +82,15 @@ class Callers(RuleBasedStateMachine):
     @rule(who=WHO, wire=WIRES, asks=st.booleans())
     def create_hasty(self, who: int, wire: Wire, asks: bool) -> None:
         """It runs out of time, or expires while somebody should answer."""
-        life = self.run.create(self.run.callers[who], wire, 1 if wire == OLD else None, None, "hasty")
+        life = self.run.create(
+            self.run.callers[who], wire, 1 if wire == OLD else None, None, "hasty"
+        )
         if asks and wire == OLD:  # elsewhere it would wait for an hour
             life.asked["q0"] = False
             self.run.puppet(life.name).order(do="ask", keys=["q0"], park=False)
         self.run.wait(life)
 
-    @precondition(keyed)
+    @precondition(_some(keyed))
     @rule(pick=PICK, wire=WIRES, same=st.booleans())
     def use_key_again(self, pick: int, wire: Wire, same: bool) -> None:
         life = _of(self.keyed(), pick)
@@ -92,7 +99,7 @@ class Callers(RuleBasedStateMachine):
         else:
             self.run.reuse_key(life, wire)
 
-    @precondition(lives)
+    @precondition(_some(lives))
     @rule(pick=PICK, wire=WIRES)
     def get(self, pick: int, wire: Wire) -> None:
         self.run.get(_of(self.lives(), pick), wire)
@@ -101,17 +108,17 @@ class Callers(RuleBasedStateMachine):
     def list_all(self, who: int) -> None:
         self.run.list_all(self.run.callers[who])
 
-    @precondition(lives)
+    @precondition(_some(lives))
     @rule(pick=PICK, wire=WIRES)
     def cancel(self, pick: int, wire: Wire) -> None:
         self.run.cancel(_of(self.lives(), pick), wire)
 
-    @precondition(busy)
+    @precondition(_some(busy))
     @rule(pick=PICK, how=ENDS, and_wait=st.booleans())
     def end(self, pick: int, how: str, and_wait: bool) -> None:
         self.run.end(_of(self.busy(), pick), how, and_wait=and_wait)
 
-    @precondition(busy)
+    @precondition(_some(busy))
     @rule(pick=PICK, message=st.booleans())
     def report(self, pick: int, message: bool) -> None:
         life = _of(self.busy(), pick)
@@ -130,14 +137,14 @@ class Callers(RuleBasedStateMachine):
 
     # --- questions ---------------------------------------------------------------------------
 
-    @precondition(busy)
+    @precondition(_some(busy))
     @rule(pick=PICK, number=st.integers(1, 2), park=st.booleans())
     def ask(self, pick: int, number: int, park: bool) -> None:
         life = _of(self.busy(), pick)
         may_park = not life.unanswered and not life.is_stubborn
         self.run.ask(life, number, park=park and may_park)
 
-    @precondition(asking)
+    @precondition(_some(asking))
     @rule(pick=PICK, everything=st.booleans())
     def answer(self, pick: int, everything: bool) -> None:
         life = _of(self.asking(), pick)
@@ -150,7 +157,7 @@ class Callers(RuleBasedStateMachine):
         life = _of([life for life in self.lives() if life.answers], pick)
         self.run.answer(life, [*life.answers, "never-asked"])
 
-    @precondition(delivered)
+    @precondition(_some(delivered))
     @rule(pick=PICK, twice=st.booleans())
     def reply(self, pick: int, twice: bool) -> None:
         life = _of(self.delivered(), pick)
@@ -158,12 +165,12 @@ class Callers(RuleBasedStateMachine):
 
     # --- streams -----------------------------------------------------------------------------
 
-    @precondition(lives)
+    @precondition(_some(lives))
     @rule(pick=PICK)
     def wait(self, pick: int) -> None:
         self.run.wait(_of(self.lives(), pick))
 
-    @precondition(lives)
+    @precondition(_some(lives))
     @rule(who=WHO, first=PICK, second=PICK)
     def watch(self, who: int, first: int, second: int) -> None:
         lives = {life.id: life for life in (_of(self.lives(), first), _of(self.lives(), second))}
@@ -173,17 +180,17 @@ class Callers(RuleBasedStateMachine):
     def listen(self, who: int) -> None:
         self.run.listen(self.run.people[who])
 
-    @precondition(lambda self: self.run.breakable())
+    @precondition(lambda self: bool(self.run.breakable()))
     @rule(pick=PICK)
     def break_off(self, pick: int) -> None:
         self.run.break_off(_of(self.run.breakable(), pick))
 
-    @precondition(lambda self: self.run.broken)
+    @precondition(lambda self: bool(self.run.broken))
     @rule(pick=PICK)
     def resume(self, pick: int) -> None:
         self.run.resume(_of(self.run.broken, pick))
 
-    @precondition(lambda self: self.run.open_waits())
+    @precondition(lambda self: bool(self.run.open_waits()))
     @rule(pick=PICK)
     def give_up(self, pick: int) -> None:
         self.run.give_up(_of(self.run.open_waits(), pick))
@@ -194,7 +201,7 @@ class Callers(RuleBasedStateMachine):
 
     # --- others' things, and everything else -------------------------------------------------
 
-    @precondition(lives)
+    @precondition(_some(lives))
     @rule(pick=PICK, away=st.integers(1, 2), how=st.sampled_from(FOREIGN))
     def look_at_foreign(self, pick: int, away: int, how: tuple[Wire, str]) -> None:
         life = _of(self.lives(), pick)
@@ -209,6 +216,8 @@ class Callers(RuleBasedStateMachine):
     def replay_foreign(self, who: int, pick: int) -> None:
         """Go on with a stream of somebody else: there is nothing to be had."""
         caller = self.run.people[who]
+        if caller.general is not None:
+            self.run.renew_session(caller)
         ids = [
             channel.last_event_id
             for channel in self.run.evidence.channels

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from tests.wire.http_wire import meta
-from tests.wire.record import NEW, OLD, JSON, Wire
+from tests.wire.record import JSON, NEW, OLD, Wire
 
 __all__ = ["NONSENSE", "Nonsense"]
 
@@ -50,9 +50,7 @@ NONSENSE: Final = (
     Nonsense(OLD, _body("tasks/get", {}), -32_602, (200,)),
     Nonsense(OLD, _body("tasks/list", {"cursor": "nowhere"}), -32_602, (200,)),
     Nonsense(OLD, _body("tools/call", {"name": "nobody", "task": {}}), -32_602, (200,)),
-    Nonsense(
-        OLD, _body("tools/call", {"name": "steered_plain", "task": {}}), -32_601, (200,)
-    ),
+    Nonsense(OLD, _body("tools/call", {"name": "steered_plain", "task": {}}), -32_601, (200,)),
     _new("tasks/list", {}, -32_601, 404),
     _new("tasks/result", {"taskId": "x"}, -32_601, 404),
     _new("tasks/get", {"taskId": 7}, -32_602, 200, **{"Mcp-Name": "7"}),

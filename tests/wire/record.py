@@ -13,6 +13,7 @@ import attrs
 
 __all__ = [
     "GENERAL",
+    "JSON",
     "NEW",
     "OLD",
     "PIPE",
@@ -21,7 +22,6 @@ __all__ = [
     "Evidence",
     "Exchange",
     "Heard",
-    "JSON",
     "Life",
     "Wire",
     "now",
@@ -64,19 +64,18 @@ class Channel:
     last_event_id: str | None = None
     opened: list[int] = attrs.field(factory=lambda: [now()])
     closed: list[int] = attrs.field(factory=list)
-    """When somebody stopped to read it, be it by our wish or by the server's."""
+    """When there was nothing more to read, be it by our wish or by the server's."""
+    let_go: int | None = None
+    """When this side first did something that makes the server end it."""
 
     @property
     def is_open(self) -> bool:
         return len(self.closed) < len(self.opened)
 
-    def was_open(self, at: int) -> bool:
-        """Whether it was read at that time, for all that this side knows."""
-        ends = [*self.closed, None]
-        return any(
-            begin <= at and (end is None or at <= end)
-            for begin, end in zip(self.opened, ends, strict=False)
-        )
+    def is_gone(self, at: int) -> bool:
+        """Whether the server had a reason to take it for ended."""
+        ends = [*self.closed, *([] if self.let_go is None else [self.let_go])]
+        return min(ends, default=at) < at
 
 
 @attrs.define(eq=False)

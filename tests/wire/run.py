@@ -1,21 +1,21 @@
 """One run of callers against the servers: what they do, and what the test then knows."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
 import attrs
 
-from tests.wire.http_wire import HttpCaller, meta
-from tests.wire.judge import outcome_of_result, task_of, untold
+from tests.wire.http_wire import HttpCaller
+from tests.wire.judge import untold
+from tests.wire.looks import outcome_of_result, task_of
 from tests.wire.nonsense import Nonsense
 from tests.wire.pipe_wire import STDIO, PipeCaller
 from tests.wire.record import (
-    GENERAL,
     JSON,
     NEW,
     OLD,
-    PIPE,
     End,
     Evidence,
     Exchange,
@@ -256,7 +256,7 @@ class Run:
         for group in life.groups:
             if set(group) <= life.answers.keys() and not set(group) <= before:
                 wanted = {key: life.answers[key] for key in group}
-                if not self.strings.until(lambda wanted=wanted: self._has(life, wanted)):
+                if not self.strings.until(partial(self._has, life, wanted)):
                     heard = [run.heard for run in self.strings.runs(life.name)]
                     self.complain(f"the tool of {life.name} did not get {wanted}: {heard}")
 
@@ -291,7 +291,6 @@ class Run:
         before = caller.general
         caller.listen(last_event_id)
         if before is not None:
-            before.is_dropped = True
             if before in self.broken:
                 self.broken.remove(before)
             else:

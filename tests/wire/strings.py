@@ -34,7 +34,11 @@ class Puppet:
 
     def read(self, on_first: Callable[[JSON], None]) -> None:
         """Until it ends."""
-        with self._connection, contextlib.suppress(OSError), self._connection.makefile("rb") as file:
+        with (
+            self._connection,
+            contextlib.suppress(OSError),
+            self._connection.makefile("rb") as file,
+        ):
             for line in file:
                 said = json.loads(line)
                 if said["event"] == "began":

@@ -23,7 +23,7 @@ def test_the_servers_keep_their_promises(tmp_path: Path) -> None:
     runs = min(profile.max_examples, QUICK) if profile.max_examples <= 100 else 1_000
     steps = min(profile.stateful_step_count, 30)
     with serving(tmp_path) as servers:
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             machine_on(servers),
             settings=settings(profile, max_examples=runs, stateful_step_count=steps),
         )

@@ -22,8 +22,6 @@ _NAMED: Final = {
 }
 
 
-
-
 def text_of(result: JSON) -> str:
     """What a tool returned."""
     text: str = result["content"][0]["text"]
@@ -46,12 +44,14 @@ class _Client:
     def __init__(self, server: Server, token: str | None = None) -> None:
         self.server = server
         self._ids = itertools.count(1)
+        self.last_id = 0
         self._headers = {"Content-Type": "application/json", "Accept": BOTH}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
 
     def next_id(self) -> int:
-        return next(self._ids)
+        self.last_id = next(self._ids)
+        return self.last_id
 
     def wire(self, data: bytes = b"") -> Wire:
         """A new connection on which that was sent."""
@@ -85,7 +85,7 @@ class Session(_Client):
 
     def __init__(self, server: Server, token: str | None = None) -> None:
         super().__init__(server, token)
-        capabilities = {"elicitation": {"form": {}}, "sampling": {}}
+        capabilities: JSON = {"elicitation": {"form": {}}, "sampling": {}}
         info = {"name": "faults", "version": "0"}
         params = {
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,

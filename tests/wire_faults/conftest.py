@@ -8,7 +8,9 @@ from tests.wire_faults.server_process import Server, serving
 
 
 @pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """With the settings that the module has in `SETTINGS`."""
     settings = getattr(request.module, "SETTINGS", {})
     with serving(tmp_path_factory.mktemp("server"), **settings) as server:

@@ -126,7 +126,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        assert self._reading is not None and self.process.stderr is not None
+        assert self._reading is not None
+        assert self.process.stderr is not None
         self._reading.join()
         self.process.stderr.close()
 
@@ -190,9 +191,7 @@ class Server:
 
 
 @contextmanager
-def serving(
-    folder: Path, *, tools: str = TOOLS, **settings: Mapping[str, Any]
-) -> Iterator[Server]:
+def serving(folder: Path, *, tools: str = TOOLS, **settings: Mapping[str, Any]) -> Iterator[Server]:
     """A server with these tables of settings; at the end it must have logged no traceback."""
     server = Server(folder, tools, settings)
     server.start()

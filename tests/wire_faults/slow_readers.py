@@ -14,7 +14,7 @@ from tests.wire_faults.wire import Wire
 
 __all__ = ["Siege", "besiege"]
 
-STALL_S: Final = 2.0
+STALL_S: Final = 1.0
 CUT_OFF_S: Final = 20.0
 """Until all of them are gone, once the last one has come."""
 MOST_BYTES: Final = 1_000_000
@@ -88,9 +88,7 @@ def besiege(folder: Path, readers: int) -> Siege:
         return Siege(readers, most - before, latencies, cut_off_s)
 
 
-def _reader(
-    server: Server, modern: Modern, kind: int, loud: str
-) -> socket.socket:
+def _reader(server: Server, modern: Modern, kind: int, loud: str) -> socket.socket:
     connection = server.connect(is_tiny=True)
     if kind == 0:
         listen = {"notifications": {"taskIds": [loud]}}
@@ -107,5 +105,5 @@ def _latency(wire: Wire, other: Modern, task_id: str) -> float:
     began = time.perf_counter()
     wire.send(other.request("tasks/get", {"taskId": task_id}))
     answer = wire.answer()
-    assert answer.status == 200 and "result" in answer.json, answer
+    assert "result" in answer.json, answer
     return time.perf_counter() - began

@@ -1,10 +1,11 @@
 """A disk that is full for a while, with work under way."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.wire_faults.clients import Modern
-from tests.wire_faults.server_process import eventually, serving
+from tests.wire_faults.server_process import TOOLS, Server, eventually
 
 __all__ = ["outage"]
 
@@ -13,25 +14,39 @@ def outage(folder: Path, seconds: float) -> list[str]:
     """What went wrong while nothing could be written for so long, and after it."""
     wrong = []
     gates = [folder / f"gate {number}" for number in range(10)]
-    with serving(folder) as server:
+    server = Server(folder, TOOLS, {})
+    server.start()
+    try:
         modern = Modern(server)
         ids = [modern.create("hold", gate=str(gate)) for gate in gates]
         for gate in gates:
-            eventually(lambda gate=gate: Path(f"{gate}.runs").exists(), "the tool runs")
+            eventually(Path(f"{gate}.runs").exists, "the tool runs")
         server.limit_files(0)
         until = time.monotonic() + seconds
         for gate in gates:
             gate.touch()
         while time.monotonic() < until and server.is_alive:
-            response = modern.ask("tools/call", {"name": "hold", "arguments": {"gate": "/"}})
-            if response.get("error", {}).get("code") != -32603:
-                wrong.append(f"something was created: {response}")
+            wrong += _try_to_create(modern)
             time.sleep(0.2)
         if not server.is_alive:
             return [*wrong, f"the server gave up: {server.log[-1]}"]
         server.limit_files(-1)
         for task_id in ids:
-            eventually(lambda id=task_id: modern.look(id)["status"] == "completed", "it ends")
-        if server.tracebacks():
-            wrong.append(f"a traceback: {server.tracebacks()[0][:500]}")
-    return wrong
+            ended = partial(_has_ended, modern, task_id)
+            eventually(ended, "what ended meanwhile is told")
+    finally:
+        server.kill()
+    return [*wrong, *(f"a traceback: {found[:500]}" for found in server.tracebacks())]
+
+
+def _try_to_create(modern: Modern) -> list[str]:
+    try:
+        response = modern.ask("tools/call", {"name": "hold", "arguments": {"gate": "/"}})
+    except (OSError, EOFError) as error:
+        return [f"nobody answers: {error}"]
+    code = response.get("error", {}).get("code")
+    return [] if code == -32603 else [f"something was created: {response}"]
+
+
+def _has_ended(modern: Modern, task_id: str) -> bool:
+    return bool(modern.look(task_id)["status"] == "completed")

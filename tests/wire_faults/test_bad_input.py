@@ -14,10 +14,13 @@ from tests.wire_faults.wire import BOTH, Answer, request_bytes
 
 SETTINGS: Final = {"transport": {"body_bytes": 100_000}}
 
-Headers = dict[str, str]
-
-LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta()}}
-GREET: Final = {
+LIST: Final[dict[str, Any]] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/list",
+    "params": {"_meta": meta()},
+}
+GREET: Final[dict[str, Any]] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "tools/call",
@@ -129,9 +132,7 @@ TABLE: Final = {
     "no name in the header": Row(modern(GREET, without="Mcp-Name"), 400, -32020),
     "broken base64 in the header": Row(modern(GREET, Mcp_Name="=?base64?%?="), 400, -32020),
     "no version in the header": Row(modern(without="MCP-Protocol-Version"), 400, -32020),
-    "versions that disagree": Row(
-        modern(MCP_Protocol_Version="2025-11-25"), 400, -32020
-    ),
+    "versions that disagree": Row(modern(MCP_Protocol_Version="2025-11-25"), 400, -32020),
     "unsupported version": Row(
         modern(
             with_params(LIST, _meta=meta(version="2099-01-01")), MCP_Protocol_Version="2099-01-01"
@@ -167,9 +168,7 @@ TABLE: Final = {
     "foreign host with our port": Row(modern(Host="evil.example:80"), 403, -32600),
     "nowhere": Row(request_bytes("GET", "/nowhere"), 404, -32600),
     "an unknown task": Row(request_bytes("GET", "/tasks/x"), 404, "task_not_found"),
-    "POST to a task": Row(
-        request_bytes("POST", "/tasks/x", {}, b"{}"), 405, "method_not_allowed"
-    ),
+    "POST to a task": Row(request_bytes("POST", "/tasks/x", {}, b"{}"), 405, "method_not_allowed"),
     "a bad timeout": Row(request_bytes("GET", "/tasks/x/poll?timeout=-1"), 400, "bad_timeout"),
     "accepted: a sentinel": Row(modern(GREET, Mcp_Name=sentinel("greet")), 200),
     "accepted: an origin of this machine": Row(modern(Origin="http://localhost:3000"), 200),

@@ -228,7 +228,9 @@ def _create_bytes(session: Session, folder: Path, *, announced: int = 0) -> tupl
     return request_bytes("POST", "/mcp", headers), body
 
 
-@pytest.mark.parametrize("cut", ["in the header", "in the body", "after all but one byte", "in chunks"])
+@pytest.mark.parametrize(
+    "cut", ["in the header", "in the body", "after all but one byte", "in chunks"]
+)
 def test_half_a_request_does_nothing(cut: str, server: Server, tmp_path: Path) -> None:
     session = Session(server)
     before = server.quiet_descriptors()

@@ -1,9 +1,11 @@
 """A stream of 2025-11-25 goes on where it was cut off: nothing is lost, nothing comes twice."""
 
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 
 from tests.wire_faults.clients import Session, text_of
@@ -135,10 +137,10 @@ def test_the_general_stream_goes_on_where_it_was_cut_off(server: Server, tmp_pat
 def test_a_stream_that_was_replaced_does_no_harm_later(server: Server, tmp_path: Path) -> None:
     """Some seconds after a reader left, what it was asked is asked elsewhere; not of its heir."""
     session = Session(server)
-    first, _ = session.listen()
+    first, nothing = session.listen()
     second, events = session.listen()  # which ends the first one
-    assert first.is_over()
-    first.close()
+    with first:
+        assert list(nothing) == []
     session.create("tick", to=65, gate=gate(tmp_path), pause_ms=100)
     begun(tmp_path)
     # An id that is used again is not what a client should do, and no reason to lose anything.
@@ -157,8 +159,8 @@ def test_a_stream_that_was_replaced_does_no_harm_later(server: Server, tmp_path:
 
     eventually(pinged, "the id is free")
     with second:
-        read = []
-        while not progress(read)[-1:] == [65]:
+        read = list[Event]()
+        while progress(read)[-1:] != [65]:
             event = next(events)
             if event.json["method"] == "notifications/progress":
                 read.append(event)
@@ -172,68 +174,96 @@ def _post(session: Session, message: dict[str, Any]) -> bytes:
 # --- after the server was killed --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seen", [0, 1, TICKS])
-def test_a_blocked_call_goes_on_after_a_restart(seen: int, tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+@attrs.frozen
+class Cut:
+    """A stream that a killed process was writing."""
+
+    folder: Path
+    seen: list[Event]
+    last_id: str
+
+
+@attrs.frozen
+class Survivors:
+    """One session, and what it had under way when the server was killed; it runs again."""
+
+    session: Session
+    blocked: dict[int, Cut]
+    """`tasks/result`, by how many events of it were read."""
+    asked: Cut
+    plain: Cut
+
+
+@pytest.fixture(scope="module")
+def survivors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+    place = tmp_path_factory.mktemp("killed")
+    with serving(place) as server:
         session = Session(server)
-        task_id = session.create("tick", to=TICKS, gate=gate(tmp_path))
-        wire, events = session.result(task_id)
-        if seen:
-            begun(tmp_path)
-            last = [next(events) for _ in range(seen)][-1].id
-        else:
-            last = first_id(wire)
+        wires = []
+
+        def cut(name: str, opened: Callable[[Path], tuple[Wire, Events]], count: int) -> Cut:
+            folder = place / name
+            folder.mkdir()
+            wire, events = opened(folder)
+            wires.append(wire)
+            if not count:
+                return Cut(folder, [], first_id(wire))
+            begun(folder)
+            seen = [next(events) for _ in range(count)]
+            return Cut(folder, seen, seen[-1].id)
+
+        def blocked(tool: str, **arguments: Any) -> Callable[[Path], tuple[Wire, Events]]:
+            return lambda folder: session.result(
+                session.create(tool, gate=gate(folder), **arguments)
+            )
+
+        counts = (0, 1, TICKS)
+        alive = Survivors(
+            session,
+            {count: cut(f"seen {count}", blocked("tick", to=TICKS), count) for count in counts},
+            cut("asked", blocked("ask"), 1),
+            cut("plain", lambda folder: call(session, folder), 3),
+        )
         server.kill()
-        wire.close()
+        for wire in wires:
+            wire.close()
         server.start()
-        wire, events = session.listen(last)
-        begun(tmp_path)
-        ended(tmp_path)
-        with wire:
-            read = list(events)
-        assert is_response(read[-1])
-        assert text_of(read[-1].json["result"]) == f"{TICKS} ticks"
-        assert [event for event in read if is_response(event)] == read[-1:]
-        assert last not in [event.id for event in read], "an id stands for one event"
-        # The tool began anew, and nobody is told of less progress than before.
-        told = progress(read)
-        assert told == sorted(set(told))
-        assert all(number > seen for number in told)
+        yield alive
 
 
-def test_a_question_comes_on_the_stream_that_goes_on_after_a_restart(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        session = Session(server)
-        task_id = session.create("ask", gate=gate(tmp_path))
-        wire, events = session.result(task_id)
-        old = next(events)
-        server.kill()
-        wire.close()
-        server.start()
-        wire, events = session.listen(old.id)
-        new = next(events)
-        assert new.json["method"] == "elicitation/create"
-        assert new.json["id"] != old.json["id"]
-        session.reply(old.json, "me")  # under the id that the killed process gave it
-        ended(tmp_path)
-        with wire:
-            *_, last = events
-        assert text_of(last.json["result"]) == "accept me"
+@pytest.mark.parametrize("count", [0, 1, TICKS])
+def test_a_blocked_call_goes_on_after_a_restart(count: int, survivors: Survivors) -> None:
+    cut = survivors.blocked[count]
+    wire, events = survivors.session.listen(cut.last_id)
+    begun(cut.folder)
+    ended(cut.folder)
+    with wire:
+        read = list(events)
+    assert is_response(read[-1])
+    assert text_of(read[-1].json["result"]) == f"{TICKS} ticks"
+    assert [event for event in read if is_response(event)] == read[-1:]
+    assert not {event.id for event in read} & {event.id for event in cut.seen}
+    # The tool began anew, and nobody is told of less progress than before.
+    assert progress(read) == sorted({*progress(read)} - {*progress(cut.seen)})
 
 
-def test_a_plain_call_is_told_that_the_server_was_restarted(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        session = Session(server)
-        wire, events = call(session, tmp_path)
-        begun(tmp_path)
-        last = [next(events) for _ in range(3)][-1].id
-        server.kill()
-        wire.close()
-        server.start()
-        wire, events = session.listen(last)
-        with wire:
-            [event] = events
-        error = event.json["error"]
-        assert error["code"] == -32603
-        assert "restarted" in error["message"]
-        assert session.ask("ping")["result"] == {}
+def test_a_question_comes_on_the_stream_that_goes_on_after_a_restart(survivors: Survivors) -> None:
+    [old] = survivors.asked.seen
+    wire, events = survivors.session.listen(survivors.asked.last_id)
+    new = next(events)
+    assert new.json["method"] == "elicitation/create"
+    assert new.json["id"] != old.json["id"]
+    survivors.session.reply(old.json, "me")  # under the id that the killed process gave it
+    ended(survivors.asked.folder)
+    with wire:
+        *_, last = events
+    assert text_of(last.json["result"]) == "accept me"
+
+
+def test_a_plain_call_is_told_that_the_server_was_restarted(survivors: Survivors) -> None:
+    wire, events = survivors.session.listen(survivors.plain.last_id)
+    with wire:
+        [event] = events
+    assert event.json["error"]["code"] == -32603
+    assert "restarted" in event.json["error"]["message"]
+    assert survivors.session.ask("ping")["result"] == {}

@@ -103,17 +103,29 @@ class Wire:
     def answer(self) -> Answer:
         """The next response, up to its end."""
         status, headers = self.head()
+        return Answer(status, headers, self.body(status, headers))
+
+    def body(self, status: int, headers: Mapping[str, str]) -> bytes:
+        """What follows the head of a response."""
         if status in (204, 304):
-            return Answer(status, headers, b"")
+            return b""
         if headers.get("transfer-encoding") == "chunked":
-            return Answer(status, headers, b"".join(self.chunks()))
-        return Answer(status, headers, self._exactly(int(headers["content-length"])))
+            return b"".join(self.chunks())
+        return self._exactly(int(headers["content-length"]))
 
     def chunks(self) -> Iterator[bytes]:
         """The body of a response as it was cut."""
         while size := int(self._until(b"\r\n"), 16):
             yield self._exactly(size + 2)[:-2]
         self._exactly(2)
+
+    def has_more(self) -> bool:
+        """Whether something came that was not read yet; waits as long as the socket does."""
+        try:
+            self._more()
+        except TimeoutError:
+            return False
+        return True
 
     def is_over(self) -> bool:
         """Wait for the other side to close; what it still says is dropped."""

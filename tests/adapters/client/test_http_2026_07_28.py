@@ -462,6 +462,26 @@ def test_a_bad_answer_is_an_error_at_once(
     run(main())
 
 
+def test_an_answer_without_end_is_left_early() -> None:
+    sent = 0
+
+    async def script(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+        while sent < 100 and not exchange.closed.is_set():
+            await exchange.send(" " * 1024 * 1024)
+            sent += 1
+
+    async def main() -> None:
+        async with serving(modern(script)) as server, connect(server.url) as session:
+            task = await session.call("work")
+            with pytest.raises(BadAnswer, match="more than 4194304 bytes"):
+                await task.result()
+
+    run(main())
+    assert sent < 50, "not all of it was read"
+
+
 def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "surprise"})

@@ -18,7 +18,8 @@ import pytest
 from taskmachine.adapters.cli import main
 from taskmachine.adapters.server.tool_loading import load_tools
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.server.pipes import COMMAND, DEADLINE_S, HELLO, ODD, Client, Heard
+from tests.adapters.server.conftest import Start
+from tests.adapters.server.pipes import COMMAND, DEADLINE_S, HELLO, ODD, Heard
 from tests.oracle import REPOSITORY
 
 FAILING: Final = "tests.adapters.server.failing_tools:TOOLS"
@@ -97,11 +98,10 @@ def test_http_from_a_file_and_the_environment(tmp_path: Path) -> None:
         assert re.search(r"on http://127\.0\.0\.1:\d\d+/tools/mcp, tasks in sqlite:other\.db", line)
 
 
-def test_stdio_wins_over_an_address_in_a_file(tmp_path: Path) -> None:
+def test_stdio_wins_over_an_address_in_a_file(start: Start, tmp_path: Path) -> None:
     (tmp_path / "server.toml").write_text('http = "127.0.0.1:1"\n')
-    client = Client(tmp_path, "--config", str(tmp_path / "server.toml"))
+    client = start("--config", str(tmp_path / "server.toml"))
     assert "result" in client.introduce()
-    client.close()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8000", "[::]:8000", "tasks.example:80"])
@@ -131,11 +131,12 @@ def test_an_address_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.startswith(f"cannot listen on {address}: Address already in use")
 
 
-WITHOUT_EXTRA: Final = """
+WITHOUT: Final = """
 import sys
+missing = sys.argv.pop(1).split()
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("starlette", "uvicorn", "httptools", "uvloop"):
+        if name.partition(".")[0] in missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 from taskmachine.adapters.cli import main
@@ -143,20 +144,29 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_the_rest_works_without_the_packages_for_http(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", WITHOUT_EXTRA, *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, check=False,
-            timeout=DEADLINE_S,
-        )  # fmt: skip
+def run_without(packages: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, packages, *arguments],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
 
-    done = run("serve", "--http", "127.0.0.1:0")
+
+def test_the_rest_works_without_the_packages_for_http() -> None:
+    extra = "starlette uvicorn httptools uvloop"
+    done = run_without(extra, "serve", "--http", "127.0.0.1:0", "--store", "memory:")
     assert done.returncode == 2
     assert done.stderr.endswith(": pip install 'taskmachine[server]'\n")
     assert done.stderr.startswith("taskmachine: error: HTTP needs the package ")
-    assert run("table").returncode == 0
-    assert run("serve", "--stdio", "--store", "memory:").returncode == 0
+    assert run_without(extra, "table").returncode == 0
+    assert run_without(extra, "serve", "--stdio", "--store", "memory:").returncode == 0
+
+
+def test_http_works_without_the_fast_loop() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run_without("uvloop", "serve", "--http", address, "--store", "memory:")
+    assert done.returncode == 2
+    assert "cannot listen on" in done.stderr, "it came that far"
 
 
 # --- with what -------------------------------------------------------------------------------
@@ -246,8 +256,8 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
     assert "Traceback" not in said
 
 
-def test_log_lines_are_what_they_seem(tmp_path: Path) -> None:
-    client = Client(tmp_path, tools=ODD)
+def test_log_lines_are_what_they_seem(start: Start) -> None:
+    client = start(tools=ODD)
     client.introduce()
     client.ask("tools/call", {"name": "forge"})
     client.until_aside("tool 'forge' raised")
@@ -255,16 +265,14 @@ def test_log_lines_are_what_they_seem(tmp_path: Path) -> None:
     assert "\x1b" not in client.aside
     assert not re.search(r"^INFO", client.aside, re.MULTILINE), "what others wrote is indented"
     assert r"\x1b[2J" in client.aside
-    client.close()
 
 
-def test_the_log_has_a_level(tmp_path: Path) -> None:
-    client = Client(tmp_path, "--log-level", "error")
+def test_the_log_has_a_level(start: Start) -> None:
+    client = start("--log-level", "error")
     client.introduce()
     client.ask("tools/call", {"name": "count", "arguments": {"to": 1, "pause_ms": 0}, "task": {}})
     assert client.end() == 0
     assert len(client.aside.splitlines()) == 1, "that it serves"
-    client.close()
 
 
 def test_the_store_is_named_without_its_password(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +16,9 @@ import pytest
 
 from taskmachine.adapters.server.stdio import Lines
 from taskmachine.protocol.jsonvalue import MAX_BYTES
+from tests.adapters.server.conftest import Start
 from tests.adapters.server.pipes import COMMAND, DEADLINE_S, HELLO, JSON, MODERN, ODD, Client
 from tests.requirements import covers
-
-Start = Callable[..., Client]
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 YES: Final = {"action": "accept", "content": {"confirmed": True, "stage": "live"}}
@@ -148,6 +147,22 @@ def test_a_plain_call_can_ask_in_both_generations(demo: Client) -> None:
     question = demo.called("elicitation/create")
     demo.tell({"id": question["id"], "result": {"action": "decline"}})
     assert "not deployed" in text_of(demo.answer(waiting)["result"])
+
+
+def test_the_tools_of_the_demo_show_the_rest(demo: Client) -> None:
+    failed = demo.ask("tools/call", {"name": "fail"})["result"]
+    assert failed["isError"] is True
+    crashed = demo.ask("tools/call", {"name": "crash"})
+    assert crashed["error"] == {"code": -32603, "message": "Tool 'crash' failed"}
+    assert demo.ask("tools/call", {"name": "greet", "task": {}})["error"]["code"] == -32601
+    waiting = demo.request("tools/call", {"name": "sample", "arguments": {"topic": "bees"}})
+    question = demo.called("sampling/createMessage")
+    assert "bees" in question["params"]["messages"][0]["content"]["text"]
+    said = {"type": "text", "text": "Bees hum."}
+    demo.tell(
+        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": said}}
+    )
+    assert text_of(demo.answer(waiting)["result"]) == "Bees hum."
 
 
 @covers("2026-07-28:stdio-cancelled-work-stops", "2026-07-28:stdio-silence-after-cancel")
@@ -334,12 +349,14 @@ def test_a_thousand_malformed_lines_are_answered_one_by_one(start: Start) -> Non
     assert client.end() == 0
 
 
-def test_what_wants_no_answer_gets_none(demo: Client) -> None:
-    before = len(demo.heard)
-    demo.write(b"".join(line + b"\n" for line in UNANSWERED) + PING)
-    demo.answer("ping")
-    assert len(demo.heard) == before + 1
-    assert "Traceback" not in demo.aside
+def test_what_wants_no_answer_gets_none(start: Start) -> None:
+    client = start()
+    client.introduce()
+    before = len(client.heard)
+    client.write(b"".join(line + b"\n" for line in UNANSWERED) + PING)
+    client.answer("ping")
+    assert len(client.heard) == before + 1
+    assert "Traceback" not in client.aside
 
 
 def test_one_message_that_hits_a_bug_costs_only_itself(start: Start) -> None:
@@ -487,7 +504,9 @@ def test_what_is_due_is_answered_before_the_server_leaves(tmp_path: Path) -> Non
 
 
 @covers("2026-07-28:stdio-exit-on-eof")
-def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(start: Start) -> None:
+def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(
+    start: Start, tmp_path: Path
+) -> None:
     first = start(tools=ODD)
     first.introduce()
     task_id = create(first, "hold", {})
@@ -495,6 +514,9 @@ def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(start: Star
     first.called("notifications/tasks/status")
     assert first.end() == 0
     assert not [said for said in first.heard if said.get("id") == waiting]
+    show = [COMMAND, "tasks", "show", "--json", task_id, "--store", f"sqlite:{tmp_path}/tasks.db"]
+    shown = json.loads(subprocess.run(show, capture_output=True, check=True).stdout)
+    assert shown["state"] == "submitted", "nobody has it"
     second = start(tools=ODD)
     second.introduce()
     assert second.ask("tasks/get", {"taskId": task_id})["result"]["status"] == "working"

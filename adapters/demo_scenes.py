@@ -28,8 +28,8 @@ from taskmachine.statemachine import Entry, Event, TaskmachineError
 __all__ = ["Broken", "play"]
 
 GENERATIONS: Final = sorted(REVISIONS)
-PATIENCE_S: Final = 5.0
-"""For each request."""
+PATIENCE_S: Final = 10.0
+"""For each request: longer than somebody may think."""
 
 COUNT: Final = {"to": 4, "pause_ms": 300}  # slower than the first polls
 LONG_COUNT: Final = {"to": 12, "pause_ms": 150}

@@ -166,8 +166,9 @@ class Screen:
         """A line for each task: what the wire showed last, what is stored, and all events."""
         self._console.print()
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for name in ("tool", "generation", "wire", "store", "events"):
-            table.add_column(name, no_wrap=True, overflow="ellipsis")
+        for name, least in (("tool", 6), ("generation", 10), ("wire", 9), ("store", 9)):
+            table.add_column(name, no_wrap=True, min_width=least)
+        table.add_column("events", no_wrap=True, overflow="ellipsis")
         for story, entries in zip(stories, histories, strict=True):
             table.add_row(
                 story.tool,

@@ -71,9 +71,8 @@ def speech(
         create=create,
         cancel=cancel,
         read_question=read_question,
-        forgets_calls=lambda call: (
-            not is_augmented(call)
-        ),  # 2025-11-25:tasks-cancel-not-notification
+        # 2025-11-25:tasks-cancelled-by-tasks-cancel
+        forgets_calls=lambda call: not is_augmented(call),
     )
 
 

@@ -45,6 +45,8 @@ class SideChannel:
         self._place_of = place_of
         self._sent: dict[Id, Delivery] = {}
         self._in_flight: dict[tuple[str, str], Delivery] = {}
+        # Still in flight until the record has the answer, or it would be asked again meanwhile.
+        self._answered: set[Id] = set()
 
     def offer(self, task: Task, streams: Sequence[Id | None]) -> list[tuple[Delivery, Question]]:
         """Put every open question that is not in flight on the first of these streams."""
@@ -61,7 +63,7 @@ class SideChannel:
     def close(self, stream: Id | None) -> None:
         """What was in flight on that stream may be sent again."""
         for place, delivery in list(self._in_flight.items()):
-            if delivery.stream == stream:
+            if delivery.stream == stream and delivery.id not in self._answered:
                 del self._in_flight[place]
 
     def take(self, id: Id) -> Delivery | None:
@@ -71,19 +73,22 @@ class SideChannel:
             place = self._place_of(id)
             return None if place is None else Delivery(id, *place, None)
         if self._in_flight.get((delivery.task_id, delivery.key)) == delivery:
-            del self._in_flight[delivery.task_id, delivery.key]
+            self._answered.add(id)
         return delivery
 
     def withdraw(self, task: Task) -> list[Delivery]:
         """What is in flight and no longer open: answered by another way, or withdrawn."""
         still_open = {question.key for question in task.open_questions}
-        stale = [
+        settled = [
             delivery
             for delivery in self._in_flight.values()
             if delivery.task_id == task.id and delivery.key not in still_open
         ]
-        for delivery in stale:
-            self.take(delivery.id)
+        stale = [delivery for delivery in settled if delivery.id not in self._answered]
+        for delivery in settled:
+            del self._in_flight[task.id, delivery.key]
+            self._sent.pop(delivery.id, None)
+            self._answered.discard(delivery.id)
         if task.is_terminal:  # no answer can count any more
             self._sent = {id: sent for id, sent in self._sent.items() if sent.task_id != task.id}
         return stale

@@ -52,6 +52,18 @@ def test_an_answer_counts_under_every_id_and_each_id_once() -> None:
     assert questions.take(99) is None
 
 
+def test_what_was_answered_is_not_asked_again_before_the_record_has_it() -> None:
+    questions, task = channel(), waiting("a")
+    offered(questions, task, "s1")
+    assert questions.take(1) is not None
+    assert offered(questions, task, "s1", "s2") == []
+    questions.close("s1")
+    assert offered(questions, task, "s2") == []
+    step = lifecycle.answer(task, 0, {"a": Reply(b"{}")})
+    assert step is not None
+    assert questions.withdraw(step.task) == [], "whoever answered need not be told"
+
+
 def test_what_was_answered_elsewhere_is_taken_back() -> None:
     questions, task = channel(), waiting("a", "b")
     offered(questions, task, None)

@@ -46,6 +46,13 @@ async def ask(gate: str, ctx: Context, waits: bool = False) -> str:
 
 
 @TOOLS.task()
+async def park(ctx: Context) -> str:
+    """Asks, and keeps no worker meanwhile."""
+    answer = await ctx.ask("name", form("Who?", _NAME), park=True)
+    return f"{answer.action} {answer.content.get('name')}"
+
+
+@TOOLS.task()
 async def tick(to: int, gate: str, ctx: Context, pause_ms: int = 5) -> str:
     """Waits for a file, reports progress that many times, and waits for another one."""
     await _appears(f"{gate}.start")

@@ -18,7 +18,7 @@ SETTINGS: Final = {
     "limits": {"blocked_calls": 3, "subscriptions": 3},
 }
 
-TIMES: Final = 8
+TIMES: Final = 6
 
 
 def leave(server: Server, wire: Wire, number: int = 0) -> None:

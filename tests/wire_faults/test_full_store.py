@@ -84,18 +84,22 @@ def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
     assert _tasks(server.store) == {before, after}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_a_read_only_store_is_refused_at_the_start(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         assert Session(server).ask("ping")["result"] == {}
-    for path in (*tmp_path.iterdir(), tmp_path):
-        path.chmod(path.stat().st_mode & ~0o222)
+    places = (*tmp_path.iterdir(), tmp_path)
+    modes = [place.stat().st_mode for place in places]
+    for place, mode in zip(places, modes, strict=True):
+        place.chmod(mode & ~0o222)
     try:
-        with pytest.raises(AssertionError, match="cannot be"):
+        if os.access(server.store, os.W_OK):
+            pytest.skip("nothing is read-only for this user")
+        with pytest.raises(AssertionError, match=r"tasks\.db cannot be"):
             server.start()
         assert not server.tracebacks()
     finally:
-        tmp_path.chmod(0o700)
+        for place, mode in zip(places, modes, strict=True):
+            place.chmod(mode)
         server.kill()
 
 

@@ -57,7 +57,7 @@ def test_the_second_header_of_a_connection_is_bounded_too(server: Server) -> Non
     assert time.monotonic() - began < HEADER_S + SLACK_S
 
 
-@pytest.mark.parametrize("sent", [b"", b'{"jsonrpc":"2.0",', b"byte by byte"])
+@pytest.mark.parametrize("sent", [b'{"jsonrpc":"2.0",', b"byte by byte"])
 @pytest.mark.parametrize("length", [{"Content-Length": "1000"}, {"Transfer-Encoding": "chunked"}])
 def test_a_body_that_is_never_finished(length: dict[str, str], sent: bytes, server: Server) -> None:
     began = time.monotonic()
@@ -68,7 +68,7 @@ def test_a_body_that_is_never_finished(length: dict[str, str], sent: bytes, serv
             wire.socket.settimeout(0.1)
             while not wire.has_more() and time.monotonic() - began < BODY_S + SLACK_S:
                 wire.send(piece)
-        elif sent:
+        else:
             wire.send(sent if "Content-Length" in length else b"11\r\n%s\r\n" % sent)
         answer = wire.answer()
         assert answer.status == 408, answer

@@ -152,7 +152,7 @@ def run_without(packages: str, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def test_the_rest_works_without_the_packages_for_http() -> None:
-    extra = "starlette uvicorn httptools uvloop"
+    extra = "starlette uvicorn httptools uvloop httpx jwt"
     done = run_without(extra, "serve", "--http", "127.0.0.1:0", "--store", "memory:")
     assert done.returncode == 2
     assert done.stderr.endswith(": pip install 'taskmachine[server]'\n")

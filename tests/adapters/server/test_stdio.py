@@ -78,7 +78,11 @@ def in_flight(client: Client, task_id: str) -> JSON:
 # --- both generations ------------------------------------------------------------------------
 
 
-@covers("2026-07-28:both-eras-concurrently", "2026-07-28:initialize-selects-legacy")
+@covers(
+    "2026-07-28:both-eras-concurrently",
+    "2026-07-28:initialize-selects-legacy",
+    "2026-07-28:modern-request-served-statelessly",
+)
 def test_both_generations_share_one_pipe_and_its_tasks(start: Start) -> None:
     client = start()
     discovered = client.ask_modern("server/discover")["result"]

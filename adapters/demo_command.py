@@ -92,4 +92,5 @@ def _forgetting_what_was_typed(is_terminal: bool) -> Iterator[None]:
         yield
     finally:
         if is_terminal:
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            with contextlib.suppress(termios.error):  # the terminal may be gone
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)

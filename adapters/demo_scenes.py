@@ -79,6 +79,8 @@ class _Play:
         async with contextlib.AsyncExitStack() as stack:
             for revision in GENERATIONS:
                 self._sides.append(await stack.enter_async_context(self._connected(revision)))
+            # If something is wrong the server goes first: to say goodbye to it could take long.
+            stack.push_async_exit(self._give_up)
             await self._a_call_becomes_a_task()
             await self._a_tool_asks()
             await self._a_call_is_cancelled()
@@ -86,6 +88,10 @@ class _Play:
             survivors = await self._the_server_is_killed()
         _promise(await self._server.stop() == 0, "the server did not leave as it should")
         await self._what_is_stored(f"sqlite:{path}", survivors)
+
+    async def _give_up(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            await self._server.close()
 
     @contextlib.asynccontextmanager
     async def _connected(self, revision: str) -> AsyncIterator[_Side]:
@@ -148,17 +154,21 @@ class _Play:
         self._screen.heading(
             "The server is killed in the middle of both tasks, and started again: they go on."
         )
-        on_the_way = {revision: asyncio.Event() for revision in GENERATIONS}
+        late: set[str] = set(GENERATIONS)
+        midway = asyncio.get_running_loop().create_future()
 
         async def each(revision: str, _: RemoteTask, update: Update) -> None:
             if counted_so_far(update) >= KILL_AT:
-                on_the_way[revision].set()
+                late.discard(revision)
+            if not late and not midway.done():
+                midway.set_result(None)
 
         counting = asyncio.create_task(self._with_bars("count", LONG_COUNT, each))
         try:
-            for event in on_the_way.values():
-                await event.wait()
-            _promise(not counting.done(), "the tasks ended before the server was killed")
+            await asyncio.wait({counting, midway}, return_when=asyncio.FIRST_COMPLETED)
+            if counting.done():
+                await counting  # it knows better what is wrong
+                raise Broken("the tasks ended before the server could be killed")
             first = self._server.pid
             await self._server.kill()
             self._screen.say(f"$ kill -9 {first}", "bold red")

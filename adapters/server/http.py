@@ -294,6 +294,8 @@ async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[s
             log_config=None,
             access_log=False,
             server_header=False,
+            # Only a proxy knows better who is calling, and nobody else may say so.
+            proxy_headers=settings.public_url is not None,
             timeout_keep_alive=round(transport.idle_s),
             timeout_graceful_shutdown=GRACE_S,
             limit_concurrency=transport.max_connections,

@@ -211,6 +211,26 @@ def verdict(
     return False, f"{bound} (not measured)"
 
 
+def floor_lines(all_runs: Runs) -> Iterator[str]:
+    """The floor by itself, of all turns: here the client has most to do."""
+    for clients in sorted({clients for _, _, clients in all_runs}):
+        floors = [
+            turn.floor
+            for (_, _, count), run in all_runs.items()
+            if count == clients
+            for turn in run.turns
+        ]
+        rate = statistics.median(floor.rate for floor in floors)
+        cost = statistics.median(floor.cost_us for floor in floors)
+        server = statistics.median(floor.server_s / floor.seconds for floor in floors)
+        client = statistics.median(floor.client_s / floor.seconds for floor in floors)
+        label = f"the floor: requests, {clients} at a time"
+        yield (
+            f"{label:70} {rate:9,.0f} {'':8} {1:6.2f} {'':6} "
+            f"{cost:7,.0f} {'':7} {server:7.0%} {client:7.0%}"
+        )
+
+
 def explanation(scale: Scale, measured: Measured) -> Iterable[str]:
     sizes = ", ".join(map(str, sorted({rounds[0].answer_bytes for rounds in measured.values()})))
     yield f"Medians of {scale.rounds} rounds of {scale.seconds:g} s, each with the floor before and"
@@ -251,7 +271,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subjects = [*ours(), *(peers() if options.peers else ())]
     measured = measure(subjects, scale, failed)
     print(*explanation(scale, measured), "", HEADER, sep="\n")
-    for line, holds in judged(runs(measured)):
+    all_runs = runs(measured)
+    print(*floor_lines(all_runs), sep="\n")
+    for line, holds in judged(all_runs):
         broken += not holds
         print(line, flush=True)
     return int(broken > 0)

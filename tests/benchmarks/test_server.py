@@ -254,6 +254,7 @@ def test_the_harness_measures_our_server_on_both_stores_and_in_both_revisions(
     server.main(["--quick"])
     output = capsys.readouterr().out
     assert "not measured" not in output
+    assert "the floor: requests, 32 at a time" in output
     for store in ("memory", "sqlite"):
         for revision in ("2025-11-25", "2026-07-28"):
             for what in ("tasks/get, 1", "tasks/get, 32", "whole tasks, 1", "whole tasks, 32"):

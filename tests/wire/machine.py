@@ -1,11 +1,12 @@
 """Random callers of running servers: rules act, and the history is judged when a run is over."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.wire.http_wire import HttpCaller
 from tests.wire.judge import verdict
 from tests.wire.nonsense import NONSENSE, Nonsense
 from tests.wire.record import NEW, OLD, Life, Wire
@@ -17,8 +18,10 @@ __all__ = ["machine_on"]
 WIRES: Final = st.sampled_from((OLD, NEW))
 PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
+SOMEBODY: Final = st.integers(0, 1)
+"""Of those who come over HTTP."""
 ENDS: Final = st.sampled_from(("result", "tool error", "call error", "crash"))
-FOREIGN: Final = (
+FOREIGN: Final[tuple[tuple[Wire, str], ...]] = (
     (OLD, "tasks/get"),
     (OLD, "tasks/result"),
     (OLD, "tasks/cancel"),
@@ -42,6 +45,7 @@ class Callers(RuleBasedStateMachine):
     """Several owners and both generations on one store.
 
     What a rule acts on is picked by number among what there is, so that a failure shrinks well.
+    Few rules with many meanings: those that matter come often.
     """
 
     servers: Servers
@@ -59,16 +63,21 @@ class Callers(RuleBasedStateMachine):
         """Tasks whose tools can be told something."""
         return [life for life in self.lives() if life.is_live and not life.is_parked]
 
-    def asking(self) -> list[Life]:
-        return [life for life in self.lives() if life.unanswered]
-
-    def delivered(self) -> list[Life]:
-        return [life for life in self.asking() if self.run.can_deliver(life)]
+    def asked(self) -> list[Life]:
+        """Those that wait for answers first."""
+        asked = (life for life in self.lives() if life.groups)
+        return sorted(asked, key=lambda life: not life.unanswered)
 
     def keyed(self) -> list[Life]:
         return [life for life in self.lives() if life.key is not None]
 
     # --- tasks -------------------------------------------------------------------------------
+
+    @initialize(wires=st.tuples(WIRES, WIRES, WIRES))
+    def begin(self, wires: tuple[Wire, Wire, Wire]) -> None:
+        """Everybody has a task."""
+        for who, wire in enumerate(wires):
+            self.create(who, wire, None, False)
 
     @rule(who=WHO, wire=WIRES, ttl=st.sampled_from((None, 1_000, 3_600_000)), key=st.booleans())
     def create(self, who: int, wire: Wire, ttl: int | None, key: bool) -> None:
@@ -77,18 +86,6 @@ class Callers(RuleBasedStateMachine):
         used = {life.key for life in self.lives() if life.owner == caller.owner}
         name = f"{self.run.number}-{len(used)}" if key else None
         self.run.create(caller, wire, ttl if wire == OLD else None, name)
-
-    @precondition(lambda self: sum(life.tool == "hasty" for life in self.lives()) < 1)
-    @rule(who=WHO, wire=WIRES, asks=st.booleans())
-    def create_hasty(self, who: int, wire: Wire, asks: bool) -> None:
-        """It runs out of time, or expires while somebody should answer."""
-        life = self.run.create(
-            self.run.callers[who], wire, 1 if wire == OLD else None, None, "hasty"
-        )
-        if asks and wire == OLD:  # elsewhere it would wait for an hour
-            life.asked["q0"] = False
-            self.run.puppet(life.name).order(do="ask", keys=["q0"], park=False)
-        self.run.wait(life)
 
     @precondition(_some(keyed))
     @rule(pick=PICK, wire=WIRES, same=st.booleans())
@@ -99,16 +96,14 @@ class Callers(RuleBasedStateMachine):
         else:
             self.run.reuse_key(life, wire)
 
-    @precondition(_some(lives))
-    @rule(pick=PICK, wire=WIRES)
-    def get(self, pick: int, wire: Wire) -> None:
-        self.run.get(_of(self.lives(), pick), wire)
+    @rule(pick=PICK, what=st.sampled_from((OLD, NEW, "list")))
+    def look(self, pick: int, what: Wire | Literal["list"]) -> None:
+        life = _of(self.lives(), pick)
+        if what == "list":
+            self.run.list_all(self.run.caller_of(life.owner))
+        else:
+            self.run.get(life, what)
 
-    @rule(who=WHO)
-    def list_all(self, who: int) -> None:
-        self.run.list_all(self.run.callers[who])
-
-    @precondition(_some(lives))
     @rule(pick=PICK, wire=WIRES)
     def cancel(self, pick: int, wire: Wire) -> None:
         self.run.cancel(_of(self.lives(), pick), wire)
@@ -119,103 +114,96 @@ class Callers(RuleBasedStateMachine):
         self.run.end(_of(self.busy(), pick), how, and_wait=and_wait)
 
     @precondition(_some(busy))
-    @rule(pick=PICK, message=st.booleans())
-    def report(self, pick: int, message: bool) -> None:
+    @rule(pick=PICK, stubborn=st.booleans())
+    def report(self, pick: int, stubborn: bool) -> None:
+        """Progress and a message; and from now on, perhaps, the tool will not be stopped."""
         life = _of(self.busy(), pick)
-        if message:
-            self.run.tell(life, do="status", message=f"{life.name} goes on")
-        else:
-            life.progress += 1
-            self.run.tell(life, do="progress", value=life.progress, message=life.name)
-
-    @precondition(lambda self: any(not life.is_stubborn for life in self.busy()))
-    @rule(pick=PICK)
-    def ignore_cancellation(self, pick: int) -> None:
-        life = _of([life for life in self.busy() if not life.is_stubborn], pick)
-        life.is_stubborn = True
-        self.run.tell(life, do="ignore cancellation")
+        life.progress += 1
+        self.run.tell(life, do="progress", value=life.progress, message=f"{life.name} goes on")
+        if stubborn and not life.is_stubborn:
+            life.is_stubborn = True
+            self.run.tell(life, do="ignore cancellation")
 
     # --- questions ---------------------------------------------------------------------------
 
     @precondition(_some(busy))
-    @rule(pick=PICK, number=st.integers(1, 2), park=st.booleans())
-    def ask(self, pick: int, number: int, park: bool) -> None:
+    @rule(pick=PICK, number=st.integers(1, 2), park=st.booleans(), at_once=st.none() | WIRES)
+    def ask(self, pick: int, number: int, park: bool, at_once: Wire | None) -> None:
+        """And get answers, if somebody is there."""
         life = _of(self.busy(), pick)
         may_park = not life.unanswered and not life.is_stubborn
         self.run.ask(life, number, park=park and may_park)
+        if at_once is not None:
+            self._answer(life, at_once, more=park)
 
-    @precondition(_some(asking))
-    @rule(pick=PICK, everything=st.booleans())
-    def answer(self, pick: int, everything: bool) -> None:
-        life = _of(self.asking(), pick)
-        self.run.answer(life, life.unanswered if everything else life.unanswered[:1])
+    @precondition(_some(asked))
+    @rule(pick=PICK, wire=WIRES, more=st.booleans())
+    def answer(self, pick: int, wire: Wire, more: bool) -> None:
+        self._answer(_of(self.asked(), pick), wire, more=more)
 
-    @precondition(lambda self: any(life.answers for life in self.lives()))
-    @rule(pick=PICK)
-    def answer_again(self, pick: int) -> None:
-        """The first answer counts."""
-        life = _of([life for life in self.lives() if life.answers], pick)
-        self.run.answer(life, [*life.answers, "never-asked"])
-
-    @precondition(_some(delivered))
-    @rule(pick=PICK, twice=st.booleans())
-    def reply(self, pick: int, twice: bool) -> None:
-        life = _of(self.delivered(), pick)
-        self.run.reply(life, life.unanswered[0], twice=twice)
+    def _answer(self, life: Life, wire: Wire, *, more: bool) -> None:
+        """One question or `more`; or again what was answered, as the first answer counts."""
+        if not life.unanswered:
+            self.run.answer(life, [*life.asked, "never-asked"])
+        elif wire == OLD and self.run.can_deliver(life):
+            self.run.reply(life, life.unanswered[0], twice=more)
+        else:
+            self.run.answer(life, life.unanswered if more else life.unanswered[:1])
 
     # --- streams -----------------------------------------------------------------------------
 
-    @precondition(_some(lives))
     @rule(pick=PICK)
     def wait(self, pick: int) -> None:
         self.run.wait(_of(self.lives(), pick))
 
-    @precondition(_some(lives))
-    @rule(who=WHO, first=PICK, second=PICK)
-    def watch(self, who: int, first: int, second: int) -> None:
-        lives = {life.id: life for life in (_of(self.lives(), first), _of(self.lives(), second))}
-        self.run.watch(self.run.callers[who], list(lives.values()))
+    @rule(who=WHO, first=PICK, second=PICK, wire=WIRES)
+    def follow(self, who: int, first: int, second: int, wire: Wire) -> None:
+        caller = self.run.callers[who]
+        if wire == NEW:
+            lives = {_of(self.lives(), first): 1, _of(self.lives(), second): 2}
+            self.run.watch(caller, list(lives))
+        elif isinstance(caller, HttpCaller):
+            self.run.listen(caller)
 
-    @rule(who=st.integers(0, 1))
-    def listen(self, who: int) -> None:
-        self.run.listen(self.run.people[who])
+    @precondition(lambda self: bool(self.run.breakable() or self.run.broken))
+    @rule(pick=PICK, again=st.booleans())
+    def break_off_or_resume(self, pick: int, again: bool) -> None:
+        if self.run.broken and (again or not self.run.breakable()):
+            self.run.resume(_of(self.run.broken, pick))
+        else:
+            self.run.break_off(_of(self.run.breakable(), pick))
 
-    @precondition(lambda self: bool(self.run.breakable()))
-    @rule(pick=PICK)
-    def break_off(self, pick: int) -> None:
-        self.run.break_off(_of(self.run.breakable(), pick))
-
-    @precondition(lambda self: bool(self.run.broken))
-    @rule(pick=PICK)
-    def resume(self, pick: int) -> None:
-        self.run.resume(_of(self.run.broken, pick))
-
-    @precondition(lambda self: bool(self.run.open_waits()))
-    @rule(pick=PICK)
-    def give_up(self, pick: int) -> None:
-        self.run.give_up(_of(self.run.open_waits(), pick))
-
-    @rule(who=st.integers(0, 1))
-    def renew_session(self, who: int) -> None:
-        self.run.renew_session(self.run.people[who])
+    @rule(who=SOMEBODY, pick=PICK, session=st.integers(0, 3))
+    def leave(self, who: int, pick: int, session: int) -> None:
+        """A call that waits, or now and then a session."""
+        waits = self.run.open_waits()
+        if session == 3:
+            self.run.renew_session(self.run.people[who])
+        elif waits:
+            self.run.give_up(_of(waits, pick))
 
     # --- others' things, and everything else -------------------------------------------------
 
-    @precondition(_some(lives))
-    @rule(pick=PICK, away=st.integers(1, 2), how=st.sampled_from(FOREIGN))
-    def look_at_foreign(self, pick: int, away: int, how: tuple[Wire, str]) -> None:
+    @rule(pick=PICK, away=st.integers(0, 1))
+    def look_at_foreign(self, pick: int, away: int) -> None:
         life = _of(self.lives(), pick)
         others: list[Caller] = [c for c in self.run.callers if c.owner != life.owner]
-        self.run.look_at_foreign(_of(others, away), life, *how)
+        for wire, method in FOREIGN:
+            self.run.look_at_foreign(others[away], life, wire, method)
 
-    @rule(who=st.integers(0, 1), verb=st.sampled_from(("POST", "GET", "DELETE")))
-    def steal_session(self, who: int, verb: str) -> None:
-        self.run.steal_session(self.run.people[who], self.run.people[1 - who], verb)
+    @rule(who=SOMEBODY, pick=PICK, what=st.sampled_from(("session", "stream", *NONSENSE)))
+    def misbehave(self, who: int, pick: int, what: str | Nonsense) -> None:
+        caller, other = self.run.people[who], self.run.people[1 - who]
+        if what == "session":
+            for verb in ("POST", "GET", "DELETE"):
+                self.run.steal_session(caller, other, verb)
+        elif what == "stream":
+            self._replay_foreign(caller, pick)
+        elif isinstance(what, Nonsense):
+            self.run.talk_nonsense(caller, what)
 
-    @rule(who=st.integers(0, 1), pick=PICK)
-    def replay_foreign(self, who: int, pick: int) -> None:
+    def _replay_foreign(self, caller: HttpCaller, pick: int) -> None:
         """Go on with a stream of somebody else: there is nothing to be had."""
-        caller = self.run.people[who]
         if caller.general is not None:
             self.run.renew_session(caller)
         ids = [
@@ -226,17 +214,16 @@ class Callers(RuleBasedStateMachine):
         name = str(_of(ids, pick)).rpartition(".")[0] if ids else "nothing"
         self.run.listen(caller, f"{name}.0")
 
-    @rule(who=WHO, wire=WIRES, leave=st.booleans())
-    def call_plainly(self, who: int, wire: Wire, leave: bool) -> None:
-        self.run.call_plainly(self.run.callers[who], wire, leave=leave)
-
-    @rule(who=WHO, wire=WIRES)
-    def inquire(self, who: int, wire: Wire) -> None:
-        self.run.inquire(self.run.callers[who], wire)
-
-    @rule(who=st.integers(0, 1), nonsense=st.sampled_from(NONSENSE))
-    def talk_nonsense(self, who: int, nonsense: Nonsense) -> None:
-        self.run.talk_nonsense(self.run.people[who], nonsense)
+    @rule(who=WHO, wire=WIRES, what=st.sampled_from(("call", "leave", "ask", "expire")))
+    def call(self, who: int, wire: Wire, what: str) -> None:
+        """What is no task, or not for long."""
+        caller = self.run.callers[who]
+        if what == "ask":
+            self.run.inquire(caller, wire)
+        elif what != "expire":
+            self.run.call_plainly(caller, wire, leave=what == "leave")
+        elif not any(life.tool == "hasty" for life in self.lives()):
+            self.run.run_out_of_time(caller, wire)
 
     # --- the end -----------------------------------------------------------------------------
 

@@ -83,7 +83,9 @@ class Run:
     def create(
         self, caller: Caller, wire: Wire, ttl: int | None, key: str | None, tool: str = "steered"
     ) -> Life:
-        arguments = {"name": self.word(caller.owner)}
+        arguments: JSON = {"name": self.word(caller.owner)}
+        if tool == "hasty":
+            arguments["asks"] = wire == OLD  # elsewhere it would wait for an hour
         call = self._call(caller, wire, tool, arguments, key, ttl)
         task = call.result["task"] if wire == OLD else call.result
         life = Life(
@@ -91,11 +93,13 @@ class Run:
             caller.session if wire == OLD else None, arguments, key, tool,
         )  # fmt: skip
         self.lives.append(life)
-        if tool == "hasty":  # it ends by itself
-            life.ends.append(End(("error", -32_603), call.sent))
         if key is not None:
             self.evidence.keys.append((caller.owner, key, life.id))
-        self.puppet(life.name)
+        if tool == "hasty":  # it ends by itself
+            life.ends.append(End(("error", -32_603), call.sent))
+            life.asked["q0"] = False
+        else:
+            self.puppet(life.name)
         return life
 
     def create_again(self, life: Life, wire: Wire) -> None:
@@ -156,6 +160,9 @@ class Run:
 
     def until_ended(self, life: Life) -> None:
         """Look until it has; from then on nothing else can end it."""
+        if life.tool == "steered" and not life.is_stubborn:
+            puppet = self.puppet(life.name)
+            self.strings.until(lambda: puppet.is_over)
         if self._poll(life, lambda task: task["status"] in ENDED):
             life.ends[0] = attrs.evolve(life.ends[0], done=life.ends[0].done or now())
         else:
@@ -282,7 +289,7 @@ class Run:
         if watching.channel is None or not watching.channel.heard:
             self.complain(f"subscriptions/listen was not acknowledged: {watching.answer}")
             return
-        agreed = watching.channel.heard[0].message["params"].get("notifications", {})
+        agreed = watching.channel.heard[0].message.get("params", {}).get("notifications", {})
         if sorted(agreed.get("taskIds", [])) != sorted(own):
             self.complain(f"{caller.owner} may watch {own}, and was told {agreed}")
         self.watches.append(watching)
@@ -435,6 +442,10 @@ class Run:
         elif outcome_of_result(call.answer["result"]) != ("result", (text,), False):
             self.complain(f"a plain call returned {call.answer}, and not {text}")
 
+    def run_out_of_time(self, caller: Caller, wire: Wire) -> None:
+        """A task that ends by itself: a leg took too long, or nobody answered for too long."""
+        self.wait(self.create(caller, wire, 1 if wire == OLD else None, None, "hasty"))
+
     def talk_nonsense(self, caller: HttpCaller, nonsense: Nonsense) -> None:
         headers = {**caller.headers(nonsense.wire, "", {}), **nonsense.headers}
         told = caller.raw("POST", headers, nonsense.body)
@@ -454,7 +465,8 @@ class Run:
                 self.end(life, "result", and_wait=False)
         for life in self.lives:
             self.until_ended(life)
-            self.expect_stop(life)
+            if life.tool == "steered":
+                self.expect_stop(life)
         self.evidence.until(lambda: all(wait.over.is_set() for wait in self._awaited()), BOUND_S)
         self.evidence.until(lambda: not untold(self.evidence), BOUND_S)
         for life in self.lives:

@@ -40,9 +40,12 @@ async def steered_plain(name: str, ctx: Context) -> str:
 
 
 @TOOLS.task(timeout=0.3)
-async def hasty(name: str, ctx: Context) -> str:
-    """Obeys, but not for long."""
-    return await _obey(name, ctx)
+async def hasty(name: str, asks: bool, ctx: Context) -> str:
+    """Never ends by itself, and has little time."""
+    if asks:
+        await ctx.ask("q0", question(name, "q0"))
+    await asyncio.Event().wait()
+    return name
 
 
 @TOOLS.task(support="forbidden")
@@ -98,8 +101,6 @@ class _Puppet:
         match order:
             case {"do": "progress", "value": value, "message": message}:
                 await self._told(self._ctx.progress(value, 100, message))
-            case {"do": "status", "message": message}:
-                await self._told(self._ctx.status(message))
             case {"do": "ask", "keys": keys, "park": True}:
                 self.say(event="answered", answers=await self._ask(keys, park=True))
             case {"do": "ask", "keys": keys}:

@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Self
 
@@ -12,7 +13,8 @@ __all__ = ["BOTH", "Answer", "Event", "Events", "Wire", "request_bytes"]
 
 BOTH: Final = "application/json, text/event-stream"
 
-JSON = dict[str, Any]
+PATIENCE_S: Final = 30.0
+"""For the next event of a stream."""
 
 
 def request_bytes(
@@ -171,9 +173,12 @@ class Events:
         return self
 
     def __next__(self) -> Event:
+        deadline = time.monotonic() + PATIENCE_S  # comments keep a socket from running out of time
         while True:
             block, end, rest = self._text.partition(b"\n\n")
             if not end:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("no event came, only comments")
                 self._text += next(self._chunks)
                 continue
             self._text = rest

@@ -65,6 +65,7 @@ def command_of_ours(folder: Path, store: str) -> Sequence[str]:
         *(str(Path(sys.executable).with_name("taskmachine")), "serve"),
         *("--http", "127.0.0.1:0", "--store", url),
         *("--tools", "tests.benchmarks.server_tools:TOOLS", "--config", str(configuration)),
+        *("--log-level", "warning"),  # as quiet as the others: by default each move has a line
     )
 
 

@@ -129,11 +129,13 @@ class Callers(RuleBasedStateMachine):
     @precondition(_some(busy))
     @rule(pick=PICK, number=st.integers(1, 2), park=st.booleans(), at_once=st.none() | WIRES)
     def ask(self, pick: int, number: int, park: bool, at_once: Wire | None) -> None:
-        """And get answers, if somebody is there."""
+        """And get answers, perhaps."""
         life = _of(self.busy(), pick)
         may_park = not life.unanswered and not life.is_stubborn
         self.run.ask(life, number, park=park and may_park)
         if at_once is not None:
+            if not self.run.can_deliver(life):
+                self.run.wait(life)
             self._answer(life, at_once, more=park)
 
     @precondition(_some(asked))

@@ -163,6 +163,8 @@ class Run:
         if life.tool == "steered" and not life.is_stubborn:
             puppet = self.puppet(life.name)
             self.strings.until(lambda: puppet.is_over)
+        elif life.tool == "hasty":
+            self.caller_of(life.owner).ask(OLD, "tasks/result", {"taskId": life.id})
         if self._poll(life, lambda task: task["status"] in ENDED):
             life.ends[0] = attrs.evolve(life.ends[0], done=life.ends[0].done or now())
         else:

@@ -118,12 +118,13 @@ class _Play:
             "A tool asks a person: by a request of the server, or by a question inside the task."
         )
         stories = await self._both("deploy", {"version": "2.0"})
-        content = None if self._asked is None else self._asked.result()
+        if self._asked is None:
+            raise Broken("nobody was asked")
+        content = self._asked.result()
         is_confirmed = content is not None and content["confirmed"]
         done = "is deployed to test." if is_confirmed else "was not deployed: nobody confirmed it."
         for story in stories:
             _check(story, "completed", f"2.0 {done}")
-            _promise("input_required" in story.statuses, f"{story.revision}: nobody was asked")
         self._compare(stories)
 
     async def _a_call_is_cancelled(self) -> None:

@@ -128,7 +128,6 @@ GOOD = headers_of(request(taskId="t1"))
         ({**GOOD, "Mcp-Method": "tasks/cancel"}, "Mcp-Method is 'tasks/cancel'"),
         ({**GOOD, "Mcp-Method": "TASKS/GET"}, "Mcp-Method is 'TASKS/GET'"),
         ({**GOOD, "MCP-Protocol-Version": "2025-11-25"}, "MCP-Protocol-Version is '2025-11-25'"),
-        ({k: v for k, v in GOOD.items() if k != "Mcp-Name"}, "Mcp-Name is missing"),
         ({k: v for k, v in GOOD.items() if k != "Mcp-Method"}, "Mcp-Method is missing"),
         ({"Mcp-Method": "tasks/get", "Mcp-Name": "t1"}, "MCP-Protocol-Version is missing"),
         ({**GOOD, "Mcp-Name": "t\xe9"}, "Mcp-Name has invalid characters"),
@@ -138,6 +137,24 @@ def test_headers_at_odds_with_the_body_are_refused(headers: Any, reason: str) ->
     with pytest.raises(HeaderMismatch) as error:
         check_headers(headers.items(), request(taskId="t1"))
     assert error.value.reason.startswith(reason)
+
+
+@covers("2026-07-28:header-missing-rejected")
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
+def test_a_name_that_is_required_must_be_there(method: str) -> None:
+    call = request(method, name="n", uri="n")
+    without = {k: v for k, v in headers_of(call).items() if k != "Mcp-Name"}
+    with pytest.raises(HeaderMismatch, match="Mcp-Name is missing"):
+        check_headers(without.items(), call)
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_the_name_of_a_task_may_be_left_out_but_not_wrong(method: str) -> None:
+    get = request(method, taskId="t1")
+    without = {k: v for k, v in headers_of(get).items() if k != "Mcp-Name"}
+    check_headers(without.items(), get)
+    with pytest.raises(HeaderMismatch, match="Mcp-Name is 't2'"):
+        check_headers({**without, "Mcp-Name": "t2"}.items(), get)
 
 
 def test_a_repeated_header_is_refused_even_if_it_agrees() -> None:

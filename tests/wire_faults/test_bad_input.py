@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from tests.requirements import covers
 from tests.wire_faults.clients import Modern, Session, meta
 from tests.wire_faults.server_process import Server
 from tests.wire_faults.wire import BOTH, Answer, request_bytes
@@ -183,6 +184,16 @@ def session(server: Server) -> Session:
     return Session(server)
 
 
+@covers(
+    "2025-11-25:session-id-missing-400",
+    "2025-11-25:http-single-message-body",
+    "2026-07-28:meta-missing-400",
+    "2026-07-28:undeclared-capability-400",
+    "2026-07-28:header-mismatch-400",
+    "2026-07-28:http-unsupported-version-400",
+    "2026-07-28:http-unknown-method-404",
+    "2026-07-28:http-single-message-body",
+)
 @pytest.mark.parametrize("name", TABLE)
 def test_bad_input_is_refused_with_a_reason(name: str, server: Server, session: Session) -> None:
     row = TABLE[name]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.requirements import covers
 from tests.wire_faults.clients import Modern, Session, text_of
 from tests.wire_faults.server_process import Server, eventually
 from tests.wire_faults.wire import BOTH, Events, Wire, request_bytes
@@ -48,6 +49,11 @@ def messages(events: Events) -> list[dict[str, Any]]:
 # --- a call that waits for the end of a task --------------------------------------------------
 
 
+@covers(
+    "2025-11-25:disconnect-may-happen",
+    "2025-11-25:disconnect-is-not-cancel",
+    "2025-11-25:result-stream-disconnect",
+)
 def test_leaving_before_the_headers_costs_nothing(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("hold", gate=gate(tmp_path))
@@ -190,6 +196,7 @@ def _pipelined(server: Server, session: Session, modern: Modern, task_id: str) -
     return wire
 
 
+@covers("2025-11-25:get-stream-client-may-close", "2026-07-28:listen-ended-by-client")
 @pytest.mark.parametrize("open_stream", [_general, _subscription, _events, _poll, _pipelined])
 def test_streams_that_are_left_take_no_place(
     open_stream: Callable[[Server, Session, Modern, str], Wire], server: Server, tmp_path: Path
@@ -253,6 +260,7 @@ def test_half_a_request_does_nothing(cut: str, server: Server, tmp_path: Path) -
 # --- plain calls -----------------------------------------------------------------------------
 
 
+@covers("2026-07-28:http-disconnect-is-cancel", "2026-07-28:http-cancelled-work-stops")
 @pytest.mark.parametrize("point", ["before the headers", "in the stream"])
 def test_leaving_cancels_a_plain_call_of_2026(point: str, server: Server, tmp_path: Path) -> None:
     modern = Modern(server, tasks=False)
@@ -265,6 +273,7 @@ def test_leaving_cancels_a_plain_call_of_2026(point: str, server: Server, tmp_pa
     eventually(lambda: Path(f"{gate(tmp_path)}.stopped").exists(), "the tool was stopped")
 
 
+@covers("2025-11-25:disconnect-is-not-cancel")
 def test_leaving_does_not_cancel_a_plain_call_of_2025(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     wire = session.open("tools/call", {"name": "hold", "arguments": {"gate": gate(tmp_path)}})

@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from tests.requirements import covers
 from tests.wire_faults.clients import Session, text_of
 from tests.wire_faults.server_process import Server, eventually, serving
 from tests.wire_faults.wire import Event, Events, Wire
@@ -73,6 +74,7 @@ def read_in_pieces(
         wire, events = session.listen(last)
 
 
+@covers("2025-11-25:sse-resumable", "2025-11-25:loss-mitigated-by-resume")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["tasks/result", "plain call"])
 def test_a_stream_in_pieces_is_the_whole_stream(
@@ -93,6 +95,7 @@ def test_a_stream_in_pieces_is_the_whole_stream(
     assert len(set(ids)) == len(ids)
 
 
+@covers("2025-11-25:resume-replays")
 def test_what_was_missed_is_told_as_often_as_it_is_asked_for(
     server: Server, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from taskmachine.adapters.client.forms import Field, fields_of
+from tests.requirements import covers
 
 COLOURS = {"type": "string", "enum": ["Red", "Green"]}
 TITLED = {"type": "string", "oneOf": [{"const": "#F00", "title": "Red"}, {"const": "#0F0"}]}
@@ -39,6 +40,7 @@ def test_a_text_is_read_as_its_field_wants_it(
     assert (read, type(read)) == (value, type(value))
 
 
+@covers("2025-11-25:elicitation-client-validates")
 @pytest.mark.parametrize(
     ("schema", "text", "words"),
     [

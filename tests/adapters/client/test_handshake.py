@@ -18,6 +18,7 @@ from tests.adapters.client.scripted import (
     serving,
 )
 from tests.adapters.rig import run
+from tests.requirements import covers
 
 
 async def nothing(exchange: Exchange) -> None:
@@ -51,6 +52,12 @@ def meet(status: int, body: str, kind: str = "application/json") -> tuple[str, l
     return run(main())
 
 
+@covers(
+    "2025-11-25:initialize-sent-by-client",
+    "2025-11-25:initialized-sent",
+    "2026-07-28:stdio-fallback-any-error",
+    "2026-07-28:http-era-probe",
+)
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -86,6 +93,7 @@ def test_an_unknown_method_with_404_is_modern() -> None:
     assert (spoken, sent) == ("2026-07-28", ["server/discover"])
 
 
+@covers("2026-07-28:http-400-body-inspected")
 @pytest.mark.parametrize(
     ("status", "body", "raised", "words"),
     [
@@ -127,6 +135,7 @@ def test_there_is_no_third_generation() -> None:
         run(main())
 
 
+@covers("2025-11-25:client-disconnects-on-version")
 def test_a_server_of_an_older_revision_is_left() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
@@ -142,6 +151,11 @@ def test_a_server_of_an_older_revision_is_left() -> None:
         run(main())
 
 
+@covers(
+    "2025-11-25:initialize-sent-by-client",
+    "2025-11-25:client-version-supported",
+    "2025-11-25:client-version-latest",
+)
 def test_a_client_says_who_it_is_and_nothing_that_it_cannot_do() -> None:
     async def main() -> None:
         async with serving(legacy(nothing)) as server:
@@ -159,6 +173,7 @@ def test_a_client_says_who_it_is_and_nothing_that_it_cannot_do() -> None:
     run(main())
 
 
+@covers("2025-11-25:request-timeouts")
 def test_a_server_that_never_answers_is_given_up() -> None:
     async def main() -> None:
         async def silent(exchange: Exchange) -> None:

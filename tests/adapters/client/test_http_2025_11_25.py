@@ -21,6 +21,7 @@ from tests.adapters.client.scripted import (
     shown_2025,
 )
 from tests.adapters.rig import run
+from tests.requirements import covers
 
 RELATED = {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}
 QUESTION = {"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create"}
@@ -45,6 +46,15 @@ async def a_task(exchange: Exchange) -> None:
             await exchange.result({**DONE, "_meta": RELATED})
 
 
+@covers(
+    "2025-11-25:http-one-post-per-message",
+    "2025-11-25:http-accept-both",
+    "2025-11-25:http-single-message-body",
+    "2025-11-25:session-id-sent",
+    "2025-11-25:session-deleted-by-client",
+    "2025-11-25:protocol-version-header",
+    "2025-11-25:protocol-version-header-negotiated",
+)
 def test_a_session_is_carried_along_and_ended() -> None:
     async def main() -> None:
         async with serving(legacy(a_task)) as server:
@@ -85,6 +95,9 @@ def test_a_tool_without_task_support_is_called_plainly() -> None:
     run(main())
 
 
+@covers(
+    "2025-11-25:sse-client-reconnects", "2025-11-25:sse-retry-respected", "2025-11-25:resume-by-get"
+)
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_a_broken_stream_is_resumed_where_it_ended_after_the_time_that_was_asked_for(
     is_cut_off: bool,
@@ -173,6 +186,7 @@ def test_the_general_stream_brings_news_and_is_opened_again() -> None:
     run(main())
 
 
+@covers("2025-11-25:messages-on-any-stream", "2025-11-25:http-client-takes-both")
 def test_a_question_on_the_stream_of_the_result_is_answered_with_the_task_it_belongs_to() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
@@ -201,6 +215,7 @@ def test_a_question_on_the_stream_of_the_result_is_answered_with_the_task_it_bel
     assert state["reply"] == {"jsonrpc": "2.0", "id": "q-1", "result": accepted}
 
 
+@covers("2025-11-25:messages-on-any-stream")
 def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
@@ -237,6 +252,7 @@ def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() -> None:
     assert answers[0]["result"]["content"] == {"name": "Ada"}
 
 
+@covers("2025-11-25:elicitation-one-mode")
 def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() -> None:
     asked: list[Json] = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
@@ -323,6 +339,7 @@ def forgetful(*, keeps_tasks: bool) -> Any:
     return script
 
 
+@covers("2025-11-25:session-404-starts-anew")
 def test_a_forgotten_session_is_begun_anew_and_the_task_followed_on() -> None:
     async def main() -> None:
         async with (
@@ -387,6 +404,7 @@ def test_a_result_that_is_lost_on_the_way_is_asked_for_again() -> None:
     run(main())
 
 
+@covers("2025-11-25:cancel-sent-explicitly")
 def test_a_plain_call_is_cancelled_by_a_notification() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()

@@ -30,6 +30,7 @@ from tests.adapters.client.scripted import (
     shown_2026,
 )
 from tests.adapters.rig import run
+from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
 COMPLETED = shown_2026("completed", result=DONE)
@@ -44,6 +45,12 @@ async def a_task(exchange: Exchange) -> None:
     await exchange.result(CREATED if exchange.what == "tools/call" else COMPLETED)
 
 
+@covers(
+    "2026-07-28:http-one-post-per-message",
+    "2026-07-28:http-accept-both",
+    "2026-07-28:http-single-message-body",
+    "2026-07-28:param-headers-supported",
+)
 def test_every_request_says_in_its_headers_what_it_is() -> None:
     schema = {
         "type": "object",
@@ -80,6 +87,7 @@ def test_every_request_says_in_its_headers_what_it_is() -> None:
     run(main())
 
 
+@covers("2026-07-28:x-mcp-header-invalid-excluded")
 def test_a_tool_that_marks_headers_wrongly_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     marked = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
     tools = [{"name": name, "inputSchema": marked} for name in ("bad",)]
@@ -112,6 +120,7 @@ def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
     run(main())
 
 
+@covers("2026-07-28:header-mismatch-retry", "2026-07-28:era-cached")
 def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
     server: Any = None
 
@@ -131,6 +140,7 @@ def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
     run(main())
 
 
+@covers("2026-07-28:http-client-takes-both", "2026-07-28:sse-comments-ignored")
 def test_a_stream_brings_progress_and_then_the_answer() -> None:
     async def script(exchange: Exchange) -> None:
         token = exchange.params["_meta"]["progressToken"]
@@ -163,6 +173,7 @@ def test_a_stream_brings_progress_and_then_the_answer() -> None:
     run(main())
 
 
+@covers("2026-07-28:question-as-standalone-request", "2026-07-28:http-no-responses")
 def test_a_plain_call_that_asks_is_made_again_with_the_answer() -> None:
     async def script(exchange: Exchange) -> None:
         if "inputResponses" in exchange.params:
@@ -212,6 +223,7 @@ def asking(answered: Callable[[Exchange], Any]) -> Any:
     return script
 
 
+@covers("2026-07-28:question-as-standalone-request", "2026-07-28:http-no-responses")
 def test_a_task_that_asks_is_answered_by_an_update() -> None:
     sent: list[Exchange] = []
 
@@ -386,6 +398,7 @@ def test_who_is_cancelled_while_a_call_is_made_gives_it_up() -> None:
     run(main())
 
 
+@covers("2026-07-28:listen-ended-by-client")
 def test_subscriptions_bring_news_before_the_next_poll() -> None:
     slow = {**CREATED, "pollIntervalMs": 3_600_000}
 
@@ -510,6 +523,7 @@ def test_an_error_that_refuses_the_request_unread_is_its_answer() -> None:
     run(main())
 
 
+@covers("2026-07-28:tool-timeouts")
 def test_a_request_that_nobody_answers_is_given_up() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.closed.wait()

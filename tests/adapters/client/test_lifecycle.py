@@ -15,6 +15,7 @@ from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.remote_task import Question
 from tests.adapters.client.scripted import Json
 from tests.adapters.rig import run
+from tests.requirements import covers
 
 COMMAND = str(Path(sys.executable).with_name("taskmachine"))
 GENERATIONS = ["2025-11-25", "2026-07-28"]
@@ -68,6 +69,11 @@ def text_of(result: Json) -> str:
     return str(result["content"][0]["text"])
 
 
+@covers(
+    "2026-07-28:binding-delivers",
+    "2026-07-28:fixed-shape-clients",
+    "2026-07-28:stdio-process-outlives-task",
+)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_whole_lives(transport: str, generation: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import DONE
 from tests.adapters.rig import run
 from tests.oracle import REPOSITORY
+from tests.requirements import covers
 
 
 def server(what: str) -> list[str]:
@@ -31,6 +32,7 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
+@covers("2025-11-25:stdio-supported", "2026-07-28:stdio-fallback-any-error")
 @pytest.mark.parametrize("what", ["done", "noisy"])
 def test_a_task_over_pipes(what: str) -> None:
     async def main() -> None:
@@ -114,6 +116,7 @@ def test_an_answer_that_is_none_fails_its_call_only() -> None:
     run(main())
 
 
+@covers("2025-11-25:request-timeouts", "2025-11-25:tool-timeouts")
 def test_a_request_that_nobody_answers_is_given_up() -> None:
     async def main() -> None:
         async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:

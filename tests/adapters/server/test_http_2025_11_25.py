@@ -9,6 +9,7 @@ from taskmachine.adapters.server import sessions
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.stores.memory import MemoryStore
 from tests.adapters.server.wire import Caller, Gate, callers, serving
+from tests.requirements import covers
 
 
 def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: object) -> None:
@@ -43,6 +44,11 @@ def test_a_whole_life() -> None:
     with_caller(act)
 
 
+@covers(
+    "2025-11-25:sse-ends-with-response",
+    "2025-11-25:sse-messages-before-response",
+    "2025-11-25:sse-terminates-after-response",
+)
 def test_the_end_is_awaited_and_progress_comes_with_it() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         more = {"_meta": {"progressToken": "p"}}
@@ -64,6 +70,7 @@ def test_the_end_is_awaited_and_progress_comes_with_it() -> None:
     with_caller(act)
 
 
+@covers("2025-11-25:side-channel-allowed")
 def test_a_question_is_asked_while_the_end_is_awaited() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("greet", {})
@@ -78,6 +85,7 @@ def test_a_question_is_asked_while_the_end_is_awaited() -> None:
     with_caller(act)
 
 
+@covers("2025-11-25:result-stream-disconnect")
 def test_a_dropped_connection_loses_no_question_and_the_next_wait_has_it() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("greet", {})
@@ -93,6 +101,7 @@ def test_a_dropped_connection_loses_no_question_and_the_next_wait_has_it() -> No
     with_caller(act)
 
 
+@covers("2025-11-25:sse-event-ids", "2025-11-25:sse-resumable", "2025-11-25:resume-replays")
 def test_a_stream_that_is_resumed_goes_on_where_it_broke_and_asks_nothing_twice() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("greet", {})
@@ -135,6 +144,7 @@ def test_a_question_goes_to_another_stream_when_its_own_stays_away(
     with_caller(act)
 
 
+@covers("2025-11-25:http-single-endpoint", "2025-11-25:get-stream-messages")
 def test_the_general_stream_tells_of_tasks_and_asks_their_questions() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         before = await caller.create("greet", {})
@@ -153,6 +163,7 @@ def test_the_general_stream_tells_of_tasks_and_asks_their_questions() -> None:
     with_caller(act)
 
 
+@covers("2025-11-25:get-stream-server-may-close")
 def test_a_second_general_stream_takes_over() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as first, caller.listen() as second:
@@ -186,6 +197,7 @@ def test_a_plain_call_talks_on_its_own_stream() -> None:
     with_caller(act)
 
 
+@covers("2025-11-25:disconnect-is-not-cancel", "2025-11-25:cancelled-request-stopped")
 def test_a_plain_call_survives_a_disconnect_and_is_stopped_by_a_cancel() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         call = {"name": "wait", "arguments": {}}
@@ -215,6 +227,7 @@ async def primed(events: object) -> str:
 # --- sessions --------------------------------------------------------------------------------
 
 
+@covers("2025-11-25:session-ended-404", "2025-11-25:sse-session-expiry-ends-stream")
 def test_a_session_that_was_deleted_is_gone() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:

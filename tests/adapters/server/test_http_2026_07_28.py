@@ -10,6 +10,7 @@ import pytest
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.tools import Tools
 from tests.adapters.server.wire import Caller, Gate, callers, serving
+from tests.requirements import covers
 
 
 def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: object) -> None:
@@ -24,6 +25,7 @@ def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: obje
 ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
 
 
+@covers("2026-07-28:http-single-endpoint")
 def test_a_whole_life() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         found = (await caller.call("server/discover"))["result"]
@@ -66,6 +68,7 @@ def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
     with_caller(act)
 
 
+@covers("2026-07-28:sse-not-resumable")
 def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         caller.capabilities = {"elicitation": {}}
@@ -87,6 +90,7 @@ def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
     with_caller(act)
 
 
+@covers("2026-07-28:http-disconnect-is-cancel", "2026-07-28:cancelled-request-stopped")
 def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
@@ -102,6 +106,7 @@ def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
     with_caller(act)
 
 
+@covers("2026-07-28:sse-no-buffering-header")
 def test_a_subscription_begins_with_its_acknowledgement_and_tells_what_get_would() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
@@ -171,6 +176,11 @@ def _x_mcp_tools() -> Tools:
     return tools
 
 
+@covers(
+    "2026-07-28:header-mismatch-400",
+    "2026-07-28:binding-may-mirror",
+    "2026-07-28:param-headers-optional",
+)
 def test_headers_are_compared_with_the_body() -> None:
     async def main() -> None:
         async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
@@ -195,6 +205,7 @@ def test_headers_are_compared_with_the_body() -> None:
     asyncio.run(main())
 
 
+@covers("2026-07-28:undeclared-capability-400")
 @pytest.mark.parametrize(
     ("capabilities", "method", "params"),
     [

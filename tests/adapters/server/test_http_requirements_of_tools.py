@@ -188,7 +188,7 @@ def test_what_breaks_a_schema_neither_reaches_a_tool_nor_leaves_it(
 ) -> None:
     async def act(caller: Caller, tools: Tools) -> None:
         async def called(count: Any) -> str:
-            call = {"name": "lie", "arguments": {"count": count}}
+            call: dict[str, Any] = {"name": "lie", "arguments": {"count": count}}
             if not is_task:
                 caller.capabilities = {}
                 return str(await caller.call("tools/call", call))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from taskmachine.adapters.claims import Gone
+from taskmachine.adapters.claims import CannotAsk, Gone
 from taskmachine.adapters.context import Context, Parked
 from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
@@ -77,7 +77,10 @@ class Leg:
         self._running = asyncio.create_task(tool.run(arguments, context, threads))
 
     async def outcome(self, lost: "asyncio.Future[Any] | None" = None) -> Outcome | Parked | None:
-        """How it ended, or that its time is over; None if nobody wants to know any more."""
+        """How it ended, or that its time is over; None if nobody wants to know any more.
+
+        `CannotAsk` if a plain call ended with that.
+        """
         awaited: set[asyncio.Future[Any]] = {self._running, self._stopwatch.rung}
         if lost is not None:
             awaited.add(lost)
@@ -97,6 +100,11 @@ class Leg:
             return parked
         except Gone:
             return None
+        except CannotAsk as error:
+            if self._context.task_id is None:
+                raise
+            log.warning("tool '%s' failed: %s", self._tool.name, error)
+            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' failed: {error}")
         except asyncio.CancelledError:
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' cancelled itself")
 

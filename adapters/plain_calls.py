@@ -9,7 +9,9 @@ from taskmachine.adapters.context import Context, Parked
 from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.tools import Threads, Tool
-from taskmachine.protocol.dialect import kind_of
+from taskmachine.protocol.dialect import capabilities_for, kind_of
+from taskmachine.protocol.errors import MissingCapability
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Call, LimitExceeded, Outcome, Progress, Question, Reply
 
 __all__ = ["PlainCalls"]
@@ -40,7 +42,8 @@ class PlainCalls:
         """The outcome, or the questions that have to be answered before it is called again.
 
         With `ask` questions are put while the call goes on.  Cancel this to stop the tool.
-        `LimitExceeded` if this owner has too many calls under way.
+        `LimitExceeded` if this owner has too many calls under way; `MissingCapability` if it
+        needs an answer that this call did not declare.
         """
         if self._running[owner] >= self._limits.blocked_calls:
             raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
@@ -54,6 +57,10 @@ class PlainCalls:
             outcome = await leg.outcome()
             assert outcome is not None, "it has no task that could be lost"
             return outcome.questions if isinstance(outcome, Parked) else outcome
+        except CannotAsk as error:
+            if ask is None:  # 2026-07-28:undeclared-capability-32021
+                raise MissingCapability(capabilities_for([error.kind])) from None
+            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' failed: {error}")
         finally:
             work.is_over = True
             self._running[owner] -= 1

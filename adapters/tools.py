@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import attrs
 
-from taskmachine.adapters.claims import Gone
+from taskmachine.adapters.claims import CannotAsk, Gone
 from taskmachine.adapters.context import Context, Request, SyncContext, questions_of
 from taskmachine.adapters.plain_json import to_json
 from taskmachine.adapters.signatures import Signature, signature_of
@@ -101,7 +101,8 @@ class Tool:
     async def run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         """The outcome of a call.  What the tool does wrong is an outcome, too, and logged.
 
-        Raises only what is none: that the tool was cancelled, has parked, or lost its task.
+        Raises only what is none: that the tool was cancelled, has parked, lost its task, or
+        could not ask.
         """
         try:
             values = self.signature.read(decode_json(arguments))
@@ -113,7 +114,7 @@ class Tool:
             return _error_result(str(error))
         except CallError as error:
             return self._error(error)
-        except Gone:
+        except (CannotAsk, Gone):
             raise
         except TaskmachineError as error:  # of the context, in words that anybody may read
             log.warning("tool '%s' failed: %s", self.name, error)

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import (
     Call,
@@ -108,6 +109,8 @@ class Answer:
 
     task_id: str
     answers: Mapping[str, Reply]
+    unfit: Mapping[str, str] = attrs.field(factory=dict)
+    """What is wrong with that which answers nothing: only said if its key is asked for."""
 
 
 @attrs.frozen
@@ -154,7 +157,10 @@ def decide(operation: Operation, task: Task, now: int, times: Times = TIMES) -> 
         case Cancel(reason=reason) if not task.is_terminal:
             until = times.to_read(task, now, State.CANCELLED)
             return (lifecycle.cancel(task, now, reason=reason, until=until),)
-        case Answer(answers=answers):
+        case Answer(answers=answers, unfit=unfit):
+            for question in task.open_questions:
+                if question.key in unfit:  # 2026-07-28:input-responses-validated
+                    raise InvalidParams(unfit[question.key])
             until = times.to_work(task, now)
             step = lifecycle.answer(task, now, answers, until=until)
             return () if step is None else (step,)

@@ -90,7 +90,7 @@ def _read(request: Request, session: Session) -> Operation | Immediate:
         case GetTask(taskId=task_id):
             return Get(task_id, answers)
         case UpdateTask(taskId=task_id, inputResponses=responses):
-            return Answer(task_id, _replies(responses))
+            return _answer(task_id, responses)
         case CancelTask(taskId=task_id):
             return Cancel(task_id)
         case CallTool():
@@ -175,6 +175,18 @@ def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
     except ValueError as error:
         raise InvalidParams(str(error)) from None
     return {key: Reply(encode_json(response)) for key, response in responses.items()}
+
+
+def _answer(task_id: str, responses: dict[str, JSONObject]) -> Answer:
+    """What lies under a key that is not asked for is ignored (2026-07-28:ignore-unknown-keys)."""
+    replies: dict[str, Reply] = {}
+    unfit: dict[str, str] = {}
+    for key, response in responses.items():
+        try:
+            replies |= _replies({key: response})
+        except InvalidParams as error:
+            unfit[key] = error.reason
+    return Answer(task_id, replies, unfit)
 
 
 def _reply(operation: Operation, task: Task, steps: Sequence[Step], now: int) -> Any:
@@ -268,7 +280,10 @@ def _details(
         if hidden:
             details["statusMessage"] = f"Waits for answers to: {', '.join(hidden)}"
     elif outcome is not None and outcome.result is not None:
-        details["result"] = Encoded(outcome.result)
+        # What the call would have been answered with says what it is; ext-tasks 0.2.2 insists.
+        details["result"] = Encoded(
+            encode_json({**decode_json(outcome.result), "resultType": "complete"})
+        )
     elif outcome is not None and record.state is State.FAILED:
         error = _error(outcome)
         details["error"] = attrs.asdict(error, filter=lambda _, value: value is not None)

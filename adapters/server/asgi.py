@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import TaskmachineError
 
-__all__ = ["Headers", "Refusal", "headers_of", "read_body", "respond"]
+__all__ = ["Headers", "Refusal", "header_pairs", "headers_of", "read_body", "respond"]
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -31,7 +31,15 @@ class Refusal(TaskmachineError):
 
 def headers_of(scope: Scope) -> dict[str, str]:
     """By lower-case name; of repeated ones the last."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    return dict(header_pairs(scope))
+
+
+def header_pairs(scope: Scope) -> list[tuple[str, str]]:
+    """As they came, without the whitespace around values, which not every parser takes away."""
+    return [
+        (name.decode("latin-1"), value.decode("latin-1").strip(" \t"))
+        for name, value in scope["headers"]
+    ]
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Headers = ()) -> None:

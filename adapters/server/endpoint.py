@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.conversation import Conversation, Lookups
 from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.server.asgi import Headers, Refusal, read_body, respond
+from taskmachine.adapters.server.asgi import Headers, Refusal, header_pairs, read_body, respond
 from taskmachine.adapters.server.authentication import Unauthorized
 from taskmachine.adapters.server.offer import offer_of
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
@@ -224,7 +224,7 @@ class Endpoint:
         raw = scope["headers"]
         pairs: Iterable[tuple[str, str]] = headers.items()
         if len(raw) != len(headers):  # some are repeated, and those that matter must not be
-            pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in raw)
+            pairs = header_pairs(scope)
         name = request.params.get("name") if request.method == "tools/call" else None
         mirrored = self._mirrored.get(name) if isinstance(name, str) else None
         check_headers(pairs, request, mirrored)

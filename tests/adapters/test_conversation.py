@@ -130,7 +130,8 @@ def test_a_plain_call_that_cannot_ask_says_what_is_missing() -> None:
         async with a_line("2026-07-28") as (line, _):
             line.capabilities = {}
             error = (await line.call("tools/call", {"name": "greet", "arguments": {}}))["error"]
-            assert "did not declare" in error["message"]
+            assert error["code"] == -32021
+            assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
 
     asyncio.run(main())
 

@@ -12,6 +12,7 @@ from taskmachine.adapters.context import Context, form
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.plain_calls import PlainCalls
 from taskmachine.adapters.tools import Threads, Tools
+from taskmachine.protocol.errors import MissingCapability
 from taskmachine.statemachine import (
     Call,
     Cause,
@@ -93,8 +94,15 @@ def test_a_call_can_ask_while_it_goes_on_and_the_timeout_stands_still() -> None:
 def test_a_caller_that_cannot_be_asked_is_not() -> None:
     tools = asking_tools()
 
+    async def unasked(questions: Sequence[Question]) -> Mapping[str, Reply]:
+        raise AssertionError(questions)
+
     async def scene(calls: PlainCalls) -> None:
-        outcome = await calls.run("alice", tools["greet"], Call("tools/call", "greet"), {})
+        call = Call("tools/call", "greet")
+        with pytest.raises(MissingCapability) as missing:  # where it would be made again
+            await calls.run("alice", tools["greet"], call, {})
+        assert missing.value.required == {"elicitation": {}}
+        outcome = await calls.run("alice", tools["greet"], call, {}, ask=unasked)
         assert isinstance(outcome, Outcome)
         assert "did not declare that it answers 'elicitation/create'" in str(outcome.message)
 

@@ -99,7 +99,8 @@ class TwoWires(World):
             self.history.append(Asked(self.now, f"{task.id} on the wire", key, request))
         outcome = None
         if seen.status == "completed":
-            outcome = _canonical(seen.result)
+            result = {k: v for k, v in seen.result.items() if k != "resultType"}
+            outcome = _canonical(result)
         elif seen.status == "failed":
             error = seen.error
             assert error["code"] not in {*RESERVED, -32002}

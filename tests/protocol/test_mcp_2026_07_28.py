@@ -365,7 +365,8 @@ def test_a_tool_error_is_a_completed_task() -> None:
     body = b'{"content":[],"isError":true}'
     done = lifecycle.complete(task(), 1_700_000_001_000, Outcome.of_result(body, is_error=True))
     result = shown(done.task)
-    assert (result["status"], result["result"]) == ("completed", {"content": [], "isError": True})
+    inlined = {"content": [], "isError": True, "resultType": "complete"}
+    assert (result["status"], result["result"]) == ("completed", inlined)
 
 
 @covers(

@@ -453,7 +453,8 @@ def test_a_tool_that_reports_an_error_has_completed() -> None:
     result = {"content": [{"type": "text", "text": "invalid input"}], "isError": True}
     peer.complete(task, result)
     shown = peer.get(task)
-    assert (shown["status"], shown["result"]) == ("completed", result)
+    completed = ("completed", {**result, "resultType": "complete"})
+    assert (shown["status"], shown["result"]) == completed
     assert "error" not in shown
 
 
@@ -502,7 +503,7 @@ def test_a_task_ends_with_what_the_plain_call_would_have_returned(result: Any) -
     peer = Peer()
     task = peer.create()
     peer.complete(task, result)
-    assert peer.get(task)["result"] == result
+    assert peer.get(task)["result"] == {**result, "resultType": "complete"}
     peer.send("tools/call", {}, name="greet", id="plain")
     peer.line.finish_run("plain", returned(result))
     plain = peer.news()[0]["result"]

@@ -218,12 +218,16 @@ def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iter
 
 
 def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterator[str]:
-    for life in evidence.lives:
-        for look in reads(evidence):
-            if look.task_id == life.id and look.wire == NEW:
-                strange = look.task.get("inputRequests", {}).keys() - life.asked.keys()
-                if strange:
-                    yield f"{life.name} asks for {strange}, which its tool never did"
+    lives = {life.id: life for life in evidence.lives}
+    for look in reads(evidence):
+        life = lives.get(look.task_id)
+        if life is None:
+            continue
+        for key in look.task.get("inputRequests", {}):
+            if key not in life.asked:
+                yield f"{life.name} asks for '{key}', which its tool never did"
+            elif life.answered_at.get(key, look.at) < look.at:
+                yield f"{life.name} asks for '{key}', which was answered"
 
 
 # --- channels --------------------------------------------------------------------------------

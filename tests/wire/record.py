@@ -154,6 +154,7 @@ class Life:
     """Keys that were asked together."""
     answers: dict[str, str] = attrs.field(factory=dict)
     """Key by key, the first one that was accepted."""
+    answered_at: dict[str, int] = attrs.field(factory=dict)
     ends: list[End] = attrs.field(factory=list)
     is_stubborn: bool = False
 

@@ -262,6 +262,7 @@ class Run:
         for key, text in said.items():
             if key in life.asked:
                 life.answers.setdefault(key, text)
+                life.answered_at.setdefault(key, now())
         for group in life.groups:
             if set(group) <= life.answers.keys() and not set(group) <= before:
                 wanted = {key: life.answers[key] for key in group}

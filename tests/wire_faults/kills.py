@@ -30,7 +30,7 @@ class Campaign:
     kills: int
     wrong: list[str] = attrs.field(factory=list)
     re_asked: int = 0
-    """Calls that were cut off by a kill, and made again."""
+    """How often somebody was cut off, or found nobody, and tried again."""
     completed: int = 0
     lost_workers: int = 0
     took_s: float = 0.0

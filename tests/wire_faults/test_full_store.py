@@ -74,6 +74,7 @@ def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
             assert "mcp-session-id" not in refused.headers
             (tmp_path / "gate").touch()  # it ends now, and cannot be written
         eventually(lambda: session.status(before) == "completed", "the result was not lost")
+        assert (tmp_path / "gate.runs").read_text() == "run\n", "nor had the tool to run again"
         [listed] = session.ask("tasks/list")["result"]["tasks"]
         assert listed["taskId"] == before
         assert not (tmp_path / "never.runs").exists()

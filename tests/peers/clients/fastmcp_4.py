@@ -8,7 +8,6 @@ import asyncio
 import json
 import sys
 
-import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.exceptions import ToolError
@@ -86,20 +85,9 @@ async def live(client):
     tell("unknown", **await error_of(ToolTask(client, "count", nothing).status()))
 
 
-async def name_the_task(request):
-    """Add the header that this client leaves out of `tasks/*`, though it is demanded."""
-    body = json.loads(request.content or b"{}")
-    if body.get("method", "").startswith("tasks/") and "mcp-name" not in request.headers:
-        request.headers["Mcp-Name"] = body["params"]["taskId"]
-
-
-def http_client(**options):
-    return httpx2.AsyncClient(event_hooks={"request": [name_the_task]}, **options)
-
-
 async def main(target):
     if target[0].startswith("http"):
-        transport = StreamableHttpTransport(target[0], httpx_client_factory=http_client)
+        transport = StreamableHttpTransport(target[0])
     else:
         transport = StdioTransport(target[0], target[1:], keep_alive=False)
     async with Client(transport, elicitation_handler=fill_in) as client:

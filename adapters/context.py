@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -84,7 +85,10 @@ def form(message: str, schema: JSONObject) -> Request:
 
 
 def url(message: str, address: str, elicitation_id: str) -> Request:
-    """Ask a person to visit a page."""
+    """Ask a person to visit a page; ValueError unless the address is a whole URL."""
+    if not urlsplit(address).scheme or not address.isprintable() or " " in address:
+        # 2025-11-25:elicitation-url-valid
+        raise ValueError(f"a link needs an absolute URL, got {address!r:.80}")
     return Request(
         "elicitation/create",
         {"mode": "url", "message": message, "url": address, "elicitationId": elicitation_id},

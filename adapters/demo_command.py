@@ -20,7 +20,7 @@ from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 __all__ = ["add_to"]
 
-LIMIT_S: Final = 17.0
+LIMIT_S: Final = 18.0
 """Whatever hangs: with all that has to be cleaned up it leaves within 20 s."""
 
 

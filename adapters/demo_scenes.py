@@ -34,8 +34,8 @@ PATIENCE_S: Final = 10.0
 COUNT: Final = {"to": 4, "pause_ms": 300}  # slower than the first polls
 LONG_COUNT: Final = {"to": 12, "pause_ms": 150}
 KILL_AT: Final = 4
-UNWANTED_COUNT: Final = {"to": 40, "pause_ms": 100}
-CANCEL_AT: Final = 8
+UNWANTED_COUNT: Final = {"to": 25, "pause_ms": 100}
+CANCEL_AT: Final = 6
 
 
 class Broken(TaskmachineError):

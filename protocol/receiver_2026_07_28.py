@@ -178,7 +178,7 @@ def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
 
 
 def _answer(task_id: str, responses: dict[str, JSONObject]) -> Answer:
-    """What lies under a key that is not asked for is ignored (2026-07-28:ignore-unknown-keys)."""
+    """What lies under a key that is not asked for is ignored (2026-07-28:ignore-never-issued-keys)."""
     replies: dict[str, Reply] = {}
     unfit: dict[str, str] = {}
     for key, response in responses.items():

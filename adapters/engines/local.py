@@ -31,6 +31,7 @@ HASTE_S: Final = 0.5
 """How long running tools may go on when the process is to end, and then to clean up."""
 
 LOOK_S: Final = 5.0
+WATCH_S: Final = 0.25
 BEAT_S: Final = 5.0
 
 _MOST_QUEUED: Final = 1_000
@@ -153,15 +154,15 @@ class LocalEngine:
         stopwatch = Stopwatch(timeout_s)
         context = Context(_TaskWork(held, stopwatch))
         leg = Leg(tool, held.task.call.arguments, context, self._threads, stopwatch, timeout_s)
-        lost = asyncio.create_task(_lost(held))
+        watch = _Watch(held)
         try:
-            outcome = await leg.outcome(lost)
+            outcome = await leg.outcome(watch.lost)
             if isinstance(outcome, Parked):
                 await _until_written(held.park)
             elif outcome is not None:
                 await _until_written(partial(held.settle, outcome))
         finally:
-            lost.cancel()
+            watch.stop()
             patience_s = HASTE_S if self._is_closing else PATIENCE_S
             if not await leg.stop(patience_s, self._came_to_an_end):
                 self._abandoned += 1
@@ -177,18 +178,47 @@ def _priority(task: Task, tool: Tool) -> str:
     return said if said in ("low", "normal", "high") else tool.priority
 
 
-async def _lost(held: Claim) -> None:
-    """Returns when the task is no longer ours: it ended, or somebody else has it."""
-    while True:
-        try:
-            await wait_for(held.service.store, held.task.id, lambda task: not held.is_held(task))
-        except NotFound:
-            return
-        except StoreError as error:
-            log.warning("task %s cannot be watched: %s", held.task.id, error)
-            await asyncio.sleep(1)
-        else:
-            return
+class _Watch:
+    """Notices that a task is no longer ours: it ended, or somebody else has it.
+
+    Being told is a hint, and costs little; work that takes its time is also looked after.
+    """
+
+    def __init__(self, held: Claim) -> None:
+        loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._held = held
+        self._leave = held.service.store.follow(held.task.id, self._hear)
+        self._looking: asyncio.Task[None] | None = None
+        self._timer = loop.call_later(WATCH_S, self._begin_to_look)
+
+    def stop(self) -> None:
+        self._leave()
+        self._timer.cancel()
+        self.lost.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _hear(self, task: Task) -> None:
+        if not self.lost.done() and not self._held.is_held(task):
+            self.lost.set_result(None)
+
+    def _begin_to_look(self) -> None:
+        self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        store, task_id = self._held.service.store, self._held.task.id
+        while not self.lost.done():
+            try:
+                self._hear(
+                    await wait_for(store, task_id, lambda task: not self._held.is_held(task))
+                )
+            except NotFound:
+                if not self.lost.done():
+                    self.lost.set_result(None)
+            except StoreError as error:
+                log.warning("task %s cannot be watched: %s", task_id, error)
+                await asyncio.sleep(1)
 
 
 async def _until_written(write: Callable[[], Awaitable[None]]) -> None:

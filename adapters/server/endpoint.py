@@ -177,6 +177,12 @@ class Endpoint:
     ) -> None:
         """A request of 2026-07-28.  A client that leaves has cancelled it."""
         if isinstance(message, Notification):
+            version = headers["mcp-protocol-version"]  # nothing else says what it is of
+            if version != mcp_2026_07_28.REVISION:  # 2025-11-25:protocol-version-bad-400
+                unsupported = UnsupportedVersion(version, [mcp_2026_07_28.REVISION])
+                answer = RULES_2026.dialect.encode_error(None, unsupported)
+                await respond(send, 400, encode_message(answer))
+                return
             await respond(send, 202)  # none is defined over HTTP
             return
         if not isinstance(message, Request):
@@ -324,11 +330,12 @@ class Endpoint:
 
     async def _found(self, headers: Mapping[str, str], owner: str | None) -> Session:
         id = headers.get("mcp-session-id")
+        why = "Invalid request: only sessions have this, send MCP-Session-Id or use POST"
+        if headers.get("mcp-protocol-version") == mcp_2026_07_28.REVISION:
+            raise Refusal(405, INVALID_REQUEST, why, [(b"allow", b"POST")])
         if id is None:
-            why = "Invalid request: only sessions have this, send MCP-Session-Id or use POST"
-            if headers.get("mcp-protocol-version") == mcp_2026_07_28.REVISION:
-                raise Refusal(405, INVALID_REQUEST, why, [(b"allow", b"POST")])
             raise Refusal(400, INVALID_REQUEST, why)
+        _check_version(headers)  # 2025-11-25:protocol-version-bad-400
         return await self.sessions.find(id, owner)
 
 

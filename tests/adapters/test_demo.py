@@ -173,7 +173,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
         person.until("it must be yes or no")
         person.type("no\n")
         person.until("= 2.0 was not deployed: nobody confirmed it.")
-        person.until(" of 40")
+        person.until(" of 25")
         assert list(folder.iterdir()) != []
         person.type("\x03")
     finally:

@@ -22,6 +22,7 @@ from taskmachine.statemachine import (
     Question,
     Reply,
 )
+from tests.requirements import covers
 
 
 class Notes:
@@ -401,3 +402,25 @@ def test_a_name_is_given_once() -> None:
     tools.task("a")(tool)
     with pytest.raises(ConfigurationError, match="there is a tool 'a' already"):
         tools.task("a")(tool)
+
+
+@covers("2025-11-25:elicitation-url-valid")
+@pytest.mark.parametrize("address", ["not a url", "/pay", "", "https://a b", "https://a\n"])
+def test_a_link_needs_a_whole_address(address: str) -> None:
+    with pytest.raises(ValueError, match="absolute URL"):
+        url("Pay", address, "e-1")
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "string"}])
+def test_a_schema_is_one_of_an_object(schema: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="must have the type"):
+        Tools().task(schema=schema)(lambda: None)
+
+
+def test_a_schema_must_keep_the_rules_of_mirrored_parameters() -> None:
+    def tool(a: str) -> str:
+        return a
+
+    marked = {"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}}
+    with pytest.raises(ConfigurationError, match="x-mcp-header"):
+        Tools().task(schema=marked)(tool)

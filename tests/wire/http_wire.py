@@ -53,6 +53,7 @@ class Connection:
         self._http.connect()
         self._socket = self._http.sock
         self._socket.settimeout(timeout_s)
+        self._until = None if timeout_s is None else now() + round(timeout_s * 1e9)
         self._thread: threading.Thread | None = None
 
     def begin(self, verb: str, headers: JSON, body: bytes | None) -> None:
@@ -111,6 +112,8 @@ class Connection:
         event_id, data = None, b""
         for line in response:
             self._evidence.raw.append((self._exchange.owner, line))
+            if self._until is not None and now() > self._until:
+                raise TimeoutError("a stream that says nothing")
             field, _, value = line.rstrip(b"\r\n").partition(b":")
             value = value.removeprefix(b" ")
             if field == b"id" and line:

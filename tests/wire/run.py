@@ -67,6 +67,11 @@ class Run:
     def complain(self, why: str) -> None:
         self.evidence.complaints.append(why)
 
+    def wrong(self) -> list[str]:
+        """What did not even have to be judged."""
+        failures = (e.failure for e in self.evidence.exchanges if e.failure is not None)
+        return [*self.evidence.complaints, *failures]
+
     def word(self, owner: str) -> str:
         """One that only this owner may ever see."""
         word = f"~{owner}.{self.number}.{next(self._words)}~"
@@ -494,3 +499,6 @@ class Run:
     def close(self) -> None:
         for caller in self.callers:
             caller.close()
+        for life in self.lives:
+            for puppet in self.strings.runs(life.name):
+                puppet.cut()

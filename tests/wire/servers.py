@@ -27,6 +27,8 @@ _COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 _SETTINGS: Final = """
 [times]
 grace_ms = 300
+[transport]
+keep_alive_s = 1
 [limits]
 page = {page}
 [limits.caps]

@@ -86,9 +86,9 @@ class Strings:
                 if again is not None:
                     puppet.order(**again)
 
-            thread = threading.Thread(target=puppet.read, args=(began,))
-            self._threads.append(thread)
-            thread.start()
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads.append(threading.Thread(target=puppet.read, args=(began,)))
+            self._threads[-1].start()
 
     def runs(self, name: str) -> list[Puppet]:
         with self.changed:

@@ -72,7 +72,12 @@ def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
             assert refused.status == 500, refused
             assert is_internal_error(refused.json)
             assert "mcp-session-id" not in refused.headers
+            logged = len(server.log)
             (tmp_path / "gate").touch()  # it ends now, and cannot be written
+            eventually(
+                lambda: [line for line in server.log[logged:] if str(server.store) in line],
+                "somebody tried to write it",
+            )
         eventually(lambda: session.status(before) == "completed", "the result was not lost")
         assert (tmp_path / "gate.runs").read_text() == "run\n", "nor had the tool to run again"
         [listed] = session.ask("tasks/list")["result"]["tasks"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.adapters.server.wire import Caller, Gate, callers, serving
 from tests.requirements import covers
 
 
-def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: object) -> None:
+def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: Any) -> None:
     """Run against a fresh server, introduced."""
 
     async def main() -> None:

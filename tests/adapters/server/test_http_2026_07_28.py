@@ -13,7 +13,7 @@ from tests.adapters.server.wire import Caller, Gate, callers, serving
 from tests.requirements import covers
 
 
-def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: object) -> None:
+def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
         gate = Gate()
         async with serving(gate.tools, **settings) as url, callers(url) as [caller]:
@@ -226,7 +226,7 @@ def test_who_did_not_declare_tasks_is_told_so(
         assert response.status_code == 400
         error = response.json()["error"]
         assert error["code"] == -32021
-        needed = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        needed: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert error["data"]["requiredCapabilities"] == needed
 
     with_caller(act)

@@ -442,3 +442,24 @@ def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent(
                 status = message["params"].get("status", "")
 
     serve(NEW, act)
+
+
+@covers("2025-11-25:protocol-version-bad-400")
+@pytest.mark.parametrize("version", ["1900-01-01", "2025-06-18", "soon"])
+def test_a_version_that_nobody_speaks_is_refused_whatever_is_sent(version: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        bad = {"mcp-protocol-version": version}
+        for message in (
+            {"id": 7, "method": "ping"},
+            {"method": "notifications/cancelled", "params": {"requestId": 7}},
+            {"id": 7, "result": {}},
+        ):
+            refused = await caller.post(message, **bad)
+            assert refused.status_code == 400, message
+        for method in ("GET", "DELETE"):
+            headers = {**caller.headers, "accept": "text/event-stream", **bad}
+            async with caller.client.stream(method, caller.url, headers=headers) as answer:
+                assert answer.status_code == 400, method
+        assert (await raw(caller, "ping", {})).status_code == 200, "the session is still there"
+
+    serve(OLD, act)

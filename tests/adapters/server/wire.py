@@ -19,7 +19,7 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools import Tools
 
 ACCEPT: Final = {"accept": "application/json, text/event-stream"}
-CAPABILITIES: Final = {
+CAPABILITIES: Final[dict[str, Any]] = {
     "elicitation": {},
     "extensions": {"io.modelcontextprotocol/tasks": {}},
 }
@@ -78,9 +78,9 @@ async def serving(
     server = asyncio.create_task(
         serve_http(runtime, Settings(http="127.0.0.1:0", **settings), ready=url.set_result)
     )
-    await asyncio.wait({url, server}, return_when=asyncio.FIRST_COMPLETED)
+    server.add_done_callback(lambda _: url.cancel())  # it could not even begin
     try:
-        yield url.result() if url.done() else str(await server)
+        yield await url
     finally:
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)

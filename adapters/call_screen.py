@@ -17,7 +17,7 @@ from taskmachine.adapters.rendering import state_text
 from taskmachine.adapters.task_views import printable
 from taskmachine.protocol.jsonvalue import JSONObject
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "typed_line"]
 
 _ON_ONE_LINE: Final = Column(no_wrap=True, overflow="ellipsis")
 
@@ -97,12 +97,12 @@ class Screen:
         while True:
             self._console.print(Text(f"{printable(field.label)}: "), end="", soft_wrap=True)
             try:
-                return field.read(await _typed_line())
+                return field.read(await typed_line())
             except ValueError as error:
                 self.say(str(error), "red")
 
 
-async def _typed_line() -> str:
+async def typed_line() -> str:
     """A line from the terminal; EOFError for Ctrl-D.  Whoever waits for it can be cancelled."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()

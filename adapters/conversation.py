@@ -40,7 +40,7 @@ from taskmachine.statemachine import (
     TaskmachineError,
 )
 
-__all__ = ["Conversation", "Lookups"]
+__all__ = ["REMEMBERED", "Conversation", "Lookups"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -133,6 +133,12 @@ class Conversation:
                 case Perform():
                     if self._has_room(output):
                         self._begin(output)
+
+    def remember(self, task_id: str) -> None:
+        """The general stream, once there, is told of this task."""
+        self._made[task_id] = None
+        if len(self._made) > REMEMBERED:
+            del self._made[next(iter(self._made))]
 
     async def listen(self) -> None:
         """The general stream is there (again): tell it of the tasks that were made here."""
@@ -245,9 +251,7 @@ class Conversation:
         task = await self._runtime.create(self._owner, wanted, questions)
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
         if self._rules.follows_created:
-            self._made[task.id] = None
-            if len(self._made) > REMEMBERED:
-                del self._made[next(iter(self._made))]
+            self.remember(task.id)
             if self.receiver.is_listening:
                 await self._follow([task.id])
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from taskmachine.adapters.call_screen import _typed_line as typed_line
+from taskmachine.adapters.call_screen import typed_line
 from taskmachine.adapters.client.forms import Field, fields_of
 from taskmachine.adapters.client.remote_task import Question, Update
 from taskmachine.adapters.rendering import state_text

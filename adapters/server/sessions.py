@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from taskmachine.adapters.conversation import Conversation, Lookups
+from taskmachine.adapters.conversation import REMEMBERED, Conversation, Lookups
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server.asgi import Refusal
 from taskmachine.adapters.server.owners import Owners
@@ -272,15 +272,18 @@ class Sessions:
         return session
 
     async def _restored(self, id: str) -> Session | None:
-        kept = await self._runtime.service.store.session(self._owners.session_key(id))
-        if kept is None or kept.until <= self._runtime.service.clock():
+        service = self._runtime.service
+        kept = await service.store.session(self._owners.session_key(id))
+        if kept is None or kept.until <= service.clock():
             return None
-        if id in self._open:  # somebody else was faster
-            return self._open[id]
         body = decode_json(kept.body)
-        session = self._open[id] = self._make(id, body["owner"], body["capabilities"])
+        session = self._make(id, body["owner"], body["capabilities"])
         session.until = kept.until
-        return session
+        if session.owner == self._owners.of_session(id):  # then it made all that it can see
+            for task in (await service.page(session.owner, None, REMEMBERED)).tasks:
+                if not task.is_terminal:
+                    session.conversation.remember(task.id)
+        return self._open.setdefault(id, session)  # somebody else may have been faster
 
     async def _store(self, session: Session) -> None:
         session.until = self._until()

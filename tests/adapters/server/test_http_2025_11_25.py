@@ -243,7 +243,11 @@ def test_a_session_that_was_deleted_is_gone() -> None:
     with_caller(act)
 
 
-def test_a_session_outlives_the_process_and_so_do_its_streams() -> None:
+def test_a_session_outlives_the_process_and_so_do_its_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "RESUME_S", 0.0)
+
     async def main() -> None:
         store, gate = MemoryStore(b"s" * 32), Gate()
         async with serving(gate.tools, store) as url, callers(url) as [caller]:
@@ -262,6 +266,10 @@ def test_a_session_outlives_the_process_and_so_do_its_streams() -> None:
                 lost = await events.next()
                 assert lost["id"] == "c"
                 assert lost["error"]["code"] == -32603
+            async with caller.listen() as general:
+                again = await general.until("elicitation/create")
+                related = again["params"]["_meta"]["io.modelcontextprotocol/related-task"]
+                assert related == {"taskId": task_id}, "the general stream knows its tasks, too"
             async with caller.listen(last_id) as events:
                 assert (await events.next())["method"] == "elicitation/create"
                 await caller.answer(question, "Eve")  # the one that another process asked

@@ -141,7 +141,8 @@ class Tool:
         return await threads.run(lambda: self.function(**values), self.name)
 
     def _result(self, returned: Any) -> Outcome:
-        if not isinstance(returned, ToolResult):
+        is_exact = isinstance(returned, ToolResult)
+        if not is_exact:
             returned = self._wrapped(returned)
         elif returned.structured is not None and not returned.is_error:
             self.signature.write(returned.structured)  # it must be what the schema promises
@@ -152,7 +153,7 @@ class Tool:
             result["isError"] = True
         if returned.meta is not None:
             result["_meta"] = returned.meta
-        encoded = encode_json(to_json(result))
+        encoded = encode_json(to_json(result) if is_exact else result)
         if len(encoded) > MAX_BYTES // 2:  # it has to fit into a message
             raise ValueError(f"a result of {len(encoded)} bytes is more than {MAX_BYTES // 2}")
         return Outcome.of_result(encoded, is_error=returned.is_error)

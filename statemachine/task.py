@@ -153,6 +153,8 @@ class Task:
 
     @property
     def open_questions(self) -> tuple[Question, ...]:
+        if not self.questions:  # most tasks never ask
+            return ()
         return tuple(question for question in self.questions if question.is_open)
 
 

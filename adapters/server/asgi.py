@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import TaskmachineError
 
-__all__ = ["Headers", "Refusal", "header_pairs", "headers_of", "read_body", "respond"]
+__all__ = ["Headers", "Refusal", "headers_of", "read_body", "respond"]
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -31,15 +31,11 @@ class Refusal(TaskmachineError):
 
 def headers_of(scope: Scope) -> dict[str, str]:
     """By lower-case name; of repeated ones the last."""
-    return dict(header_pairs(scope))
-
-
-def header_pairs(scope: Scope) -> list[tuple[str, str]]:
-    """As they came, without the whitespace around values, which not every parser takes away."""
-    return [
-        (name.decode("latin-1"), value.decode("latin-1").strip(" \t"))
+    # The whitespace around values is not theirs, and not every parser takes it away.
+    return {
+        name.decode("latin-1"): value.decode("latin-1").strip(" \t")
         for name, value in scope["headers"]
-    ]
+    }
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Headers = ()) -> None:
@@ -55,22 +51,33 @@ async def read_body(
     receive: Receive, headers: Mapping[str, str], limit: int, timeout_s: float
 ) -> bytes:
     """The whole body; `Refusal` if it is too large, too slow, or cut off."""
-    too_large = Refusal(413, -32600, f"Invalid request: send at most {limit} bytes")
     announced = headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
-        raise too_large
-    body = bytearray()
+        raise _too_large(limit)
+    # Most come in one piece, and need no clock: see `connections` for those that never begin.
+    body, is_whole = await _piece(receive)
     try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise Refusal(400, -32700, "Parse error: the body was cut off")
-                body += message.get("body", b"")
-                if len(body) > limit:
-                    raise too_large
-                if not message.get("more_body"):
-                    return bytes(body)
+        if not is_whole:
+            async with asyncio.timeout(timeout_s):
+                pieces = bytearray(body)
+                while not is_whole and len(pieces) <= limit:
+                    body, is_whole = await _piece(receive)
+                    pieces += body
+                body = bytes(pieces)
     except TimeoutError:
         why = f"Invalid request: send the whole body within {timeout_s:g} s"
         raise Refusal(408, -32600, why, [(b"connection", b"close")]) from None
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] != "http.request":
+        raise Refusal(400, -32700, "Parse error: the body was cut off")
+    return message.get("body", b""), not message.get("more_body")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, -32600, f"Invalid request: send at most {limit} bytes")

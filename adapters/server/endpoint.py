@@ -6,7 +6,7 @@ What a request is follows from itself (2026-07-28 versioning): one that carries 
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.conversation import Conversation, Lookups
 from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.server.asgi import Headers, Refusal, header_pairs, read_body, respond
+from taskmachine.adapters.server.asgi import Headers, Refusal, read_body, respond
 from taskmachine.adapters.server.authentication import Unauthorized
 from taskmachine.adapters.server.offer import offer_of
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
@@ -227,13 +227,11 @@ class Endpoint:
             if version is not None and version != mcp_2026_07_28.REVISION:
                 raise UnsupportedVersion(version, [mcp_2026_07_28.REVISION])
             return
-        raw = scope["headers"]
-        pairs: Iterable[tuple[str, str]] = headers.items()
-        if len(raw) != len(headers):  # some are repeated, and those that matter must not be
-            pairs = header_pairs(scope)
+        if len(scope["headers"]) != len(headers):
+            _check_repeated(scope)
         name = request.params.get("name") if request.method == "tools/call" else None
         mirrored = self._mirrored.get(name) if isinstance(name, str) else None
-        check_headers(pairs, request, mirrored)
+        check_headers(headers.items(), request, mirrored)
 
     async def _post_in_session(
         self,
@@ -347,6 +345,14 @@ def _is_modern(message: Message, headers: Mapping[str, str]) -> bool:
             return True
     version = headers.get("mcp-protocol-version")
     return version is not None and version not in LEGACY
+
+
+def _check_repeated(scope: Scope) -> None:
+    """Of what routes a request there is one, or nobody knows which one counts."""
+    names = [name.decode("latin-1") for name, _ in scope["headers"]]
+    for name in names:
+        if name.startswith("mcp-") and names.count(name) > 1:
+            raise HeaderMismatch(f"{name} is repeated")
 
 
 def _has_meta(request: Request) -> bool:

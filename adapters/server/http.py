@@ -288,7 +288,7 @@ async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[s
     server = _Server(
         uvicorn.Config(
             application,
-            http=protocol_within(transport.header_s, transport.stall_s),
+            http=protocol_within(transport.header_s, transport.body_s + 1, transport.stall_s),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -144,13 +144,13 @@ class Callers(RuleBasedStateMachine):
         self._answer(_of(self.asked(), pick), wire, more=more)
 
     def _answer(self, life: Life, wire: Wire, *, more: bool) -> None:
-        """One question or `more`; or again what was answered, as the first answer counts."""
-        if not life.unanswered:
-            self.run.answer(life, [*life.asked, "never-asked"])
-        elif wire == OLD and self.run.can_deliver(life):
-            self.run.reply(life, life.unanswered[0], twice=more)
+        """One question or `more`; and again those that were answered: the first answer counts."""
+        missing = life.unanswered
+        if missing and wire == OLD and self.run.can_deliver(life):
+            self.run.reply(life, missing[0], twice=more)
         else:
-            self.run.answer(life, life.unanswered if more else life.unanswered[:1])
+            known = list(life.answers) if life.is_live else list(life.asked)
+            self.run.answer(life, [*known, "never-asked", *(missing if more else missing[:1])])
 
     # --- streams -----------------------------------------------------------------------------
 

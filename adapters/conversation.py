@@ -14,6 +14,7 @@ import attrs
 
 from taskmachine.adapters.context import Refused
 from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.waiting import persevere
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonrpc import (
@@ -193,6 +194,8 @@ class Conversation:
         except TaskmachineError as error:
             if self._lookups is not None and isinstance(error, NotFound):
                 self._lookups.missed()
+            if isinstance(error, StoreError):  # nothing that the caller could do about
+                log.error("a request could not be answered: %s", error)
             self._refuse(wanted.id, error)
         except Exception as error:
             log.exception("a request could not be answered")

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from taskmachine.adapters.stores import StoreError
+
 __all__ = ["keep_doing"]
 
 log: Final = logging.getLogger("taskmachine")
@@ -13,6 +15,7 @@ log: Final = logging.getLogger("taskmachine")
 MAX_RESTARTS: Final = 5
 WITHIN_S: Final = 60.0
 BACKOFF_S: Final = (1, 2, 4, 8, 16)
+RETRY_S: Final = 1.0
 
 
 async def keep_doing(name: str, act: Callable[[], Awaitable[float]]) -> None:
@@ -27,6 +30,9 @@ async def keep_doing(name: str, act: Callable[[], Awaitable[float]]) -> None:
     while True:
         try:
             await asyncio.sleep(await act())
+        except StoreError as error:  # a disk that is full for a while is nobody's mistake
+            log.warning("%s: trying again, as the store failed: %s", name, error)
+            await asyncio.sleep(RETRY_S)
         except Exception as error:
             failures.append(clock())
             while failures[0] <= clock() - WITHIN_S:

@@ -211,7 +211,7 @@ class Endpoint:
             return
         self._alone.add(conversation)
         try:
-            await stream.wait_for_first(AT_ONCE_S)
+            await stream.wait_for_first(AT_ONCE_S, receive)
             if stream.response is not None and stream.is_single:
                 status = _status_of(stream.response, message)
                 await respond(send, status, stream.last_body())
@@ -254,7 +254,7 @@ class Endpoint:
             await self.sessions.keep(session)
             shown.append((SESSION, session.id.encode()))
         if stream.response is None:
-            await stream.wait_for_first(AT_ONCE_S)
+            await stream.wait_for_first(AT_ONCE_S, receive)
         if stream.response is not None and stream.is_single:
             session.answered(message.id)
             await respond(send, 200, stream.last_body(), shown)
@@ -320,7 +320,7 @@ class Endpoint:
             )
         finally:
             if stream.reader is None:
-                session.left(id)
+                session.left(id, stream)
 
     async def _delete(self, headers: Mapping[str, str], owner: str | None, send: Send) -> None:
         await self.sessions.end(await self._found(headers, owner))

@@ -74,6 +74,7 @@ class Application:
         self._settings = settings
         self._tools = tools
         self._parts: _Parts | None = None
+        self._is_ending = False
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -104,7 +105,9 @@ class Application:
 
     async def end_streams(self) -> None:
         """Let everybody go who listens: the end is near."""
+        self._is_ending = True
         if self._parts is not None:
+            await self._parts.end_waits()
             await self._parts.endpoint.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,6 +119,10 @@ class Application:
             await self._parts.serve(scope, receive, send)
         except Refusal as refusal:
             await respond(send, refusal.status, refusal.body(), refusal.headers)
+        except asyncio.CancelledError:  # it would have taken too long
+            if not self._is_ending:
+                raise
+            await _break_off(send)
         except Exception:  # no traceback reaches a caller, whatever the server around this does
             log.exception("a request failed")
             with suppress(RuntimeError):  # an answer was begun: it is cut off
@@ -127,6 +134,7 @@ class _Parts:
 
     def __init__(self, runtime: Runtime, settings: Settings, owners: Owners) -> None:
         transport = settings.transport
+        self._waiting: set[asyncio.Task[Any]] = set()
         self._path = settings.path
         self._public_url = settings.public_url
         self._auth = settings.auth
@@ -176,12 +184,30 @@ class _Parts:
         if root and path.startswith(root):  # mounted somewhere
             path = path[len(root) :]
         if path != self._path:
-            await self._others(scope, receive, send)
+            with self._may_wait():
+                await self._others(scope, receive, send)
             return
         try:
             await self.endpoint(scope, headers, receive, send)
         except Unauthorized as error:
             raise self._refusal(scope, headers, error) from None
+
+    @contextmanager
+    def _may_wait(self) -> Iterator[None]:
+        waiting = asyncio.current_task()
+        assert waiting is not None, "requests are served by tasks"
+        self._waiting.add(waiting)
+        try:
+            yield
+        finally:
+            self._waiting.discard(waiting)
+
+    async def end_waits(self) -> None:
+        """Send everybody away who waits for a task at the helper endpoints."""
+        waiting = list(self._waiting)
+        for request in waiting:
+            request.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     async def tidy(self) -> float:
         """Let go of sessions that nobody uses; when to look again."""
@@ -249,6 +275,15 @@ class _Parts:
     def _on_lookup(self, owner: str, is_found: bool) -> None:
         if not is_found:
             self._lookups(owner).missed()
+
+
+async def _break_off(send: Send) -> None:
+    """Answer somebody whose request could not be finished, as the server ends."""
+    why = Refusal(503, INTERNAL_ERROR, "Internal error: the server is being stopped, try again")
+    try:
+        await respond(send, 503, why.body(), [(b"retry-after", b"5")])
+    except RuntimeError:  # an answer was begun
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -80,6 +80,8 @@ class Session:
         stream = self._streams.get(request.id)
         if stream is not None and not stream.is_over:
             raise Refusal(400, INVALID_REQUEST, "Invalid request: the id is in use")
+        self.came(request.id)  # else what is due for the stream before would happen to this one
+        self._task_of.pop(request.id, None)
         task_id = request.params.get("taskId")
         if request.method == "tasks/result" and isinstance(task_id, str):
             # Whoever asks again does not come back for the stream that broke.
@@ -107,12 +109,11 @@ class Session:
         for timer in self._timers.pop(id, ()):
             timer.cancel()
 
-    def left(self, id: Id | None) -> None:
+    def left(self, id: Id | None, stream: Stream) -> None:
         """Nobody reads that stream any more; whoever comes back in time misses nothing."""
         later = asyncio.get_running_loop().call_later
-        stream = self.general if id is None else self._streams.get(id)
-        if stream is None:
-            return
+        if stream is not (self.general if id is None else self._streams.get(id)):
+            return  # another one has its place
         self.came(id)
         self._timers[id] = [later(RESUME_S, self.lose, id), later(ABANDON_S, self.drop, id)]
         if stream.is_over and len(self._streams) > FINISHED:

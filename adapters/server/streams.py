@@ -28,6 +28,9 @@ MAX_EVENTS: Final = 1_000
 MAX_BYTES: Final = 8 * 1024 * 1024
 RETRY_MS: Final = 1_000
 
+UNWATCHED_S: Final = 0.02
+"""Until somebody looks whether the client is still there: most answers are faster."""
+
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -93,6 +96,11 @@ class Stream:
             return ()
         return [(kept.number, kept.body) for kept in self._kept if kept.number > number]
 
+    def forget(self, number: int) -> None:
+        """Everything up to that number was told, and nobody can come back for it."""
+        while self._kept and self._kept[0].number <= number:
+            self._bytes -= len(self._kept.popleft().body)
+
     def last_body(self) -> bytes:
         """The newest message, encoded."""
         return self._kept[-1].body
@@ -123,16 +131,25 @@ class Stream:
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
-    async def wait_for_first(self, timeout_s: float) -> None:
-        """Back when there is a message, the stream is over, or the time is."""
+    async def wait_for_first(self, timeout_s: float, receive: Receive) -> None:
+        """Back when there is a message, the stream is over, the client left, or the time is up."""
         if not self.is_empty or self.is_over:
             return
         changed = self.changed()
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._wake)
+        timer = asyncio.get_running_loop().call_later(UNWATCHED_S, self._wake)
         try:
             await changed
         finally:
             timer.cancel()
+        if not self.is_empty or self.is_over:
+            return
+        gone = asyncio.ensure_future(disconnected(receive))
+        try:
+            await asyncio.wait(
+                {gone, self.changed()}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            gone.cancel()
 
 
 async def write_events(
@@ -162,6 +179,8 @@ async def write_events(
                 id = f"{stream.name}.{number}" if stream.name else None
                 await _write(send, event(body, id=id, event="message"))
                 after = number
+                if not stream.name:
+                    stream.forget(number)
                 if gone.done():
                     return False
             if stream.reader is not reader or stream.is_over:

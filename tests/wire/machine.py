@@ -73,11 +73,15 @@ class Callers(RuleBasedStateMachine):
 
     # --- tasks -------------------------------------------------------------------------------
 
-    @initialize(wires=st.tuples(WIRES, WIRES, WIRES))
-    def begin(self, wires: tuple[Wire, Wire, Wire]) -> None:
-        """Everybody has a task."""
+    @initialize(
+        wires=st.tuples(WIRES, WIRES, WIRES), keys=st.booleans(), listeners=st.integers(0, 2)
+    )
+    def begin(self, wires: tuple[Wire, Wire, Wire], keys: bool, listeners: int) -> None:
+        """Everybody has a task, and some listen."""
         for who, wire in enumerate(wires):
-            self.create(who, wire, None, False)
+            self.create(who, wire, None, keys)
+        for caller in self.run.people[:listeners]:
+            self.run.listen(caller)
 
     @rule(who=WHO, wire=WIRES, ttl=st.sampled_from((None, 1_000, 3_600_000)), key=st.booleans())
     def create(self, who: int, wire: Wire, ttl: int | None, key: bool) -> None:
@@ -168,12 +172,16 @@ class Callers(RuleBasedStateMachine):
             self.run.listen(caller)
 
     @precondition(lambda self: bool(self.run.breakable() or self.run.broken))
-    @rule(pick=PICK, again=st.booleans())
-    def break_off_or_resume(self, pick: int, again: bool) -> None:
-        if self.run.broken and (again or not self.run.breakable()):
-            self.run.resume(_of(self.run.broken, pick))
-        else:
-            self.run.break_off(_of(self.run.breakable(), pick))
+    @rule(for_long=st.booleans())
+    def lose_connections(self, for_long: bool) -> None:
+        """All that could be taken up again; or take them up, if they were lost before."""
+        if not self.run.broken:
+            for stream in self.run.breakable():
+                self.run.break_off(stream)
+            if for_long:
+                return
+        for stream in list(self.run.broken):
+            self.run.resume(stream)
 
     @rule(who=SOMEBODY, pick=PICK, session=st.integers(0, 3))
     def leave(self, who: int, pick: int, session: int) -> None:

@@ -211,7 +211,8 @@ class Endpoint:
             return
         self._alone.add(conversation)
         try:
-            await stream.wait_for_first(AT_ONCE_S, receive)
+            if not await stream.wait_for_first(AT_ONCE_S, receive):
+                return
             if stream.response is not None and stream.is_single:
                 status = _status_of(stream.response, message)
                 await respond(send, status, stream.last_body())
@@ -253,8 +254,9 @@ class Endpoint:
         if is_new and isinstance(stream.response, ResultResponse):
             await self.sessions.keep(session)
             shown.append((SESSION, session.id.encode()))
-        if stream.response is None:
-            await stream.wait_for_first(AT_ONCE_S, receive)
+        if not await stream.wait_for_first(AT_ONCE_S, receive):
+            session.drop(message.id)
+            return
         if stream.response is not None and stream.is_single:
             session.answered(message.id)
             await respond(send, 200, stream.last_body(), shown)

@@ -131,10 +131,13 @@ class Stream:
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
-    async def wait_for_first(self, timeout_s: float, receive: Receive) -> None:
-        """Back when there is a message, the stream is over, the client left, or the time is up."""
+    async def wait_for_first(self, timeout_s: float, receive: Receive) -> bool:
+        """Back when there is a message, the stream is over, or the time is.
+
+        False if the client has left before that: it knows of no event to come back for.
+        """
         if not self.is_empty or self.is_over:
-            return
+            return True
         changed = self.changed()
         timer = asyncio.get_running_loop().call_later(UNWATCHED_S, self._wake)
         try:
@@ -142,12 +145,13 @@ class Stream:
         finally:
             timer.cancel()
         if not self.is_empty or self.is_over:
-            return
+            return True
         gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait(
                 {gone, self.changed()}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
+            return not gone.done()
         finally:
             gone.cancel()
 

@@ -190,14 +190,8 @@ def _poll(server: Server, session: Session, modern: Modern, task_id: str) -> Wir
     return wire
 
 
-def _pipelined(server: Server, session: Session, modern: Modern, task_id: str) -> Wire:
-    wire = _poll(server, session, modern, task_id)
-    wire.send(modern.get_bytes("/healthz"))
-    return wire
-
-
 @covers("2025-11-25:get-stream-client-may-close", "2026-07-28:listen-ended-by-client")
-@pytest.mark.parametrize("open_stream", [_general, _subscription, _events, _poll, _pipelined])
+@pytest.mark.parametrize("open_stream", [_general, _subscription, _events, _poll])
 def test_streams_that_are_left_take_no_place(
     open_stream: Callable[[Server, Session, Modern, str], Wire], server: Server, tmp_path: Path
 ) -> None:
@@ -209,15 +203,29 @@ def test_streams_that_are_left_take_no_place(
         leave(server, open_stream(server, session, modern, task_id), number)
     assert server.quiet_descriptors() <= before
     # Beyond three of a kind there would be an error now, had not all of them been forgotten.
-    last = _poll if open_stream is _pipelined else open_stream  # that one is cut off anyway
-    stays = last(server, session, modern, task_id)
+    stays = open_stream(server, session, modern, task_id)
     opened(gate(tmp_path))
     with stays:
         eventually(lambda: modern.look(task_id)["status"] == "completed", "the task goes on")
-        if last is _poll:
+        if open_stream is _poll:
             answer = stays.answer()
             assert (answer.status, answer.json["status"]) == (200, "completed")
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
+
+
+def test_who_does_not_wait_for_an_answer_is_cut_off_and_takes_no_place(
+    server: Server, tmp_path: Path
+) -> None:
+    session, modern = Session(server), Modern(server)
+    task_id = modern.create("hold", gate=gate(tmp_path))
+    for _ in range(TIMES):
+        with _poll(server, session, modern, task_id) as wire:
+            _, port = wire.socket.getsockname()
+            wire.send(modern.get_bytes("/healthz"))
+            eventually(lambda port=port: port not in server.clients(), "it is cut off")  # type: ignore[misc]
+    with _poll(server, session, modern, task_id) as stays:
+        opened(gate(tmp_path))
+        assert stays.answer().status == 200, "had they kept their places there would be none"
 
 
 # --- requests that are cut off ----------------------------------------------------------------

@@ -22,10 +22,21 @@ from taskmachine.protocol.jsonrpc import (
     ErrorResponse,
     Id,
     Message,
+    Request,
     ResultResponse,
 )
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.protocol.operations import Browse, Collect, Create, Run, Watch
+from taskmachine.protocol.operations import (
+    Answer,
+    Browse,
+    Cancel,
+    Collect,
+    Create,
+    Get,
+    Operation,
+    Run,
+    Watch,
+)
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver
 from taskmachine.protocol.rules import Offer, Rules
@@ -40,6 +51,7 @@ from taskmachine.statemachine import (
     Task,
     TaskmachineError,
 )
+from taskmachine.statemachine.lifecycle import Step
 
 __all__ = ["REMEMBERED", "Conversation", "Lookups"]
 
@@ -105,6 +117,31 @@ class Conversation:
         """A message came in.  Answers are sent when they are there, in whatever order."""
         self.handle(self.receiver.receive(message))
 
+    async def at_once(self, request: Request) -> ResultResponse | ErrorResponse | None:
+        """The answer, if it takes no time and is all there is to say; else None, and `answer`.
+
+        Most requests are such, and this is the short way.
+        """
+        wanted = self.receiver.read(request)
+        if isinstance(wanted, ResultResponse | ErrorResponse):
+            return wanted
+        steps: Sequence[Step] = ()
+        try:
+            match wanted:
+                case Get() | Collect() | Cancel() | Answer():
+                    self._look()
+                    task, steps = await self._service.perform(self._owner, wanted)
+                    if self._waits(wanted, task):
+                        return None
+                case Create(first=()) if not self._tells_of_created:
+                    task = await self._runtime.create(self._owner, wanted)
+                    self.remember(task.id)
+                case _:
+                    return None
+        except Exception as error:  # noqa: BLE001  it is noted
+            return self.receiver.refusal(request.id, self._noted(error))
+        return self.receiver.reply(request.id, wanted, task, steps, now=self._service.clock())
+
     async def answer(self, message: Message) -> None:
         """Like `receive`, but back when all is done that takes no time of its own.
 
@@ -137,9 +174,19 @@ class Conversation:
 
     def remember(self, task_id: str) -> None:
         """The general stream, once there, is told of this task."""
-        self._made[task_id] = None
-        if len(self._made) > REMEMBERED:
-            del self._made[next(iter(self._made))]
+        if self._rules.follows_created:
+            self._made[task_id] = None
+            if len(self._made) > REMEMBERED:
+                del self._made[next(iter(self._made))]
+
+    @property
+    def _tells_of_created(self) -> bool:
+        is_followed = self._rules.follows_created and self.receiver.is_listening
+        return is_followed or self._rules.announces_created
+
+    def _waits(self, wanted: Operation, task: Task) -> bool:
+        is_blocking = isinstance(wanted, Collect) and self._rules.collect_blocks
+        return is_blocking and not task.is_terminal
 
     async def listen(self) -> None:
         """The general stream is there (again): tell it of the tasks that were made here."""
@@ -191,15 +238,17 @@ class Conversation:
     async def _answer(self, wanted: Perform) -> None:
         try:
             await self._perform(wanted)
-        except TaskmachineError as error:
-            if self._lookups is not None and isinstance(error, NotFound):
-                self._lookups.missed()
-            if isinstance(error, StoreError):  # nothing that the caller could do about
-                log.error("a request could not be answered: %s", error)
-            self._refuse(wanted.id, error)
-        except Exception as error:
-            log.exception("a request could not be answered")
-            self._refuse(wanted.id, error)
+        except Exception as error:  # noqa: BLE001  it is noted
+            self._refuse(wanted.id, self._noted(error))
+
+    def _noted(self, error: Exception) -> Exception:
+        if self._lookups is not None and isinstance(error, NotFound):
+            self._lookups.missed()
+        if isinstance(error, StoreError):  # nothing that the caller could do about
+            log.error("a request could not be answered: %s", error)
+        elif not isinstance(error, TaskmachineError):
+            log.error("a request could not be answered", exc_info=error)
+        return error
 
     def _refuse(self, id: Id | None, error: Exception) -> None:
         if id is not None:
@@ -229,8 +278,8 @@ class Conversation:
             case _:
                 self._look()
                 task, steps = await self._service.perform(self._owner, operation)
-                waits = isinstance(operation, Collect) and self._rules.collect_blocks
-                if waits and not task.is_terminal:
+                waits = self._waits(operation, task)
+                if waits:
                     self._service.begin_wait(self._owner)
                     self._blocked.add(id)
                 self.handle(self.receiver.answered(id, task, steps, now=now()))
@@ -253,10 +302,9 @@ class Conversation:
             questions = tuple(attrs.evolve(q, answer=answers[q.key]) for q in wanted.first)
         task = await self._runtime.create(self._owner, wanted, questions)
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
-        if self._rules.follows_created:
-            self.remember(task.id)
-            if self.receiver.is_listening:
-                await self._follow([task.id])
+        self.remember(task.id)
+        if self._rules.follows_created and self.receiver.is_listening:
+            await self._follow([task.id])
 
     # --- plain calls -------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from taskmachine.statemachine.lifecycle import Step
 __all__ = ["Receiver"]
 
 Output = Send | Perform | Abandoned | Replied
+Response = ResultResponse | ErrorResponse
 
 
 @attrs.frozen
@@ -128,18 +129,38 @@ class Receiver:
             case _:
                 return self._answer(message.id, Reply(encode_json(_body(message.error)), True))
 
-    def _request(self, request: Request) -> list[Output]:
+    def read(self, request: Request) -> Operation | Response:
+        """What a request asks for, or its answer if that needs nobody else.
+
+        Nothing is remembered of it: for whoever answers it on the spot, by `reply` or `refusal`.
+        """
         if request.id in self._calls:  # an answer with this id would be taken for the first one's
             error = Error(INVALID_REQUEST, "Invalid request: the id is in use")
-            return [Send(ErrorResponse(None, error), request.id)]
+            return ErrorResponse(None, error)
         try:
             operation = self._rules.read(request, self._session)
         except TaskmachineError as error:
-            return [Send(self._rules.dialect.encode_error(request.id, error), request.id)]
+            return self.refusal(request.id, error)
         if isinstance(operation, Immediate):
-            return [self._result(request.id, operation.result)]
-        self._calls[request.id] = operation
-        return [Perform(request.id, operation)]
+            return self._response(request.id, operation.result)
+        return operation
+
+    def reply(
+        self, id: Id, operation: Operation, task: Task, steps: Sequence[Step], *, now: int
+    ) -> Response:
+        """The answer to an operation that was performed on this task of the requestor."""
+        return self._response(id, self._rules.reply(operation, task, steps, now))
+
+    def refusal(self, id: Id, error: Exception) -> ErrorResponse:
+        """The answer to an operation that was not performed."""
+        return self._rules.dialect.encode_error(id, error)
+
+    def _request(self, request: Request) -> list[Output]:
+        wanted = self.read(request)
+        if isinstance(wanted, ResultResponse | ErrorResponse):
+            return [Send(wanted, request.id)]
+        self._calls[request.id] = wanted
+        return [Perform(request.id, wanted)]
 
     def _notification(self, notification: Notification) -> list[Output]:
         try:
@@ -238,16 +259,14 @@ class Receiver:
         """The operation was not performed."""
         if self._calls.pop(id, None) is None:
             return []
-        return [*self._withdraw(id), Send(self._rules.dialect.encode_error(id, error), id)]
+        return [*self._withdraw(id), Send(self.refusal(id, error), id)]
 
     def _finish(self, id: Id, answer: Any) -> list[Output]:
         self._waiting.pop(id, None)
         self._away.discard(id)
         if self._calls.pop(id, None) is None:
             return []
-        if isinstance(answer, Error):
-            return [*self._withdraw(id), Send(ErrorResponse(id, answer), id)]
-        return [*self._withdraw(id), self._result(id, answer)]
+        return [*self._withdraw(id), Send(self._response(id, answer), id)]
 
     def _withdraw(self, call: Id) -> list[Output]:
         """Take back what a plain call that has ended still asks."""
@@ -259,12 +278,14 @@ class Receiver:
             out.append(self._push(self._rules.withdrawal(id), call))
         return out
 
-    def _result(self, id: Id, message: Any) -> Send:
-        response = self._rules.dialect.encode_result(id, message)
+    def _response(self, id: Id, answer: Any) -> Response:
+        if isinstance(answer, Error):
+            return ErrorResponse(id, answer)
+        response = self._rules.dialect.encode_result(id, answer)
         if self._rules.signature is None:
-            return Send(response, id)
+            return response
         meta = {**self._rules.signature(self._session.offer), **response.result.get("_meta", {})}
-        return Send(ResultResponse(id, {**response.result, "_meta": meta}), id)
+        return ResultResponse(id, {**response.result, "_meta": meta})
 
     # --- what happens meanwhile --------------------------------------------------------------
 

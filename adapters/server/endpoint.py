@@ -36,6 +36,7 @@ from taskmachine.protocol.jsonrpc import (
     encode_message,
 )
 from taskmachine.protocol.mcp_2026_07_28 import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from taskmachine.protocol.outputs import Send as Said
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
 from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
@@ -48,6 +49,9 @@ log: Final = logging.getLogger("taskmachine")
 
 AT_ONCE_S: Final = 0.5
 """What is answered within this time is answered by JSON; from then on there is a stream."""
+
+MAX_SHORT: Final = 1_000
+"""Owners whose short requests share a conversation."""
 
 MAX_ID: Final = 512
 """Characters of a request's id: it is part of every event's id."""
@@ -101,6 +105,7 @@ class Endpoint:
             lookups=lookups,
         )
         self._alone: set[Conversation] = set()
+        self._short: dict[str, Conversation] = {}
 
     async def __call__(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
@@ -194,21 +199,13 @@ class Endpoint:
             answer = RULES_2026.dialect.encode_error(message.id, error)
             await respond(send, 400, encode_message(answer))
             return
-        stream = Stream()
-        conversation = Conversation(
-            self._runtime,
-            RULES_2026,
-            self._offer,
-            owner=owner,
-            new_id=lambda: secrets.token_urlsafe(12),
-            send=lambda said: stream.put(said.message),
-            lookups=self._lookups(owner),
-        )
-        await conversation.answer(message)
-        if stream.response is not None:
-            status = _status_of(stream.response, message)
-            await respond(send, status, stream.last_body())
+        response = await self._alone_with(owner).at_once(message)
+        if response is not None:
+            await respond(send, _status_of(response, message), encode_message(response))
             return
+        stream = Stream()
+        conversation = self._conversation(owner, lambda said: stream.put(said.message))
+        await conversation.answer(message)
         self._alone.add(conversation)
         try:
             if not await stream.wait_for_first(AT_ONCE_S, receive):
@@ -221,6 +218,26 @@ class Endpoint:
         finally:
             self._alone.discard(conversation)
             await conversation.close()
+
+    def _conversation(self, owner: str, say: Callable[[Said], None]) -> Conversation:
+        return Conversation(
+            self._runtime,
+            RULES_2026,
+            self._offer,
+            owner=owner,
+            new_id=lambda: secrets.token_urlsafe(12),
+            send=say,
+            lookups=self._lookups(owner),
+        )
+
+    def _alone_with(self, owner: str) -> Conversation:
+        """For what is answered at once: nothing is remembered, so one will do for many."""
+        conversation = self._short.get(owner)
+        if conversation is None:
+            if len(self._short) >= MAX_SHORT:
+                self._short.clear()
+            conversation = self._short[owner] = self._conversation(owner, _nothing_to_say)
+        return conversation
 
     def _check_headers(self, scope: Scope, headers: Mapping[str, str], request: Request) -> None:
         if not _has_meta(request):  # the dialect says what is missing
@@ -248,23 +265,35 @@ class Endpoint:
             await session.conversation.answer(message)
             await respond(send, 202)
             return
+        if not session.is_answering(message.id):
+            answer = await session.conversation.at_once(message)
+            if answer is not None:
+                shown = await self._introduction(session, answer) if is_new else ()
+                await respond(send, 200, encode_message(answer), shown)
+                return
         stream = session.open(message)
         await session.conversation.answer(message)
-        shown = []
-        if is_new and isinstance(stream.response, ResultResponse):
-            await self.sessions.keep(session)
-            shown.append((SESSION, session.id.encode()))
         if not await stream.wait_for_first(AT_ONCE_S, receive):
             session.drop(message.id)
             return
         if stream.response is not None and stream.is_single:
             session.answered(message.id)
+            shown = await self._introduction(session, stream.response) if is_new else ()
             await respond(send, 200, stream.last_body(), shown)
         else:
             task_id = message.params.get("taskId") if message.method == "tasks/result" else None
             sealer = self._runtime.service.sealer
             stream.name = sealer.seal_stream(session.owner, message.id, task_id)
             await self._write(session, message.id, stream, receive, send)
+
+    async def _introduction(
+        self, session: Session, answer: ResultResponse | ErrorResponse
+    ) -> Headers:
+        """From now on the session can be found, by the name in this header."""
+        if isinstance(answer, ErrorResponse):
+            return ()
+        await self.sessions.keep(session)
+        return [(SESSION, session.id.encode())]
 
     async def _session_of(
         self, headers: Mapping[str, str], owner: str | None, message: Message
@@ -337,6 +366,10 @@ class Endpoint:
             raise Refusal(400, INVALID_REQUEST, why)
         _check_version(headers)  # 2025-11-25:protocol-version-bad-400
         return await self.sessions.find(id, owner)
+
+
+def _nothing_to_say(said: Said) -> None:
+    raise AssertionError(f"only answers are short: {said}")
 
 
 def _is_modern(message: Message, headers: Mapping[str, str]) -> bool:

@@ -77,8 +77,7 @@ class Session:
 
     def open(self, request: Request, name: str = "", begun: int = 0) -> Stream:
         """The stream for the answer; `Refusal` if one with this id is under way."""
-        stream = self._streams.get(request.id)
-        if stream is not None and not stream.is_over:
+        if self.is_answering(request.id):
             raise Refusal(400, INVALID_REQUEST, "Invalid request: the id is in use")
         self.came(request.id)  # else what is due for the stream before would happen to this one
         self._task_of.pop(request.id, None)
@@ -91,6 +90,11 @@ class Session:
             self._task_of[request.id] = task_id
         stream = self._streams[request.id] = Stream(name, begun)
         return stream
+
+    def is_answering(self, id: Id) -> bool:
+        """Whether a request of that id is under way."""
+        stream = self._streams.get(id)
+        return stream is not None and not stream.is_over
 
     def answered(self, id: Id) -> None:
         """The answer went out at once: nothing to come back for."""

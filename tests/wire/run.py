@@ -144,7 +144,8 @@ class Run:
         if told.code is None:
             done = told.received if was_live or wire == OLD else None
             life.ends.append(End(("cancelled",), told.sent, done))
-            if wire == OLD and told.result["status"] != "cancelled":  # 2025-11-25: before the answer
+            # 2025-11-25:cancelled-before-answer
+            if wire == OLD and told.result["status"] != "cancelled":
                 self.complain(f"{life.name} was cancelled, and is {told.result['status']}")
             if has_ended and wire == OLD:
                 self.complain(f"{life.name} had ended, and its cancellation was accepted")

@@ -103,6 +103,8 @@ def serving(folder: Path) -> Iterator[Servers]:
     settings = folder / "settings.toml"
     settings.write_text(_SETTINGS.format(page=PAGE, tokens=tokens_file))
     url = f"sqlite:{folder / 'tasks.db'}"
+    # What is set for us outside is not meant for them.
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("TASKMACHINE_")}
     with contextlib.ExitStack() as stack:
         strings = Strings()
         stack.callback(strings.close)
@@ -112,7 +114,7 @@ def serving(folder: Path) -> Iterator[Servers]:
                 [_COMMAND, "serve", *where, "--config", str(settings), "--store", url,
                  "--tools", "tests.wire.tools:TOOLS"],
                 stdin=stream, stdout=stream, stderr=subprocess.PIPE,
-                cwd=REPOSITORY, env=os.environ | {"WIRE_STRINGS": strings.address},
+                cwd=REPOSITORY, env=outside | {"WIRE_STRINGS": strings.address},
             )  # fmt: skip
             assert process.stderr is not None
             log = _Log(process.stderr)

@@ -156,6 +156,8 @@ class Runtime:
 
 def _timeout_ms(metadata: bytes, longest: int) -> int:
     """What the creator asked for, within what the tool allows (ERL-51)."""
+    if metadata == b"{}":  # as most
+        return longest
     asked = decode_json(metadata).get("timeout")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1:
         return longest

@@ -291,7 +291,7 @@ class Receiver:
 
     def moved(self, task: Task, *, now: int) -> list[Output]:
         """A new version of a task was committed, by whomever."""
-        if task.owner != self._owner:
+        if task.owner != self._owner or self._is_no_news(task):
             return []
         out: list[Output] = []
         for stream, seen in self._streams.items():
@@ -309,6 +309,11 @@ class Receiver:
         for id in waiting:
             out += self._finish(id, self._rules.reply(self._calls[id], task, (), now))
         return out
+
+    def _is_no_news(self, task: Task) -> bool:
+        """Whether there is nothing to tell, and nobody to tell it to: so it is while most run."""
+        has_nothing = not task.is_terminal and not task.questions and task.progress is None
+        return has_nothing and not self.is_listening and len(self._streams) == 1
 
     def follow(self, task: Task) -> list[Output]:
         """Tell the general stream of this task from now on."""

@@ -174,6 +174,8 @@ class LocalEngine:
 
 def _priority(task: Task, tool: Tool) -> str:
     """What the creator said of it, else what its tool says."""
+    if task.metadata == b"{}":  # as most
+        return tool.priority
     said = decode_json(task.metadata).get("priority")
     return said if said in ("low", "normal", "high") else tool.priority
 

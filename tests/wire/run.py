@@ -254,12 +254,12 @@ class Run:
             self.complain(f"a question of {life.id} is said to be of {task_of(request)}")
         said = f"{words} {next(self._words)}"
         caller.reply(request["id"], {"action": "accept", "content": {"said": said}})
-        if twice:
-            caller.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
         if isinstance(caller, PipeCaller) and not self._poll(
             life, lambda task: key not in task.get("inputRequests", {})
         ):
             self.complain(f"the answer to '{words}' was lost")
+        if twice:
+            caller.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
         self._answered(life, {key: said})
 
     def _answered(self, life: Life, said: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ __all__ = ["PINS", "Unavailable", "node_folder", "python_of"]
 
 CACHE: Final = REPOSITORY / ".peers"
 PINS: Final = tomllib.loads((Path(__file__).parent / "pins.toml").read_text())
-_PATIENCE_S: Final = 300
+_PATIENCE_S: Final = 240
 
 
 class Unavailable(Exception):
@@ -36,7 +36,9 @@ def node_folder(name: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "package.json").write_text('{"private": true}')
     quiet = ["--loglevel=error", "--no-audit", "--no-fund", "--no-package-lock"]
-    return _install(folder, [npm, "install", "--prefix", str(folder), *quiet, *pins], pins)
+    # Where nobody answers it would try for minutes, for each package.
+    soon = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+    return _install(folder, [npm, "install", "--prefix", str(folder), *quiet, *soon, *pins], pins)
 
 
 def python_of(name: str) -> Path:

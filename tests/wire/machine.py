@@ -20,6 +20,7 @@ PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
 SOMEBODY: Final = st.integers(0, 1)
 """Of those who come over HTTP."""
+MISCHIEF: Final = st.sampled_from(("session", "stream")) | st.sampled_from(NONSENSE)
 ENDS: Final = st.sampled_from(("result", "tool error", "call error", "crash"))
 FOREIGN: Final[tuple[tuple[Wire, str], ...]] = (
     (OLD, "tasks/get"),
@@ -131,16 +132,21 @@ class Callers(RuleBasedStateMachine):
     # --- questions ---------------------------------------------------------------------------
 
     @precondition(_some(busy))
-    @rule(pick=PICK, number=st.integers(1, 2), park=st.booleans(), at_once=st.none() | WIRES)
-    def ask(self, pick: int, number: int, park: bool, at_once: Wire | None) -> None:
-        """And get answers, perhaps."""
+    @rule(
+        pick=PICK,
+        number=st.integers(1, 3),
+        park=st.booleans(),
+        at_once=st.lists(WIRES, max_size=2),
+    )
+    def ask(self, pick: int, number: int, park: bool, at_once: list[Wire]) -> None:
+        """And get some answers, one by one."""
         life = _of(self.busy(), pick)
         may_park = not life.unanswered and not life.is_stubborn
         self.run.ask(life, number, park=park and may_park)
-        if at_once is not None:
-            if not self.run.can_deliver(life):
-                self.run.wait(life)
-            self._answer(life, at_once, more=park)
+        if OLD in at_once and not self.run.can_deliver(life):
+            self.run.wait(life)
+        for wire in at_once:
+            self._answer(life, wire, more=False)
 
     @precondition(_some(asked))
     @rule(pick=PICK, wire=WIRES, more=st.booleans())
@@ -199,9 +205,10 @@ class Callers(RuleBasedStateMachine):
         life = _of(self.lives(), pick)
         others: list[Caller] = [c for c in self.run.callers if c.owner != life.owner]
         for wire, method in FOREIGN:
-            self.run.look_at_foreign(others[away], life, wire, method)
+            if not self.run.wrong():
+                self.run.look_at_foreign(others[away], life, wire, method)
 
-    @rule(who=SOMEBODY, pick=PICK, what=st.sampled_from(("session", "stream", *NONSENSE)))
+    @rule(who=SOMEBODY, pick=PICK, what=MISCHIEF)
     def misbehave(self, who: int, pick: int, what: str | Nonsense) -> None:
         caller, other = self.run.people[who], self.run.people[1 - who]
         if what == "session":
@@ -224,16 +231,19 @@ class Callers(RuleBasedStateMachine):
         name = str(_of(ids, pick)).rpartition(".")[0] if ids else "nothing"
         self.run.listen(caller, f"{name}.0")
 
-    @rule(who=WHO, wire=WIRES, what=st.sampled_from(("call", "leave", "ask", "expire")))
-    def call(self, who: int, wire: Wire, what: str) -> None:
-        """What is no task, or not for long."""
-        caller = self.run.callers[who]
-        if what == "ask":
-            self.run.inquire(caller, wire)
-        elif what != "expire":
-            self.run.call_plainly(caller, wire, leave=what == "leave")
-        elif not any(life.tool == "hasty" for life in self.lives()):
-            self.run.run_out_of_time(caller, wire)
+    @rule(who=WHO, what=st.sampled_from(("call", "leave", "ask")))
+    def call(self, who: int, what: str) -> None:
+        """What is no task."""
+        for wire in (OLD, NEW):
+            if what == "ask":
+                self.run.inquire(self.run.callers[who], wire)
+            else:
+                self.run.call_plainly(self.run.callers[who], wire, leave=what == "leave")
+
+    @precondition(lambda self: not any(life.tool == "hasty" for life in self.lives()))
+    @rule(who=WHO, wire=WIRES)
+    def run_out_of_time(self, who: int, wire: Wire) -> None:
+        self.run.run_out_of_time(self.run.callers[who], wire)
 
     # --- the end -----------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ _SETTINGS: Final = """
 grace_ms = 300
 [transport]
 keep_alive_s = 1
+lookups_per_second = 1000000
+lookups_burst = 1000000
 [limits]
 page = {page}
 [limits.caps]

@@ -23,7 +23,8 @@ async def keep_doing(name: str, act: Callable[[], Awaitable[float]]) -> None:
 
     If it fails it is begun again, at most 5 times in 60 s; after that the process leaves with an
     error (SystemExit).  What was acknowledged is in the store, and whoever starts next goes on
-    with it: better than to live on without this loop.
+    with it: better than to live on without this loop.  A store that fails is waited for instead:
+    others would not fare better.
     """
     clock = asyncio.get_running_loop().time
     failures: deque[float] = deque()

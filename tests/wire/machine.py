@@ -12,12 +12,6 @@ from tests.wire.nonsense import NONSENSE, Nonsense
 from tests.wire.record import NEW, OLD, Life, Wire
 from tests.wire.run import Caller, Run
 from tests.wire.servers import Servers
-from tests.wire.strangers import (
-    answer_foreign,
-    look_at_foreign,
-    steal_session,
-    talk_nonsense,
-)
 
 __all__ = ["machine_on"]
 
@@ -163,7 +157,7 @@ class Callers(RuleBasedStateMachine):
         """One question or `more`; and again those that were answered: the first answer counts."""
         missing = life.unanswered
         if missing and wire == OLD and self.run.can_deliver(life):
-            self.run.reply(life, missing[0])
+            self.run.reply(life, missing[0], twice=more)
         else:
             known = list(life.answers) if life.is_live else list(life.asked)
             self.run.answer(life, [*known, "never-asked", *(missing if more else missing[:1])])
@@ -209,22 +203,21 @@ class Callers(RuleBasedStateMachine):
     @rule(pick=PICK, away=st.integers(0, 1))
     def look_at_foreign(self, pick: int, away: int) -> None:
         life = _of(self.lives(), pick)
-        stranger = [c for c in self.run.callers if c.owner != life.owner][away]
-        answer_foreign(self.run, stranger)
+        others: list[Caller] = [c for c in self.run.callers if c.owner != life.owner]
         for wire, method in FOREIGN:
             if not self.run.wrong():
-                look_at_foreign(self.run, stranger, life, wire, method)
+                self.run.look_at_foreign(others[away], life, wire, method)
 
     @rule(who=SOMEBODY, pick=PICK, what=MISCHIEF)
     def misbehave(self, who: int, pick: int, what: str | Nonsense) -> None:
         caller, other = self.run.people[who], self.run.people[1 - who]
         if what == "session":
             for verb in ("POST", "GET", "DELETE"):
-                steal_session(self.run, caller, other, verb)
+                self.run.steal_session(caller, other, verb)
         elif what == "stream":
             self._replay_foreign(caller, pick)
         elif isinstance(what, Nonsense):
-            talk_nonsense(self.run, caller, what)
+            self.run.talk_nonsense(caller, what)
 
     def _replay_foreign(self, caller: HttpCaller, pick: int) -> None:
         """Go on with a stream of somebody else: there is nothing to be had."""

@@ -21,6 +21,11 @@ class Nonsense:
     status: tuple[int, ...]
     headers: JSON = attrs.field(factory=dict)
 
+    @property
+    def fits_a_pipe(self) -> bool:
+        """There are no headers, and what has no id is answered by nobody knows what."""
+        return not self.headers and self.code != HEADERS
+
 
 HEADERS: Final = -32_020
 

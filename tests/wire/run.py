@@ -10,6 +10,7 @@ import attrs
 from tests.wire.http_wire import HttpCaller
 from tests.wire.judge import untold
 from tests.wire.looks import outcome_of_result, task_of
+from tests.wire.nonsense import Nonsense
 from tests.wire.pipe_wire import STDIO, PipeCaller
 from tests.wire.record import (
     JSON,
@@ -229,8 +230,8 @@ class Run:
             listens = listens and caller.general is not None
         return listens or any(wait.params["taskId"] == life.id for wait in self.open_waits())
 
-    def reply(self, life: Life, key: str) -> None:
-        """Answer the request that brings a question in 2025-11-25; the first answer counts."""
+    def reply(self, life: Life, key: str, *, twice: bool) -> None:
+        """Answer the request that brings a question in 2025-11-25."""
         caller, words = self.caller_of(life.owner), f"{life.name}/{key}"
 
         def delivered() -> Any:
@@ -257,7 +258,8 @@ class Run:
             life, lambda task: key not in task.get("inputRequests", {})
         ):
             self.complain(f"the answer to '{words}' was lost")
-        caller.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
+        if twice:
+            caller.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
         self._answered(life, {key: said})
 
     def _answered(self, life: Life, said: dict[str, str]) -> None:
@@ -333,15 +335,11 @@ class Run:
         return [stream for stream in [*general, *waits] if stream not in self.broken]
 
     def break_off(self, stream: Exchange) -> None:
-        self._until_begun(stream)
+        channel = stream.channel
+        assert channel is not None
+        self.evidence.expect(lambda: channel.last_event_id, BOUND_S, "a stream did not begin")
         self.caller_of(stream.owner).drop(stream)
         self.broken.append(stream)
-
-    def _until_begun(self, stream: Exchange) -> None:
-        """Before it the server may not know of the request."""
-        channel = stream.channel
-        if channel is not None:
-            self.evidence.expect(lambda: channel.last_event_id, BOUND_S, "a stream did not begin")
 
     def resume(self, stream: Exchange) -> None:
         caller = self.caller_of(stream.owner)
@@ -350,19 +348,45 @@ class Run:
         caller.resume(stream)
 
     def give_up(self, wait: Exchange) -> None:
-        self._until_begun(wait)
         if wait in self.broken:
             self.broken.remove(wait)
         self.caller_of(wait.owner).give_up(wait)
 
     def renew_session(self, caller: HttpCaller) -> None:
-        session, headers = caller.session, caller.headers(OLD, "", {})
+        session = caller.session
         caller.end_session()
-        ping = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
-        if caller.raw("POST", headers, ping).status != 404:
-            self.complain("a session that was ended goes on")
         self.broken = [stream for stream in self.broken if stream.session != session]
         caller.introduce()
+
+    # --- others' things ----------------------------------------------------------------------
+
+    def look_at_foreign(self, caller: Caller, life: Life, wire: Wire, method: str) -> None:
+        """With the id of somebody else's task, and with one of nobody's."""
+        nobody = life.id[:-8] + "AAAAAAAA"
+        told = []
+        for task_id in (life.id, nobody):
+            params: JSON = {"taskId": task_id}
+            if method == "tasks/update":
+                params["inputResponses"] = {"q0": {"action": "accept", "content": {"said": "x"}}}
+            told.append(caller.ask(wire, method, params, id=888_888))
+        foreign, nonsense = told
+        if foreign.code is None:
+            self.complain(f"{caller.owner} could {method} {life.name}: {foreign.answer}")
+        self.evidence.foreign.append((f"{method} on {wire}", foreign.raw, nonsense.raw))
+        if foreign.status != nonsense.status:
+            self.complain(f"{method}: HTTP {foreign.status}, and {nonsense.status} for nonsense")
+
+    def steal_session(self, thief: HttpCaller, victim: HttpCaller, verb: str) -> None:
+        """Somebody else's session is none."""
+        told = []
+        for session in (victim.session, "A" * len(victim.session or "")):
+            headers = {**thief.headers(OLD, "", {}), "Mcp-Session-Id": session}
+            ask = b'{"jsonrpc": "2.0", "id": 1, "method": "tasks/list", "params": {}}'
+            told.append(thief.raw(verb, headers, ask if verb == "POST" else None))
+        stolen, nonsense = told
+        if stolen.status != 404:
+            self.complain(f"{thief.owner} took over a session: {stolen.status} {stolen.raw!r}")
+        self.evidence.foreign.append((f"{verb} in a session", stolen.raw, nonsense.raw))
 
     # --- everything else ---------------------------------------------------------------------
 
@@ -432,6 +456,12 @@ class Run:
     def run_out_of_time(self, caller: Caller, wire: Wire) -> None:
         """A task that ends by itself: a leg took too long, or nobody answered for too long."""
         self.wait(self.create(caller, wire, 1 if wire == OLD else None, None, "hasty"))
+
+    def talk_nonsense(self, caller: HttpCaller, nonsense: Nonsense) -> None:
+        headers = {**caller.headers(nonsense.wire, "", {}), **nonsense.headers}
+        told = caller.raw("POST", headers, nonsense.body)
+        if told.code != nonsense.code or told.status not in nonsense.status:
+            self.complain(f"{nonsense.body!r} was answered {told.status} {told.answer}")
 
     # --- the end -----------------------------------------------------------------------------
 

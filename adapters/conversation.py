@@ -140,6 +140,8 @@ class Conversation:
                     return None
         except Exception as error:  # noqa: BLE001  it is noted
             return self.receiver.refusal(request.id, self._noted(error))
+        if isinstance(wanted, Get):
+            self.handle(self.receiver.looked(task))
         return self.receiver.reply(request.id, wanted, task, steps, now=self._service.clock())
 
     async def answer(self, message: Message) -> None:

@@ -24,7 +24,7 @@ from taskmachine.protocol.jsonrpc import (
     ResultResponse,
 )
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
-from taskmachine.protocol.operations import Answer, Collect, Create, Operation, Run
+from taskmachine.protocol.operations import Answer, Collect, Create, Get, Operation, Run
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.rules import Immediate, Offer, Rules, Session
 from taskmachine.protocol.sealing import Sealer
@@ -200,7 +200,14 @@ class Receiver:
         answer = self._finish(id, self._rules.reply(operation, task, steps, now))
         if isinstance(operation, Create) and self._rules.announces_created:
             answer.append(self._notice(task, None, now))
-        return answer
+        return answer + self.looked(task) if isinstance(operation, Get) else answer
+
+    def looked(self, task: Task) -> list[Output]:
+        """The requestor was shown this task: also who never waits for results can be asked now.
+
+        For whoever answers by `reply`; what is `answered` has it already.
+        """
+        return self._deliver(task, is_known=True)
 
     def paged(
         self, id: Id, tasks: Sequence[Task], cursor: str | None = None, *, now: int
@@ -398,12 +405,14 @@ class Receiver:
         tasks = {task.id: task for task in [*known, *self._waiting.values()]}
         return [out for task in tasks.values() for out in self._deliver(task)]
 
-    def _deliver(self, task: Task) -> list[Output]:
+    def _deliver(self, task: Task, *, is_known: bool = False) -> list[Output]:
         is_ready = self._rules.readiness is None or self._session.is_ready
         if self._rules.question is None or not is_ready:
             return []
         streams: list[Id | None] = [id for id, t in self._waiting.items() if t.id == task.id]
-        if task.id in self._streams[None]:
+        if (streams or is_known) and task.id in self._streams[None]:
+            # Who has neither asked for the result (2025-11-25:result-called-on-input-required)
+            # nor looked at the task has perhaps not read yet that there is one.
             streams.append(None)
         streams = [stream for stream in streams if stream not in self._away]
         return [

@@ -1,8 +1,10 @@
 """Questions of 2025-11-25 on their way: which one is in flight on which stream, under which id.
 
-A question is in flight on one stream at a time.  It is sent again, under a new id, only after
-that stream is gone.  An answer under any id it was ever sent under counts; the record decides
-which came first.  Where ids say what they are for, that holds beyond this conversation, too.
+A question is sent to whoever waits for the result of its task or has just looked at it, and is
+kept until somebody does.  It is in flight on one stream at a time, and is sent again, under a new
+id, only after that stream is gone.  An answer under any id it was ever sent under counts; the
+record decides which came first.  Where ids say what they are for, that holds beyond this
+conversation, too.
 """
 
 from collections.abc import Callable, Sequence

@@ -258,7 +258,7 @@ def test_an_answer_to_a_question_is_not_lost_when_the_store_fails_for_a_while(
 ) -> None:
     async def main() -> None:
         async with a_line("2025-11-25") as (line, runtime):
-            await line.create("greet", {})
+            await line.call("tasks/get", {"taskId": await line.create("greet", {})})
             sent = [json.loads(encode_message(send.message)) for send in line.sent]
             [question] = [m for m in sent if m.get("method") == "elicitation/create"]
             perform, failures = runtime.service.perform, [StoreError("no disk")] * 2
@@ -281,6 +281,7 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
     async def main() -> None:
         async with a_line("2025-11-25") as (line, _):
             task_id = await line.create("greet", {})
+            await line.call("tasks/get", {"taskId": task_id})
             sent = [json.loads(encode_message(send.message)) for send in line.sent]
             [question] = [m for m in sent if m.get("method") == "elicitation/create"]
             await line.call("tasks/cancel", {"taskId": task_id})

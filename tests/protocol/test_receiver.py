@@ -85,7 +85,7 @@ def test_an_error_of_a_tool_is_the_answer_to_a_plain_call() -> None:
     assert send.message == ErrorResponse(1, Error(7, "no"))
 
 
-def test_a_question_moves_to_the_general_stream_when_its_own_is_gone() -> None:
+def test_a_question_moves_to_the_general_stream_when_its_own_is_lost() -> None:
     ids = iter(range(100, 200))
     receiver = Receiver(RULES_2025, OFFER, owner="alice", new_id=lambda: next(ids))
     hello = g1.Initialize(g1.REVISION, {"elicitation": {}}, {})
@@ -102,7 +102,7 @@ def test_a_question_moves_to_the_general_stream_when_its_own_is_gone() -> None:
     receiver.receive(g1.DIALECT.encode_request(2, g1.GetTaskPayload("t")))
     assert _questions(receiver.answered(2, asked.task, now=0)) == [(100, 2)]
     assert _questions(receiver.opened()) == []
-    assert _questions(receiver.closed(2)) == [(101, None)]
+    assert _questions(receiver.lost(2)) == [(101, None)]
     refusal = ErrorResponse(101, Error(-1, "no", {"why": 1}))
     body = b'{"code":-1,"message":"no","data":{"why":1}}'
     answer = Answer("t", {"k": Reply(body, is_error=True)})

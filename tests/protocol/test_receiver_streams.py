@@ -134,6 +134,43 @@ def test_a_wait_goes_on_while_nobody_reads_and_its_question_goes_elsewhere() -> 
     assert not receiver.is_pending(1)
 
 
+def test_a_question_of_a_wait_that_was_lost_goes_to_the_general_stream_once_it_is_there() -> None:
+    receiver = restored()
+    receiver.lost(None)
+    collect(receiver, 1, asked())
+    assert receiver.lost(1) == []
+    assert sent(receiver.opened()) == [("elicitation/create", None)]
+    assert receiver.follow(asked()) == [], "once is enough"
+
+
+def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> None:
+    receiver = restored()
+    collect(receiver, 1, asked())
+    assert receiver.closed(1) == [Abandoned(1)], "the general stream is there, but nobody waits"
+    assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
+    assert sent(receiver.lost(2)) == [("elicitation/create", None)]
+    assert receiver.closed(2) == [Abandoned(2)]
+    assert collect(receiver, 3, asked()) == [], "it is in flight, on the general stream"
+    assert sent(receiver.lost(None)) == [("elicitation/create", 3)]
+
+
+def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait() -> None:
+    receiver = restored()
+    receiver.follow(asked())
+    assert sent(receiver.looked(asked())) == [("elicitation/create", None)]
+    assert receiver.looked(asked()) == [], "it is in flight"
+    assert receiver.lost(None) == []
+    assert receiver.looked(asked()) == [], "nobody reads there"
+    assert receiver.opened() == []
+    assert sent(receiver.looked(asked())) == [("elicitation/create", None)]
+    receiver.lost(None)
+    assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
+
+
+def test_a_look_at_a_task_that_is_not_followed_brings_nothing() -> None:
+    assert restored().looked(asked()) == [], "nobody would take the question back"
+
+
 def test_a_question_waits_for_a_reader() -> None:
     receiver = restored()
     receiver.lost(None)
@@ -177,8 +214,11 @@ def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> Non
     receiver.answered(1, TASK, now=0)
     assert receiver.moved(asked(), now=0) == []
     assert receiver.opened() == []
-    assert sent(receiver.follow(asked())) == [("elicitation/create", None)]
-    assert receiver.follow(asked()) == [], "once is enough"
+    assert receiver.follow(asked()) == [], "questions are for whoever waits"
+    assert receiver.follow(asked()) == []
+    busy = lifecycle.report(asked(), 1, message="busy").task
+    assert sent(receiver.moved(busy, now=1)) == [("notifications/tasks/status", None)]
+    assert sent(collect(receiver, 2, busy)) == [("elicitation/create", 2)]
     ended = lifecycle.cancel(TASK, 1, reason="x").task
     assert receiver.follow(ended) == []
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []

@@ -210,6 +210,7 @@ def test_whatever_metadata_a_request_has_it_is_served(meta: Any) -> None:
     peer = Peer(Desk())
     task_id = peer.create(_meta=meta)
     assert peer.result("tasks/get", taskId=task_id, _meta=meta)["taskId"] == task_id
+    peer.ask("tasks/result", taskId=task_id, _meta=meta)
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], {**ACCEPT, "_meta": meta, "future": 1})
     assert peer.status(task_id) == "working"

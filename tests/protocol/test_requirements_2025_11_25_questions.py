@@ -81,9 +81,44 @@ def test_a_question_makes_the_task_wait_and_its_answer_lets_it_go_on(
     assert len(peer.responses(waiting)) == 1
 
 
+@covers("2025-11-25:status-input-required")
+def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer: Peer) -> None:
+    task_id, other = peer.create(), peer.create()
+    peer.ask("tasks/result", taskId=other)
+    peer.ask_from(task_id, NAME, SUM)
+    told = [task["status"] for task in peer.notifications("notifications/tasks/status")]
+    assert told == ["input_required"]
+    assert peer.questions() == [], "whoever does not wait may not know the task yet"
+    waiting = peer.ask("tasks/result", taskId=task_id)
+    asked = peer.questions()
+    assert [q["method"] for q in asked] == ["elicitation/create", "sampling/createMessage"]
+    peer.notify("notifications/cancelled", requestId=waiting)
+    assert peer.questions() == asked, "nobody waits any more"
+    peer.ask("tasks/result", taskId=task_id)
+    again = peer.questions()[len(asked) :]
+    assert [q["params"] for q in again] == [q["params"] for q in asked]
+
+
+@covers("2025-11-25:status-input-required")
+def test_who_only_polls_is_asked_once_it_has_looked_at_the_task(peer: Peer) -> None:
+    task_id, other = peer.create(), peer.create()
+    peer.ask_from(task_id)
+    peer.status(other)
+    peer.result("tasks/list")
+    assert peer.questions() == [], "it has not looked at this one"
+    assert peer.status(task_id) == "input_required"
+    [asked] = peer.questions()
+    peer.status(task_id)
+    peer.ask("tasks/result", taskId=task_id)
+    assert peer.questions() == [asked], "once is enough"
+    peer.answer(asked, ACCEPT)
+    assert peer.status(task_id) == "working"
+
+
 @covers("2025-11-25:leaves-input-required-when-answered")
 def test_a_task_waits_until_the_last_question_is_answered(peer: Peer) -> None:
     task_id = peer.create()
+    peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id, NAME, SUM)
     first, second = peer.questions()
     peer.answer(second, {"role": "assistant", "model": "m", "content": []})
@@ -97,6 +132,7 @@ def test_each_question_names_the_task_that_asks(peer: Peer) -> None:
     tasks = {"one": peer.create(), "two": peer.create()}
     for key, task_id in tasks.items():
         params = {"message": key, "requestedSchema": {"type": "object", "properties": {}}}
+        peer.ask("tasks/result", taskId=task_id)
         peer.ask_from(task_id, Question("key", "elicitation/create", json.dumps(params).encode()))
     asked = {q["params"]["message"]: q for q in peer.questions()}
     named = {key: q["params"]["_meta"][RELATED]["taskId"] for key, q in asked.items()}
@@ -111,6 +147,7 @@ def test_a_question_reaches_nobody_else_and_nobody_else_can_answer_it() -> None:
     desk = Desk()
     alice, bob = Peer(desk), Peer(desk, owner="bob")
     task_id = alice.create()
+    alice.ask("tasks/result", taskId=task_id)
     bob.error("tasks/result", taskId=task_id)
     alice.ask_from(task_id)
     [asked] = alice.questions()
@@ -136,6 +173,7 @@ def test_a_question_that_is_sent_again_has_a_new_id(peer: Peer) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_question_that_is_moot_is_taken_back_and_nothing_else(peer: Peer, end: str) -> None:
     task_id = peer.create()
+    peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id, NAME, SUM)
     answered, still_open = peer.questions()
     peer.answer(answered, ACCEPT)
@@ -146,6 +184,7 @@ def test_a_question_that_is_moot_is_taken_back_and_nothing_else(peer: Peer, end:
 @covers("2025-11-25:late-response-ignored", "2025-11-25:cancellation-races-handled")
 def test_an_answer_to_a_question_that_was_taken_back_is_ignored(peer: Peer) -> None:
     task_id = peer.create()
+    peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
     [asked] = peer.questions()
     peer.end(task_id)
@@ -162,6 +201,7 @@ def test_an_answer_to_a_question_that_was_taken_back_is_ignored(peer: Peer) -> N
 )
 def test_the_free_form_question_of_ours_is_a_proper_form(peer: Peer) -> None:
     task_id = peer.create()
+    peer.ask("tasks/result", taskId=task_id)
     peer.start(task_id)
     for step in decide(Amend(task_id, asks=True), peer.desk.tasks[task_id], peer.desk.now):
         peer.desk.commit(step)

@@ -298,6 +298,7 @@ def test_every_message_with_a_task_has_all_its_fields_and_times_that_make_sense(
         shown.extend([*pushed, got])
 
     look()
+    peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
     look()
     peer.answer(peer.questions()[0], ACCEPT)
@@ -432,6 +433,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 def test_changes_of_status_are_told_with_the_whole_task(peer: Peer) -> None:
     """ROO-17."""
     task_id = peer.create()
+    peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], ACCEPT)
     peer.end(task_id)

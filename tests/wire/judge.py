@@ -33,7 +33,7 @@ from tests.wire.looks import (
     status_of,
     task_of,
 )
-from tests.wire.record import GENERAL, NEW, OLD, PIPE, Channel, Evidence, Exchange, Life
+from tests.wire.record import GENERAL, JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Life
 from tests.wire.strings import BOUND_S
 
 __all__ = ["CHECKS", "untold", "verdict"]
@@ -217,6 +217,32 @@ def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iter
                 yield f"'{words}' was asked twice under one id"
 
 
+def only_who_waits_or_sees_that_a_task_asks_is_asked(evidence: Evidence) -> Iterator[str]:
+    """Anybody else may not know of the task yet."""
+    named = [
+        exchange
+        for exchange in evidence.exchanges
+        if exchange.method == "tasks/result"
+        or (exchange.wire == OLD and exchange.method == "tasks/get" and _may_ask(exchange.answer))
+    ]
+    for channel in evidence.channels:
+        for heard in channel.heard:
+            about = task_of(heard.message)
+            if heard.message.get("method") != "elicitation/create" or about is None:
+                continue
+            whose = (channel.owner, channel.session, about)
+            if not any(
+                (asked.owner, asked.session, asked.params["taskId"]) == whose
+                and asked.sent < heard.at
+                for asked in named
+            ):
+                yield f"{about} asked on {channel.kind}, and nobody there had asked for it"
+
+
+def _may_ask(shown: JSON | None) -> bool:
+    return shown is None or shown.get("result", {}).get("status") == "input_required"
+
+
 def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterator[str]:
     lives = {life.id: life for life in evidence.lives}
     for look in reads(evidence):
@@ -384,6 +410,7 @@ CHECKS = (
     nothing_is_shown_as_ended_before_it_could,
     a_status_belongs_to_the_outcome,
     a_question_is_in_flight_on_one_channel_at_a_time,
+    only_who_waits_or_sees_that_a_task_asks_is_asked,
     open_questions_are_those_that_nobody_answered,
     a_channel_carries_only_what_belongs_on_it,
     events_of_a_stream_come_once_and_in_order,

@@ -37,7 +37,8 @@ def task(status: str, at: int, wire: Wire = OLD, **more: Any) -> JSON:
 def exchange(
     at: int, method: str, answer: JSON, wire: Wire = OLD, until: int | None = None, **params: Any
 ) -> Exchange:
-    made = Exchange("alice", wire, method, params, at, sent=at)
+    session = "s" if wire == OLD else None
+    made = Exchange("alice", wire, method, params, at, sent=at, session=session)
     made.take({"jsonrpc": "2.0", "id": at, **answer}, b"")
     made.received = at + 1 if until is None else until
     return made
@@ -174,6 +175,14 @@ def a_question_comes_again_as_it_was(evidence: Evidence) -> None:
     evidence.channels[0].heard.insert(1, question(22))
 
 
+def a_question_comes_too_early(evidence: Evidence) -> None:
+    evidence.channels[0].heard.insert(0, question(14))
+
+
+def only_another_session_waits(evidence: Evidence) -> None:
+    find(evidence, 15).session = "another"
+
+
 def nobody_asked_that(evidence: Evidence) -> None:
     evidence.lives[0].asked = {}
 
@@ -275,6 +284,8 @@ LIES: Final[dict[Callable[[Evidence], None], Callable[..., Any]]] = {
     an_outcome_is_missing: judge.a_status_belongs_to_the_outcome,
     a_question_comes_twice: judge.a_question_is_in_flight_on_one_channel_at_a_time,
     a_question_comes_again_as_it_was: judge.a_question_is_in_flight_on_one_channel_at_a_time,
+    a_question_comes_too_early: judge.only_who_waits_or_sees_that_a_task_asks_is_asked,
+    only_another_session_waits: judge.only_who_waits_or_sees_that_a_task_asks_is_asked,
     nobody_asked_that: judge.open_questions_are_those_that_nobody_answered,
     an_answer_is_forgotten: judge.open_questions_are_those_that_nobody_answered,
     an_answer_on_the_general_stream: judge.a_channel_carries_only_what_belongs_on_it,

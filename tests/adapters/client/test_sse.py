@@ -20,7 +20,7 @@ def parse(*chunks: bytes) -> Parsed:
     [
         (b"data: YHOO\ndata: +2\ndata: 10\n\n", [Event("YHOO\n+2\n10")]),
         (b": test stream\n\ndata: first\nid: 1\n\ndata:second\nid\n\ndata:  third\n\n",
-         [Event("first"), Event("second"), Event(" third")]),
+         [Event("first", id="1"), Event("second", id=""), Event(" third")]),
         (b"data\n\ndata\ndata\n\ndata:", [Event(""), Event("\n")]),
         (b"data:test\n\ndata: test\n\n", [Event("test"), Event("test")]),
         (b"event: add\ndata: 73857293\n\ndata: x\n\n", [Event("73857293", "add"), Event("x")]),
@@ -90,7 +90,7 @@ def test_an_event_has_a_largest_size_and_a_stream_has_not() -> None:
 
 def test_another_connection_forgets_what_was_cut_off_and_keeps_the_place() -> None:
     parser = Parser()
-    assert list(parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o\r")) == [Event("a")]
+    assert list(parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o\r")) == [Event("a", id="1")]
     parser.restart()
     assert list(parser.feed(b"\ndata: b\n\n")) == [Event("b")]
     assert parser.last_event_id == "1"

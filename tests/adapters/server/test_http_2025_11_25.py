@@ -134,7 +134,10 @@ def test_a_question_goes_to_another_stream_when_its_own_stays_away(
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             task_id = await caller.create("greet", {})
+            async with caller.stream("tasks/result", {"taskId": task_id}) as events:
+                first = await events.until("elicitation/create")
             on_general = await general.until("elicitation/create")
+            assert on_general["id"] != first["id"]
             async with caller.stream("tasks/result", {"taskId": task_id}) as events:
                 await general.response.aclose()
                 question = await events.until("elicitation/create")
@@ -146,10 +149,15 @@ def test_a_question_goes_to_another_stream_when_its_own_stays_away(
 
 
 @covers("2025-11-25:http-single-endpoint", "2025-11-25:get-stream-messages")
-def test_the_general_stream_tells_of_tasks_and_asks_their_questions() -> None:
+def test_the_general_stream_tells_of_tasks_and_asks_their_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "RESUME_S", 0.0)
+
     async def act(caller: Caller, gate: Gate) -> None:
         before = await caller.create("greet", {})
-        await caller.wait_for(before, "input_required")
+        async with caller.stream("tasks/result", {"taskId": before}) as events:
+            await events.until("elicitation/create")
         async with caller.listen() as general:
             question = await general.until("elicitation/create")
             related = question["params"]["_meta"]["io.modelcontextprotocol/related-task"]
@@ -160,6 +168,26 @@ def test_the_general_stream_tells_of_tasks_and_asks_their_questions() -> None:
                 assert told["taskId"] == before
                 if told["status"] == "completed":
                     break
+
+    with_caller(act)
+
+
+@covers("2025-11-25:get-not-upgraded-to-sse")
+def test_who_only_polls_is_asked_on_the_general_stream_after_a_look() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        async with caller.listen() as general:
+            task_id = await caller.create("greet", {})
+            told = await general.next()
+            while told["params"]["status"] != "input_required":
+                told = await general.next()
+            add = await caller.create("add", {"a": 1, "b": 1})
+            while told["params"]["taskId"] != add:
+                told = await general.next()
+                assert told["method"] == "notifications/tasks/status", "it may not know the task"
+            response = await caller.post(caller.request("tasks/get", {"taskId": task_id})[0])
+            assert response.headers["content-type"] == "application/json"
+            await caller.answer(await general.until("elicitation/create"))
+            await caller.wait_for(task_id, "completed")
 
     with_caller(act)
 
@@ -252,7 +280,7 @@ def test_a_session_outlives_the_process_and_so_do_its_streams(
         store, gate = MemoryStore(b"s" * 32), Gate()
         async with serving(gate.tools, store) as url, callers(url) as [caller]:
             await caller.introduce()
-            task_id = await caller.create("greet", {})
+            task_id, other = await caller.create("greet", {}), await caller.create("greet", {})
             async with caller.stream("tasks/result", {"taskId": task_id}, id="r") as events:
                 question = await events.next()
                 last_id = events.last_id
@@ -267,11 +295,16 @@ def test_a_session_outlives_the_process_and_so_do_its_streams(
                 assert lost["id"] == "c"
                 assert lost["error"]["code"] == -32603
             async with caller.listen() as general:
-                again = await general.until("elicitation/create")
-                related = again["params"]["_meta"]["io.modelcontextprotocol/related-task"]
-                assert related == {"taskId": task_id}, "the general stream knows its tasks, too"
+                await caller.call("tasks/cancel", {"taskId": other})
+                told = await general.next()
+                while told["params"].get("status") != "cancelled":
+                    assert told["method"] == "notifications/tasks/status", "nobody waits here"
+                    told = await general.next()
+                assert told["params"]["taskId"] == other, "the general stream knows its tasks, too"
             async with caller.listen(last_id) as events:
-                assert (await events.next())["method"] == "elicitation/create"
+                again = await events.next()
+                assert again["method"] == "elicitation/create"
+                assert again["id"] != question["id"]
                 await caller.answer(question, "Eve")  # the one that another process asked
                 answer = await events.result()
                 assert answer["id"] == "r"

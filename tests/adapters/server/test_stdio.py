@@ -132,6 +132,17 @@ def test_questions_are_asked_in_the_way_of_each_generation(demo: Client) -> None
     assert {params["_meta"][RELATED]["taskId"] for params in requests} == {old}
 
 
+def test_no_question_comes_before_somebody_waits_for_the_result(start: Start) -> None:
+    client = start()
+    client.introduce()
+    old = create(client, "deploy", {"version": "1.0"})
+    client.until_status(old, "input_required")
+    assert not [said for said in client.heard if "method" in said and "id" in said]
+    waiting = client.request("tasks/result", {"taskId": old})
+    client.tell({"id": in_flight(client, old)["id"], "result": YES})
+    assert text_of(client.answer(waiting)["result"]) == "1.0 is deployed to live."
+
+
 def test_a_plain_call_can_ask_in_both_generations(demo: Client) -> None:
     call: JSON = {"name": "deploy", "arguments": {"version": "3.0"}}
     without_tasks = {
@@ -240,6 +251,7 @@ def test_questions_outlive_a_server_that_was_killed(start: Start) -> None:
     first = start()
     first.introduce()
     old = create(first, "deploy", {"version": "1.0"})
+    first.request("tasks/result", {"taskId": old})
     in_flight(first, old)
     new = create_modern(first, "deploy", {"version": "2.0"})
     first.until_status(new, "input_required")

@@ -26,6 +26,8 @@ class Event:
 
     data: str
     type: str = "message"
+    id: str | None = None
+    """Its own, if it has one."""
 
 
 class Parser:
@@ -44,7 +46,7 @@ class Parser:
         self._line = bytearray()
         self._is_first_line = True
         self._ended_with_cr = False
-        self._id = self.last_event_id
+        self._id: str | None = None
         self._type = ""
         self._data: list[str] = []
         self._size = 0
@@ -94,8 +96,8 @@ class Parser:
                 pass
 
     def _dispatch(self) -> Event | None:
-        data, type = self._data, self._type
-        self._data, self._type, self._size = [], "", 0
-        if self._id is not None:
-            self.last_event_id = self._id
-        return Event("\n".join(data), type or "message") if data else None
+        data, type, id = self._data, self._type, self._id
+        self._data, self._type, self._id, self._size = [], "", None, 0
+        if id is not None:
+            self.last_event_id = id
+        return Event("\n".join(data), type or "message", id) if data else None

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from taskmachine.adapters.form_answers import fits
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Progress, Question, Reply, TaskmachineError
 
@@ -71,7 +72,10 @@ class Request:
 
 @attrs.frozen
 class Answer:
-    """What somebody did with a form or a link; `content` is there if they accepted a form."""
+    """What somebody did with a form or a link; `content` is there if they accepted a form.
+
+    What does not fit the form is not accepted: it counts as `cancel`.
+    """
 
     action: Literal["accept", "decline", "cancel"]
     content: JSONObject = attrs.field(factory=dict)
@@ -193,7 +197,13 @@ def _read(request: Request, reply: Reply) -> Any:
     if reply.is_error:
         raise Refused(body.get("code", 0), str(body.get("message", "")))
     if request.method == "elicitation/create":
-        return Answer(body["action"], body.get("content") or {})
+        content = body.get("content") or {}
+        schema = request.params.get("requestedSchema")
+        if body["action"] == "accept" and schema is not None and not fits(schema, content):
+            # 2025-11-25:elicitation-server-validates
+            log.warning("an answer does not fit its form, and counts as none")
+            return Answer("cancel")
+        return Answer(body["action"], content)
     return body
 
 

@@ -9,7 +9,13 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from taskmachine.adapters import call_command, demo_command, operator_commands, serve_command
+from taskmachine.adapters import (
+    call_command,
+    check_command,
+    demo_command,
+    operator_commands,
+    serve_command,
+)
 from taskmachine.adapters.rendering import FORMATS, print_table, render
 from taskmachine.adapters.task_views import printable
 from taskmachine.protocol import DIALECTS, dialect
@@ -76,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     serve_command.add_to(commands)
     call_command.add_to(commands)
     demo_command.add_to(commands, _console)
+    check_command.add_to(commands, _console)
     operator_commands.add_to(commands, _console)
     return parser
 

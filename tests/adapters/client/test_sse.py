@@ -90,7 +90,9 @@ def test_an_event_has_a_largest_size_and_a_stream_has_not() -> None:
 
 def test_another_connection_forgets_what_was_cut_off_and_keeps_the_place() -> None:
     parser = Parser()
-    assert list(parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o\r")) == [Event("a", id="1")]
+    assert list(parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o\r")) == [
+        Event("a", id="1")
+    ]
     parser.restart()
     assert list(parser.feed(b"\ndata: b\n\n")) == [Event("b")]
     assert parser.last_event_id == "1"

@@ -1,0 +1,1 @@
+"""The conformance tester: drives somebody else's server or client, and judges what it heard."""

@@ -1,0 +1,100 @@
+"""The requirements that a target is judged by, and what is known of each in advance."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance import checks, probes
+from taskmachine.adapters.conformance.judging import CHECKS, REASONS
+from taskmachine.specs import load_requirements
+
+__all__ = ["OURS", "Requirement", "load_checks", "load_probes", "requirements_of_servers"]
+
+
+@attrs.frozen
+class Requirement:
+    """A row of the catalogue, or one of ours that no specification needs to say."""
+
+    id: str
+    level: str
+    page: str
+    section: str
+    says: str
+    transports: tuple[str, ...] = ("stdio", "http")
+    unobservable: str | None = None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a check decides about it."""
+        return self.id in CHECKS
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing decides about it."""
+        return self.unobservable or REASONS.get(self.id)
+
+
+OURS: Final = (
+    Requirement(
+        "alive", "MUST", "taskmachine", "Robustness",
+        "Whatever it is sent, the target goes on: no crash, no end of its process.",
+    ),
+    Requirement(
+        "answers", "MUST", "taskmachine", "Robustness",
+        "Every request is answered, once, and in time.",
+    ),
+)  # fmt: skip
+
+_HTTP_BEGINNINGS: Final = (
+    "http-", "sse-", "get-stream-", "result-stream-", "session-", "resume-", "no-broadcast",
+    "message-on-one-stream", "messages-on-any-stream", "get-not-upgraded-to-sse",
+    "protocol-version-", "disconnect-", "loss-mitigated", "header-", "param-header",
+    "mcp-name", "mcp-method", "streamable-http",
+)  # fmt: skip
+
+
+@cache
+def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
+    """All that a server must keep, in the order of the pages; ours come last."""
+    found = {
+        row["id"]: Requirement(
+            row["id"],
+            row["level"],
+            row["page"],
+            row["section"],
+            row["says"],
+            _transports(row["id"].partition(":")[2], row["page"]),
+            row.get("unobservable"),
+        )
+        for row in load_requirements(revision)
+        if row["who"] in ("receiver", "server", "both")
+    }
+    return found | {ours.id: ours for ours in OURS}
+
+
+def _transports(name: str, page: str) -> tuple[str, ...]:
+    if page.endswith("/stdio") or name.startswith("stdio-"):
+        return ("stdio",)
+    if page.endswith("/streamable-http") or name.startswith(_HTTP_BEGINNINGS):
+        return ("http",)
+    return ("stdio", "http")
+
+
+def load_checks() -> None:
+    """Import every module of checks, so that they register themselves."""
+    _import_all(checks)
+
+
+def load_probes() -> None:
+    """Import every module of probes."""
+    _import_all(probes)
+
+
+def _import_all(package: ModuleType) -> None:
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+        importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,0 +1,93 @@
+"""What certainly came after what, where a history alone could mislead.
+
+Two HTTP streams overtake each other: what was heard later may have been said earlier.
+"""
+
+from bisect import bisect_right
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
+
+__all__ = ["SOON_MS", "is_after", "is_received_before", "is_replayed", "taken", "went_on"]
+
+SOON_MS: Final = 5_000.0
+"""What takes longer is not prompt any more."""
+
+
+def is_after(history: History, later: Entry, earlier: Entry) -> bool:
+    """Whether the target certainly said one thing after the other.
+
+    It did if both came on one stream or pipe, or if the stream of the later one was opened when
+    the earlier one was known already.
+    """
+    if later.number <= earlier.number:
+        return False
+    if later.post is None or later.post == earlier.post:
+        return later.line == earlier.line
+    opened = _index(history).opened.get(later.post)
+    return opened is not None and opened.number > earlier.number and not _is_resumed(opened)
+
+
+def is_received_before(history: History, sent: Entry, heard: Entry) -> bool:
+    """Whether the target certainly had what we sent when it said that.
+
+    On a pipe it had if it answered something that we sent after it.  Over HTTP it had if it took
+    the message before that stream was opened; or if much time has passed since.
+    """
+    if heard.number <= sent.number:
+        return False
+    if sent.post is None:
+        answer = went_on(history, sent)
+        return sent.line == heard.line and answer is not None and answer.number < heard.number
+    head = taken(history, sent)
+    if head is None or head.number > heard.number:
+        return False
+    return heard.at - head.at > SOON_MS or is_after(history, heard, head)
+
+
+def is_replayed(history: History, heard: Entry) -> bool:
+    """Whether it came on a stream that was taken up again, where old things are said once more."""
+    opened = None if heard.post is None else _index(history).opened.get(heard.post)
+    return opened is not None and _is_resumed(opened)
+
+
+def taken(history: History, sent: Entry) -> Entry | None:
+    """The head of the HTTP answer to what we sent."""
+    return None if sent.post is None else _index(history).heads.get(sent.post)
+
+
+def went_on(history: History, since: Entry) -> Entry | None:
+    """The first answer to something that was asked on the same line after that."""
+    asked = _index(history).asked.get(since.line, [])
+    later = asked[bisect_right(asked, since.number, key=lambda e: e.request.number) :]
+    answers = [exchange.response for exchange in later if exchange.response is not None]
+    return min(answers, key=lambda entry: entry.number, default=None)
+
+
+@attrs.frozen(eq=False)
+class _Index:
+    opened: dict[int, Entry] = attrs.field(factory=dict)
+    """What was sent in each post."""
+    heads: dict[int, Entry] = attrs.field(factory=dict)
+    asked: dict[int, list[Exchange]] = attrs.field(factory=dict)
+    """The exchanges of each line."""
+
+
+@lru_cache(maxsize=2)
+def _index(history: History) -> _Index:
+    index = _Index()
+    for entry in history.entries:
+        if entry.post is not None and entry.kind is Kind.SENT:
+            index.opened.setdefault(entry.post, entry)
+        elif entry.post is not None and entry.kind is Kind.HEAD:
+            index.heads.setdefault(entry.post, entry)
+    for exchange in history.exchanges:
+        index.asked.setdefault(exchange.request.line, []).append(exchange)
+    return index
+
+
+def _is_resumed(opened: Entry) -> bool:
+    return opened.http is not None and "last-event-id" in opened.http.headers

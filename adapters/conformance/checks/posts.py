@@ -1,0 +1,242 @@
+"""HTTP requests of 2025-11-25 with all that came back: what streams, sessions and headers show."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance.history import Entry, History, Kind
+
+__all__ = [
+    "UNDECIDED",
+    "Post",
+    "continuations",
+    "is_open_with",
+    "live_session",
+    "posts",
+    "sources",
+    "streams_of",
+]
+
+UNDECIDED: Final = frozenset({0, 401, 408, 429})
+"""Statuses that say nothing of the matter at hand; those from 500 on do not either."""
+
+
+@attrs.frozen(eq=False)
+class Post:
+    """One HTTP request, by whatever method, and its answer."""
+
+    sent: Entry
+    head: Entry | None
+    events: Sequence[Entry]
+    """What came: messages, and events without one."""
+    end: Entry | None
+    """It was ended, or left."""
+
+    @property
+    def number(self) -> int | None:
+        """That its entries have."""
+        return self.sent.post
+
+    @property
+    def line(self) -> int:
+        """Its session."""
+        return self.sent.line
+
+    @property
+    def method(self) -> str:
+        """Of HTTP."""
+        return "" if self.sent.http is None else self.sent.http.method
+
+    @property
+    def status(self) -> int:
+        """Of HTTP; 0 if there was no answer."""
+        return 0 if self.head is None or self.head.http is None else self.head.http.status
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it was refused for a reason that has nothing to do with what was sent."""
+        return self.status in UNDECIDED or self.status >= 500
+
+    @property
+    def sent_headers(self) -> Mapping[str, str]:
+        """Of the request."""
+        return {} if self.sent.http is None else self.sent.http.headers
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Of the answer."""
+        return {} if self.head is None or self.head.http is None else self.head.http.headers
+
+    @property
+    def kind(self) -> str:
+        """The media type of the answer."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is a stream of events."""
+        return self.kind == "text/event-stream" and 200 <= self.status < 300
+
+    @property
+    def heard(self) -> list[Entry]:
+        """The messages of the answer."""
+        return [entry for entry in self.events if entry.kind is Kind.HEARD]
+
+    @property
+    def response(self) -> Entry | None:
+        """The first JSON-RPC response among them."""
+        return next((entry for entry in self.heard if entry.is_response), None)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether there is anything behind the head."""
+        return bool(self.events) or bool(self.end and self.end.kind is Kind.ENDED and self.end.text)
+
+    @property
+    def is_request(self) -> bool:
+        """Whether a JSON-RPC request was posted."""
+        return self.method == "POST" and self.sent.is_request
+
+    @property
+    def resumes(self) -> str | None:
+        """The id of the event after which a stream is to go on."""
+        return self.sent_headers.get("last-event-id") if self.method == "GET" else None
+
+    @property
+    def session(self) -> str | None:
+        """The session that the request named."""
+        return self.sent_headers.get("mcp-session-id")
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the target ended it."""
+        return self.end is not None and self.end.kind is Kind.ENDED
+
+    @property
+    def event_ids(self) -> list[str]:
+        """Of all events that have one, in order."""
+        return [e.http.event_id for e in self.events if e.http and e.http.event_id]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """For a transcript: request, head, response or end."""
+        return [e for e in (self.sent, self.head, self.response or self.end) if e is not None]
+
+
+@lru_cache(maxsize=4)
+def posts(history: History) -> tuple[Post, ...]:
+    """All HTTP requests, in the order they were sent."""
+    heads: dict[int, Entry] = {}
+    events: dict[int, list[Entry]] = {}
+    ends: dict[int, Entry] = {}
+    for entry in history.entries:
+        if entry.post is None:
+            continue
+        if entry.kind is Kind.HEAD:
+            heads.setdefault(entry.post, entry)
+        elif entry.kind in (Kind.HEARD, Kind.EVENT):
+            events.setdefault(entry.post, []).append(entry)
+        elif entry.kind in (Kind.ENDED, Kind.LEFT):
+            ends.setdefault(entry.post, entry)
+    return tuple(
+        Post(entry, heads.get(entry.post), events.get(entry.post, ()), ends.get(entry.post))
+        for entry in history.entries
+        if entry.kind is Kind.SENT and entry.post is not None
+    )
+
+
+@lru_cache(maxsize=4)
+def sources(history: History) -> dict[int | None, Post]:
+    """For each post that resumes a stream, the post where that stream began."""
+    seen: dict[tuple[int, str], Post] = {}  # by line and event
+    found: dict[int | None, Post] = {}
+    for post in posts(history):
+        if post.resumes is not None and (post.line, post.resumes) in seen:
+            found[post.number] = seen[post.line, post.resumes]
+        for id in post.event_ids:
+            seen.setdefault((post.line, id), found.get(post.number, post))
+    return found
+
+
+def live_session(history: History, post: Post) -> bool:
+    """Whether the request names its session as it should, and nobody has ended that yet.
+
+    Without sessions there is nothing to name.
+    """
+    given, ended = _sessions(history)
+    if post.session != given.get(post.line):
+        return False
+    over = ended.get(post.session or "")
+    return over is None or post.sent.number < over
+
+
+@lru_cache(maxsize=4)
+def _sessions(history: History) -> tuple[dict[int, str], dict[str, int]]:
+    """The session of each line; and for each that may be over, since which entry.
+
+    A 404 says that it is over, unless something is served in it later.
+    """
+    given: dict[int, str] = {}
+    served: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    for post in posts(history):
+        new = post.headers.get("mcp-session-id")
+        if post.sent.method == "initialize" and new is not None and post.status < 300:
+            given.setdefault(post.line, new)
+        if post.session is not None and post.is_request and 200 <= post.status < 300:
+            served[post.session] = post.sent.number
+    for post in posts(history):
+        if post.session is not None:
+            is_lost = post.status == 404 and served.get(post.session, 0) < post.sent.number
+            if is_lost or post.method == "DELETE":
+                ended.setdefault(post.session, post.sent.number)
+    return given, ended
+
+
+@lru_cache(maxsize=4)
+def lines_of_this_version(history: History) -> frozenset[int]:
+    """The lines on which 2025-11-25 was proposed and agreed on: some rules are new in it."""
+    others = {
+        exchange.request.line
+        for exchange in history.calls("initialize")
+        for version in (
+            exchange.params.get("protocolVersion"),
+            exchange.fields.get("protocolVersion", history.revision),
+        )
+        if version != history.revision
+    }
+    return frozenset(entry.line for entry in history.entries) - others
+
+
+def is_open_with(post: Post, entry: Entry) -> bool:
+    """Whether the stream was certainly connected when that was heard."""
+    began = None if post.head is None else post.head.number
+    is_begun = post.is_stream and began is not None and began < entry.number
+    return is_begun and (post.end is None or post.end.number > entry.number)
+
+
+def continuations(history: History, post: Post) -> list[Post]:
+    """The posts by which its stream went on."""
+    return _continued(history).get(post.number, [])
+
+
+@lru_cache(maxsize=4)
+def _continued(history: History) -> dict[int | None, list[Post]]:
+    begun = sources(history)
+    found: dict[int | None, list[Post]] = {}
+    for post in posts(history):
+        if post.number in begun:
+            found.setdefault(begun[post.number].number, []).append(post)
+    return found
+
+
+@lru_cache(maxsize=4)
+def streams_of(history: History) -> dict[int, list[Post]]:
+    """The streams of each line, by POST or by GET."""
+    found: dict[int, list[Post]] = {}
+    for post in posts(history):
+        if post.is_stream:
+            found.setdefault(post.line, []).append(post)
+    return found

@@ -1,0 +1,138 @@
+"""What no specification has to say: the target lives on, and answers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, id_key
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good
+
+__all__: list[str] = []
+
+LONG_MS: Final = 5_500.0
+"""Who gave up after that has waited long enough."""
+
+AFTERWARDS_MS: Final = 5_000.0
+"""How long a call that waits for the end of a task may take after that end."""
+
+SHOWN: Final = 3
+"""How many of the last messages before an end are shown."""
+
+Key = tuple[int, tuple[str, object]]
+
+_MAY_LAST: Final = frozenset({"tools/call", "subscriptions/listen", "tasks/result"})
+
+
+@check("alive", needs="a target that answers at all")
+def goes_on(history: History) -> Iterator[Observation]:
+    """Nothing ends its process, or makes it refuse connections that it took before."""
+    has_answered = False
+    headed = {entry.post for entry in history.entries if entry.kind is Kind.HEAD}
+    for entry in history.entries:
+        if entry.kind is Kind.EXITED or (entry.kind is Kind.ENDED and entry.post is None):
+            yield bad(entry.text or "it ended", *_last_before(history, entry), entry)
+        elif has_answered and _is_refusal(entry) and entry.post not in headed:
+            yield bad(f"no connection any more: {entry.text}", *_last_before(history, entry), entry)
+        elif entry.kind is Kind.HEARD and entry.is_response:
+            has_answered = True
+    for exchange in history.calls("ping", "server/discover"):
+        if exchange.is_answered:
+            yield good(exchange)
+
+
+@check("answers", needs="a target that answers at all")
+def answers_everything(history: History) -> Iterator[Observation]:
+    """Each proper request has an answer, and only one."""
+    counted: dict[Key, list[Entry]] = {}
+    for entry in history.heard:
+        if entry.is_response and entry.body.get("id") is not None:
+            counted.setdefault(_key(entry), []).append(entry)
+    asked = Counter(_key(exchange.request) for exchange in history.exchanges)
+    agreed = _agreements(history)
+    cancelled = _cancelled(history)
+    for exchange in history.exchanges:
+        request = exchange.request
+        is_modern = history.revision == "2026-07-28" or exchange.method == "initialize"
+        is_agreed = is_modern or request.number > agreed.get(request.line, request.number)
+        if not _is_proper(exchange) or not is_agreed:
+            continue
+        answers = counted.get(_key(request), [])
+        if len(answers) > asked[_key(request)]:
+            yield bad(f"{len(answers)} answers to one request", request, *answers)
+        elif exchange.is_answered:
+            yield good(exchange)
+        elif _key(request) not in cancelled and (why := _why_lost(history, exchange)):
+            yield bad(f"{exchange.method}: {why}", exchange)
+
+
+def _key(entry: Entry) -> Key:
+    return entry.line, id_key(entry.body.get("id"))
+
+
+def _agreements(history: History) -> dict[int, int]:
+    """For each line where in the history the target agreed to talk."""
+    return {
+        hello.request.line: hello.response.number
+        for hello in history.calls("initialize")
+        if hello.response is not None
+    }
+
+
+def _cancelled(history: History) -> set[Key]:
+    return {
+        (entry.line, id_key(entry.params.get("requestId")))
+        for entry in history.entries
+        if entry.kind is Kind.SENT and entry.method == "notifications/cancelled"
+    }
+
+
+def _last_before(history: History, end: Entry) -> list[Entry]:
+    """The last requests on that line, with what was heard."""
+    before = (e for e in history.entries if e.line == end.line and e.number < end.number)
+    return [entry for entry in before if entry.body][-SHOWN:]
+
+
+def _is_refusal(entry: Entry) -> bool:
+    """An HTTP request that ended with an error."""
+    return entry.kind is Kind.ENDED and entry.post is not None and entry.text is not None
+
+
+def _is_proper(exchange: Exchange) -> bool:
+    """A message that JSON-RPC obliges to answer."""
+    body = exchange.request.body
+    id = body.get("id")
+    return (
+        body.get("jsonrpc") == "2.0"
+        and isinstance(id, str | int)
+        and not isinstance(id, bool)
+        and isinstance(body.get("params", {}), dict)
+    )
+
+
+def _why_lost(history: History, exchange: Exchange) -> str | None:
+    end = exchange.end
+    if end is None:
+        return None
+    if end.kind is Kind.GAVE_UP:
+        return _why_late(history, exchange, end)
+    if end.kind is Kind.ENDED and end.post is not None:
+        if exchange.head is None:
+            return None  # `alive` has it
+        if exchange.status in (200, 202) and exchange.method != "subscriptions/listen":
+            return f"HTTP status {exchange.status}, and no answer in the body"
+    return None
+
+
+def _why_late(history: History, exchange: Exchange, end: Entry) -> str | None:
+    waited = end.at - exchange.sent_at
+    if exchange.method == "tasks/result":
+        over = [s for s in history.by_task.get(str(exchange.task_id), ()) if s.is_terminal]
+        if not over:
+            return None
+        since = max(exchange.sent_at, over[0].until)
+        if end.at - since < AFTERWARDS_MS:
+            return None
+        return f"no answer {(end.at - since) / 1_000:.1f} s after the task was over"
+    if exchange.method in _MAY_LAST and "task" not in exchange.params:
+        return None
+    return f"no answer within {waited / 1_000:.1f} s" if waited >= LONG_MS else None

@@ -1,0 +1,1 @@
+"""Clients as targets: we are the server."""

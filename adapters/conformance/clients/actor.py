@@ -1,0 +1,111 @@
+"""What the scripted servers of both revisions have in common: tasks, time, and answers."""
+
+import asyncio
+import datetime
+import random
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.clients.script import Broken, Tool
+from taskmachine.adapters.conformance.history import TERMINAL
+
+__all__ = ["CURSORS", "AnyTask", "Background", "Ids", "error", "page_of", "result", "timestamp"]
+
+CURSORS: Final = (' bmV4dA==/+ ü"&?%2F\\ ', "2", "0x3")
+"""Nobody can read anything into these, though one looks like a number."""
+
+
+def result(id: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON-RPC result."""
+    return {"jsonrpc": "2.0", "id": id, "result": dict(body)}
+
+
+def error(id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+    """A JSON-RPC error."""
+    more = {} if data is None else {"data": data}
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, **more}}
+
+
+def timestamp() -> str:
+    """Now."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def page_of(pages: int, cursor: Any) -> tuple[int, str | None] | None:
+    """Which page a cursor means, and the cursor for the next one; None for a foreign cursor."""
+    known = {None: 0} | {CURSORS[n - 1]: n for n in range(1, pages)}
+    if not (cursor is None or isinstance(cursor, str)) or cursor not in known:
+        return None
+    number = known[cursor]
+    return number, CURSORS[number] if number + 1 < pages else None
+
+
+class Background:
+    """Work that goes on beside the answers, until the run is over."""
+
+    def __init__(self) -> None:
+        self._working: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let it go on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def close(self) -> None:
+        """Stop all of it."""
+        working = list(self._working)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+@attrs.define(eq=False)
+class AnyTask:
+    """A task of either revision, apart from how it talks."""
+
+    id: str
+    tool: Tool
+    interval_ms: int = 250
+    status: str = "working"
+    created_at: str = attrs.field(factory=timestamp)
+    updated_at: str = attrs.field(factory=timestamp)
+    outcome: dict[str, Any] = attrs.field(factory=dict)
+    """`result` or `error`, once it has ended."""
+    ended: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def move(self, status: str) -> None:
+        """Another status, unless it has ended."""
+        if self.status not in TERMINAL:
+            self.status = status
+            self.updated_at = timestamp()
+        if self.status in TERMINAL:
+            self.ended.set()
+
+    async def run(self, life: Any) -> None:
+        """From its begin to its end."""
+        try:
+            outcome = await self.tool.live(life)
+        except Broken as broken:
+            self.outcome = {"error": {"code": broken.code, "message": broken.message}}
+            self.move("failed")
+        else:
+            self.outcome = {"result": outcome}
+            self.move(self.end_of(outcome))
+
+    def end_of(self, outcome: Mapping[str, Any]) -> str:
+        """The status that a result makes."""
+        return "completed"
+
+
+class Ids:
+    """New ids that nobody can guess, the same in each run with the same seed."""
+
+    def __init__(self, source: random.Random) -> None:
+        self._random = source
+
+    def new(self) -> str:
+        """Another one."""
+        return f"{self._random.getrandbits(128):032x}"

@@ -1,0 +1,76 @@
+"""The requirements that a client is judged by."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance.catalogue import Requirement, _transports
+from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS, CLIENT_REASONS
+from taskmachine.adapters.conformance.judging import CHECKS, Check
+from taskmachine.specs import load_requirements
+
+__all__ = ["ClientRequirement", "requirements_of_clients"]
+
+_SHARED: Final = frozenset(
+    {"get-and-result-always-served", "get-returns-task-flat", "list-result-shape"}
+    | {"cancel-answers-with-task", "task-id-string", "task-id-unique", "begins-working"}
+    | {"paths-from-working", "terminal-final", "created-at-everywhere", "status-values"}
+    | {"last-updated-at-everywhere", "created-at-constant", "last-updated-at-order"}
+    | {"task-required-fields", "status-message-optional", "poll-interval-optional"}
+    | {"actual-ttl-in-get", "ttl-from-creation", "create-answer-prompt", "ids-unguessable"}
+    | {"result-of-terminal-task", "result-of-cancelled-task", "related-task-on-error"}
+    | {"related-task-on-create-result", "related-task-on-result", "task-id-param-decides"}
+    | {"no-related-task-on-task-results", "list-no-duplicates", "cancel-terminal-refused"}
+    | {"cancelled-before-answer", "cancelled-sticks", "may-delete-cancelled"}
+    | {"status-working", "status-completed", "status-cancelled", "informative-error-messages"}
+)
+"""What is judged of a receiver by its answers alone, whatever became a task."""
+
+
+@attrs.frozen
+class ClientRequirement(Requirement):
+    """A row of the catalogue, for clients."""
+
+    is_for_receivers: bool = False
+    """Whether it is about tasks of the client."""
+
+    @property
+    def check(self) -> Check | None:
+        """What decides about it; where the one for servers knows no tools, that."""
+        is_shared = self.id.partition(":")[2] in _SHARED and self.is_for_receivers
+        return CLIENT_CHECKS.get(self.id) or (CHECKS.get(self.id) if is_shared else None)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a check decides about it."""
+        return self.check is not None
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing decides about it."""
+        of_servers = "It takes a server, which has tools." if self.is_for_receivers else None
+        return self.unobservable or CLIENT_REASONS.get(self.id) or of_servers
+
+
+@cache
+def requirements_of_clients(revision: str) -> Mapping[str, ClientRequirement]:
+    """All that a client must keep, as requestor and (2025-11-25) as receiver, page by page."""
+    whose = {"client", "requestor", "both"}
+    if revision == "2025-11-25":
+        whose.add("receiver")
+    return {
+        row["id"]: ClientRequirement(
+            row["id"],
+            row["level"],
+            row["page"],
+            row["section"],
+            row["says"],
+            _transports(row["id"].partition(":")[2], row["page"]),
+            row.get("unobservable"),
+            row["who"] == "receiver",
+        )
+        for row in load_requirements(revision)
+        if row["who"] in whose
+    }

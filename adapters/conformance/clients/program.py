@@ -1,0 +1,136 @@
+"""A client as a process: started, watched, and never left behind."""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["Ran", "command_line", "relay_command", "run_program"]
+
+_MOST_WORDS: Final = 20_000
+_START_S: Final = 30.0  # until the first word
+_STEP_S: Final = 1.0  # between asking to end and forcing it
+_SCENARIO: Final = "MCP_CONFORMANCE_SCENARIO"
+
+
+@attrs.frozen
+class Ran:
+    """How a run of a client went."""
+
+    returncode: int | None
+    """None if it had to be stopped."""
+    words: str
+    """The end of what it wrote to its standard error."""
+
+
+def command_line(command: str, *, url: str, server: str) -> list[str]:
+    """What starts the client: `{url}` and `{server}` are filled in.
+
+    Without either, the URL is the last argument.  `{server}` stands for one argument, or, as an
+    argument of its own, for the whole command of a server.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigurationError(f"cannot read the command {command!r}: {error}") from None
+    if not words:
+        raise ConfigurationError("the command of the client is empty")
+    if not any("{url}" in word or "{server}" in word for word in words):
+        words = [*words, "{url}"]
+    filled: list[str] = []
+    for word in words:
+        if word == "{server}":
+            filled += shlex.split(server)
+        else:
+            filled.append(word.replace("{url}", url).replace("{server}", server))
+    return filled
+
+
+def relay_command(port: int) -> str:
+    """What a client starts as its server."""
+    module = "taskmachine.adapters.conformance.clients.relay"
+    return shlex.join([sys.executable, "-m", module, "--port", str(port)])
+
+
+async def run_program(
+    command: Sequence[str],
+    scenario: str,
+    within_s: float,
+    *,
+    begun: asyncio.Event,
+    over: Callable[[Ran], None],
+) -> Ran:
+    """Run a client to its end, or stop it; its process group is empty afterwards.
+
+    Its time counts from when it has `begun` to talk.  `over` is told when it has ended, or before
+    it is stopped: what comes then is our doing.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, _SCENARIO: scenario},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot start {command[0]!r}: {error}") from None
+    assert process.stderr is not None
+    kept = bytearray()
+    reading = asyncio.get_running_loop().create_task(_keep(process.stderr, kept))
+    try:
+        returncode = await _wait(process, begun, within_s)
+        over(Ran(returncode, ""))
+    finally:
+        await _end(process)
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+    return Ran(returncode, kept.decode(errors="replace"))
+
+
+async def _wait(
+    process: asyncio.subprocess.Process, begun: asyncio.Event, within_s: float
+) -> int | None:
+    exiting = asyncio.get_running_loop().create_task(process.wait())
+    talking = asyncio.get_running_loop().create_task(begun.wait())
+    try:
+        await asyncio.wait(
+            [exiting, talking], timeout=_START_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        await asyncio.wait([exiting], timeout=within_s if talking.done() else 0)
+        return exiting.result() if exiting.done() else None
+    finally:
+        exiting.cancel()
+        talking.cancel()
+
+
+async def _keep(stderr: asyncio.StreamReader, kept: bytearray) -> None:
+    while chunk := await stderr.read(4_096):
+        kept += chunk
+        del kept[:-_MOST_WORDS]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask the whole group to end, then force it; also whom the client has left behind."""
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STEP_S):
+                await process.wait()
+    _signal(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(group: int, signum: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)

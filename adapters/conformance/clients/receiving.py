@@ -1,0 +1,99 @@
+"""A client as the receiver of tasks (2025-11-25): we ask it for some, and handle them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.clients.actor import result
+from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor, Session
+from taskmachine.adapters.conformance.clients.hearing import Heard, Stream
+from taskmachine.adapters.conformance.clients.script import (
+    FORM,
+    SAMPLING,
+    Question,
+    text_result,
+)
+from taskmachine.adapters.conformance.history import TERMINAL
+
+__all__ = ["drive"]
+
+_UNKNOWN: Final = "no-such-task"
+_POLLS: Final = 20
+
+
+async def drive(actor: LegacyActor, heard: Heard) -> None:
+    """While a plain call is open, everything that can be asked of a receiver."""
+    session = actor.session_of(heard)
+    stream = await heard.stream()
+    requestor = _Requestor(session, stream)
+    for question, path in ((FORM, ("elicitation", "create")), (SAMPLING, _SAMPLING)):
+        if session.has("tasks", "requests", *path) and session.has(question.kind):
+            await requestor.go_through(question)
+        elif session.has(question.kind):  # 2025-11-25:undeclared-type-processed-normally
+            await requestor.ask(question.method, {**question.params, "task": {"ttl": 60_000}})
+    if session.has("tasks"):
+        await requestor.ask_for_strangers()
+    await stream.say(result(heard.entry.body["id"], text_result("thank you")))
+    await stream.close()
+
+
+_SAMPLING: Final = ("sampling", "createMessage")
+
+
+class _Requestor:
+    """Handles the tasks of the client."""
+
+    def __init__(self, session: Session, stream: Stream) -> None:
+        self._session = session
+        self._stream = stream
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The result; empty if there is an error, or no answer."""
+        request = self._session.expect(method, params)
+        await self._stream.say(request)
+        answer = await self._session.answer_to(request)
+        found = None if answer is None else answer.get("result")
+        return found if isinstance(found, dict) else {}
+
+    async def go_through(self, question: Question) -> None:
+        """One task to its end, one that is cancelled, and the same question plainly."""
+        await self.ask(question.method, question.params)
+        task_id = await self._create(question)
+        if task_id is None:
+            return
+        await self.ask("tasks/get", {"taskId": task_id})
+        await self.ask("tasks/result", {"taskId": task_id})
+        for _ in range(_POLLS):
+            task = await self.ask("tasks/get", {"taskId": task_id})
+            if task.get("status") in TERMINAL or not task:
+                break
+        await self.ask("tasks/result", {"taskId": task_id})
+        if self._session.has("tasks", "cancel"):
+            await self.ask("tasks/cancel", {"taskId": task_id})
+            if (second := await self._create(question)) is not None:
+                await self.ask("tasks/cancel", {"taskId": second})
+                await self.ask("tasks/get", {"taskId": second})
+                await self.ask("tasks/result", {"taskId": second})
+                await self.ask("tasks/get", {"taskId": second})
+        if self._session.has("tasks", "list"):
+            await self._list()
+
+    async def _create(self, question: Question) -> str | None:
+        made = await self.ask(question.method, {**question.params, "task": {"ttl": 60_000}})
+        task = made.get("task")
+        id = task.get("taskId") if isinstance(task, dict) else None
+        return id if isinstance(id, str) else None
+
+    async def _list(self) -> None:
+        cursor: Any = None
+        for _ in range(_POLLS):
+            page = await self.ask("tasks/list", {} if cursor is None else {"cursor": cursor})
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        await self.ask("tasks/list", {"cursor": "not a cursor"})
+
+    async def ask_for_strangers(self) -> None:
+        """Ids that the client never gave out."""
+        for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+            if method != "tasks/cancel" or self._session.has("tasks", "cancel"):
+                await self.ask(method, {"taskId": _UNKNOWN})

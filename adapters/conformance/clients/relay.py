@@ -1,0 +1,63 @@
+"""A server on pipes that only passes on: a client starts it, and the tester hears everything.
+
+`python -m taskmachine.adapters.conformance.clients.relay --port N`.  Each line to the tester is a
+JSON object: `{"line": ...}` (Base64 of what came on standard input), `{"end": true}`, or
+`{"signal": 15}`.  What the tester sends goes to standard output as it is.
+"""
+
+import argparse
+import base64
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from types import FrameType
+
+__all__ = ["main"]
+
+_HOST = "127.0.0.1"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Pass on until the tester hangs up, or the client has closed our input."""
+    parser = argparse.ArgumentParser(prog="relay")
+    parser.add_argument("--port", type=int, required=True)
+    port = parser.parse_args(arguments).port
+    tester = socket.create_connection((_HOST, port), timeout=10)
+    tester.settimeout(None)
+
+    def told(signum: int, frame: FrameType | None) -> None:
+        _tell(tester, {"signal": signum})
+        os._exit(128 + signum)
+
+    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGINT, told)
+    # A server may log as it likes (2025-11-25:stdio-stderr-not-error).
+    print("Error? No: only a line in the log of a server.", file=sys.stderr, flush=True)
+    threading.Thread(target=_pass_output, args=[tester], daemon=True).start()
+    for line in sys.stdin.buffer:
+        _tell(tester, {"line": base64.b64encode(line).decode()})
+    _tell(tester, {"end": True})
+
+
+def _tell(tester: socket.socket, fact: dict[str, object]) -> None:
+    try:
+        tester.sendall(json.dumps(fact).encode() + b"\n")
+    except OSError:
+        os._exit(1)
+
+
+def _pass_output(tester: socket.socket) -> None:
+    try:
+        while chunk := tester.recv(65_536):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+    except OSError:
+        pass
+    os._exit(1)  # the server has died
+
+
+if __name__ == "__main__":
+    main()

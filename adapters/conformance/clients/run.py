@@ -1,0 +1,149 @@
+"""Runs a client through all scenarios, and judges what it said."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+
+from taskmachine.adapters.conformance.catalogue import load_checks
+from taskmachine.adapters.conformance.clients.actor import Ids
+from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor
+from taskmachine.adapters.conformance.clients.actor_2026_07_28 import ModernActor
+from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
+from taskmachine.adapters.conformance.clients.hearing import Actor
+from taskmachine.adapters.conformance.clients.http import serving
+from taskmachine.adapters.conformance.clients.pipes import piping
+from taskmachine.adapters.conformance.clients.program import (
+    Ran,
+    command_line,
+    relay_command,
+    run_program,
+)
+from taskmachine.adapters.conformance.clients.report import Played, judge_clients
+from taskmachine.adapters.conformance.clients.scenarios_2025_11_25 import SCENARIOS as LEGACY
+from taskmachine.adapters.conformance.clients.scenarios_2026_07_28 import SCENARIOS as MODERN
+from taskmachine.adapters.conformance.clients.script import Scenario
+from taskmachine.adapters.conformance.clients.view import client_info, speaks, without_other_era
+from taskmachine.adapters.conformance.history import Entry, Kind
+from taskmachine.adapters.conformance.lab import Revision
+from taskmachine.adapters.conformance.profile import Profile
+from taskmachine.adapters.conformance.recorder import Recorder
+from taskmachine.adapters.conformance.report import Run
+from taskmachine.adapters.conformance.run import Options
+
+__all__ = ["SCENARIOS", "Runner", "check_client", "play"]
+
+AT_ONCE: Final = 3
+"""Clients that run at the same time."""
+
+Transport = Literal["stdio", "http"]
+
+SCENARIOS: Final = {"2025-11-25": LEGACY, "2026-07-28": MODERN}
+
+
+async def check_client(
+    command: str,
+    revision: Revision,
+    options: Options,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Run:
+    """Run the client once for each scenario, and judge it by everything that it said.
+
+    ConfigurationError if the command cannot be started.  With `{server}` in it the client speaks
+    over pipes, else over HTTP.  `tell` is told what goes on, for whoever watches.
+    """
+    load_checks()
+    began = time.monotonic()
+    transport: Transport = "stdio" if "{server}" in command else "http"
+    fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
+    played: list[Played] = []
+    stopped: str | None = None
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(scenario: Scenario) -> None:
+        async with room:
+            tell(scenario.name)
+            run = _program(command, scenario)
+            played.append(await play(run, scenario, transport, options.seed))
+
+    try:
+        async with asyncio.timeout(options.budget_s):
+            await one(fitting[0])
+            if speaks(played[0].history):
+                await asyncio.gather(*(one(scenario) for scenario in fitting[1:]))
+            else:
+                stopped = _silence(revision, played[0])
+    except TimeoutError:
+        stopped = f"the budget of {options.budget_s:g} s was over"
+    requirements = requirements_of_clients(revision)
+    played.sort(key=lambda one: fitting.index(one.scenario))
+    return Run(
+        revision,
+        transport,
+        judge_clients(played, requirements, options.wanted(list(requirements))),
+        Profile(),
+        client_info(played[0].history) if played else {},
+        took_ms=(time.monotonic() - began) * 1_000,
+        stopped=stopped,
+    )
+
+
+Runner = Callable[[str, asyncio.Event, Callable[[Ran], None]], Awaitable[Ran]]
+"""Runs a client with an address: a URL, or the command of a server.
+
+It is told when the client has begun to talk, and tells when it is over.
+"""
+
+
+async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int = 0) -> Played:
+    """One run of a client."""
+    begun = asyncio.Event()
+    recorder = _Attentive(lambda: time.monotonic() * 1_000, begun)
+    ids = Ids(random.Random(f"{seed} {scenario.revision} {scenario.name}"))
+    actor: Actor
+    if scenario.revision == "2025-11-25":
+        actor = LegacyActor(scenario, recorder, ids)
+    else:
+        actor = ModernActor(scenario, recorder, ids, has_lines=transport == "stdio")
+
+    def over(ran: Ran) -> None:
+        how = "it was stopped" if ran.returncode is None else f"exit status {ran.returncode}"
+        recorder.add(Kind.EXITED, "A", 0, text=how)
+
+    if transport == "http":
+        async with serving(actor, recorder) as url:
+            ran = await run(url, begun, over)
+    else:
+        async with piping(actor, recorder) as port:
+            ran = await run(relay_command(port), begun, over)
+    history = recorder.history(scenario.revision, transport, {"A": None})
+    return Played(scenario, without_other_era(history), ran)
+
+
+class _Attentive(Recorder):
+    """Notices when the client begins to talk."""
+
+    def __init__(self, clock: Callable[[], float], begun: asyncio.Event) -> None:
+        super().__init__(clock)
+        self._begun = begun
+
+    def add(self, *arguments: Any, **more: Any) -> Entry:
+        self._begun.set()  # nobody else says anything first
+        return super().add(*arguments, **more)
+
+
+def _program(command: str, scenario: Scenario) -> Runner:
+    async def run(address: str, begun: asyncio.Event, over: Callable[[Ran], None]) -> Ran:
+        words = command_line(command, url=address, server=address)
+        return await run_program(words, scenario.name, scenario.patience_s, begun=begun, over=over)
+
+    return run
+
+
+def _silence(revision: str, played: Played) -> str:
+    last = played.ran.words.strip().splitlines()[-1:]
+    said = f"; its last words: {last[0][:200]}" if last else ""
+    how = "was stopped" if played.ran.returncode is None else f"left with {played.ran.returncode}"
+    return f"the client did not speak {revision}, and {how}{said}"

@@ -1,0 +1,73 @@
+"""A history as the client saw it."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.history import Entry, History, Kind
+
+__all__ = ["VERSION", "as_client", "client_info", "original", "speaks", "without_other_era"]
+
+VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_INFO: Final = "io.modelcontextprotocol/clientInfo"
+_MIRRORED: Final = {
+    Kind.SENT: Kind.HEARD,
+    Kind.HEARD: Kind.SENT,
+    Kind.LEFT: Kind.ENDED,
+    Kind.ENDED: Kind.LEFT,
+}
+
+
+@lru_cache(maxsize=64)
+def as_client(history: History) -> History:
+    """The same history from the other side.
+
+    `exchanges` are the requests of the client with our answers, `questions` are ours with its
+    answers, `by_task` holds the tasks as we showed them, LEFT is where the client hung up.
+    """
+    entries = tuple(
+        attrs.evolve(entry, kind=_MIRRORED.get(entry.kind, entry.kind)) for entry in history.entries
+    )
+    return attrs.evolve(history, entries=entries)
+
+
+def original(history: History, entry: Entry) -> Entry:
+    """The entry of the history that a mirrored one stands for."""
+    return next(one for one in history.entries if one.number == entry.number)
+
+
+def speaks(history: History) -> bool:
+    """Whether the client made itself understood in this revision."""
+    answered = [
+        e for e in as_client(history).exchanges if "result" in (e.response or e.request).body
+    ]
+    if history.revision == "2025-11-25":
+        return any(exchange.method == "initialize" for exchange in answered)
+    return bool(answered)
+
+
+def client_info(history: History) -> Mapping[str, Any]:
+    """What the client says of itself."""
+    for entry in history.heard:
+        for info in (entry.params.get("clientInfo"), entry.meta.get(_INFO)):
+            if isinstance(info, dict):
+                return info
+    return {}
+
+
+def without_other_era(history: History) -> History:
+    """Without the requests by which a client finds out that we are of 2025-11-25."""
+    if history.revision != "2025-11-25":
+        return history
+    modern = [entry for entry in history.heard if entry.is_request and VERSION in entry.meta]
+    posts = {entry.post for entry in modern if entry.post is not None}
+    ids = {(entry.line, repr(entry.body["id"])) for entry in modern if entry.post is None}
+    kept = tuple(
+        entry
+        for entry in history.entries
+        if entry.post not in posts
+        and not (entry.post is None and (entry.line, repr(entry.body.get("id"))) in ids)
+    )
+    return attrs.evolve(history, entries=kept)

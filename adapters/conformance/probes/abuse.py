@@ -1,0 +1,124 @@
+"""Abuse: what no client should ever send.  Afterwards, is the target still there?"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.caller import Caller, Pending
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role
+
+__all__: list[str] = []
+
+WRONG_TYPES: Final[tuple[Any, ...]] = (None, True, 1, 1.5, "", [], {}, ["a"], "x" * 10_000)
+WRONG_PARAMS: Final[tuple[Any, ...]] = ([], ["a"], "a", 1, True)
+STRANGE_TTLS: Final[tuple[Any, ...]] = (-1, 0, 1.5, 2**31, 2**63, 1e308, "1000", None, [], {})
+MALFORMED: Final = (
+    b"{",
+    b"\xff\xfe",
+    b"null",
+    b"1",
+    b'"text"',
+    b"[]",
+    b"[1]",
+    b"{}",
+    b'{"jsonrpc": "1.0", "id": 900001, "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": 900002}',
+    b'{"jsonrpc": "2.0", "id": 900003, "method": 1}',
+    b'{"jsonrpc": "2.0", "id": 900004, "method": null, "params": {}}',
+    b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": 900005, "result": {}}',
+    b'{"jsonrpc": "2.0", "id": 900006, "error": {"code": "x"}}',
+    b'{"jsonrpc": "2.0", "method": "notifications/unheard-of"}',
+    b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 900007}}',
+    b'{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": []}}',
+    b'{"jsonrpc": "2.0", "id": 900008, "method": "ping", "params": '
+    + b'{"a":' * 200
+    + b"1"
+    + b"}" * 200
+    + b"}",
+)
+UNKNOWN_METHODS: Final = ("tasks/unheard-of", "unheard/of", "", "tasks/", "rpc.discover")
+
+_FIELDS: Final = {
+    "2025-11-25": {
+        "tasks/get": "taskId",
+        "tasks/result": "taskId",
+        "tasks/cancel": "taskId",
+        "tasks/list": "cursor",
+    },
+    "2026-07-28": {"tasks/get": "taskId", "tasks/cancel": "taskId", "tasks/update": "taskId"},
+}
+
+
+async def _all(pending: list[Pending]) -> None:
+    """Wait for all at once: whoever answers none costs the patience of one."""
+    await asyncio.gather(*(one.answer() for one in pending))
+
+
+@probe(alone=True)
+async def malformed_messages(lab: Lab) -> None:
+    """Bytes that are no message, and messages that are no request."""
+    caller = await lab.caller(fresh=True)
+    sent = [caller.begin(body) for body in MALFORMED]
+    if lab.transport == "http":  # a pipe says nothing to most of these
+        await _all(sent)
+    await _still_answers(lab, caller)
+
+
+@probe(alone=True)
+async def wrong_types(lab: Lab) -> None:
+    """Every field of every task method, with every type that it should not have."""
+    caller = await lab.caller(fresh=True)
+    await _all([caller.start(method, params) for method, params in _wrong(lab.revision)])
+    await _still_answers(lab, caller)
+
+
+def _wrong(revision: str) -> Iterator[tuple[str, Any]]:
+    for method, field in _FIELDS[revision].items():
+        for value in WRONG_TYPES:
+            yield method, {field: value}
+        for params in (None, *WRONG_PARAMS):
+            yield method, params
+    if revision == "2026-07-28":
+        for value in WRONG_TYPES:
+            yield "tasks/update", {"taskId": "unknown", "inputResponses": value}
+            yield "subscriptions/listen", {"notifications": value}
+    for value in WRONG_TYPES:
+        yield "tools/call", {"name": value, "arguments": {}}
+    for params in (None, *WRONG_PARAMS):
+        yield "tools/call", params
+
+
+@probe(alone=True)
+async def unknown_methods(lab: Lab) -> None:
+    """Methods that nobody has heard of."""
+    caller = await lab.caller()
+    await _all([caller.start(method, {}) for method in UNKNOWN_METHODS])
+
+
+@probe(Role.COMPLETES, alone=True)
+async def wrong_arguments(lab: Lab) -> None:
+    """A tool that can be a task, with arguments of every wrong type."""
+    caller = await lab.caller()
+    call = lab.profile.calls[Role.COMPLETES]
+    task: dict[str, Any] = {"task": {}} if lab.revision == "2025-11-25" else {}
+    wrong = [{"name": call.name, "arguments": value, **task} for value in WRONG_TYPES]
+    await _all([caller.start("tools/call", params) for params in wrong])
+
+
+@probe(Role.COMPLETES, revisions=("2025-11-25",), alone=True)
+async def strange_ttls(lab: Lab) -> None:
+    """Lifetimes that are negative, huge, or no numbers; and a `task` that is no object."""
+    caller = await lab.caller()
+    params = lab.profile.calls[Role.COMPLETES].params
+    tasks = [{"ttl": ttl} for ttl in STRANGE_TTLS] + [1, "now", [], True]
+    await _all([caller.start("tools/call", {**params, "task": task}) for task in tasks])
+
+
+async def _still_answers(lab: Lab, caller: Caller) -> None:
+    method = "ping" if lab.revision == "2025-11-25" else "server/discover"
+    if caller.death is None:
+        await caller.request(method)
+        await lab.leave(caller)

@@ -1,0 +1,163 @@
+"""`notifications/cancelled`: in time, too late, and for nothing."""
+
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.caller import Caller, Pending
+from taskmachine.adapters.conformance.history import Entry
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role
+
+__all__: list[str] = []
+
+CANCELLED: Final = "notifications/cancelled"
+STEP_MS: Final = 20.0
+LONG_MS: Final = 5_500.0
+"""Whoever is not done then is late."""
+
+MALFORMED: Final[tuple[Any, ...]] = (
+    {"requestId": []},
+    {"requestId": None},
+    {"requestId": {"id": 1}, "reason": 7},
+    {},
+    None,
+    [],
+)
+
+
+def _can_cancel(lab: Lab) -> bool:
+    """Over HTTP, 2026-07-28 cancels by hanging up."""
+    return lab.revision == "2025-11-25" or lab.transport == "stdio"
+
+
+async def _cancel(caller: Caller, id: Any) -> None:
+    await caller.notify(CANCELLED, {"requestId": id, "reason": "It is not needed any more."})
+
+
+async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float) -> Entry | None:
+    """What comes under that name meanwhile, if it comes in time."""
+    for _ in range(int(ms / STEP_MS)):
+        found = [entry for entry in pending.heard() if entry.method == method]
+        if found or pending.is_over:
+            return found[0] if found else None
+        await caller.pause(STEP_MS)
+    return None
+
+
+@probe()
+async def cancel_at_work(lab: Lab) -> None:
+    """A plain call that reports progress, cancelled after its first report."""
+    call = lab.profile.get(Role.REPORTS, Role.SLOW)
+    if call is None or not _can_cancel(lab):
+        return
+    caller = await lab.caller(fresh=True)
+    token = {"progressToken": f"cancelled-{lab.random.getrandbits(48):x}"}
+    pending = caller.start_call(call, as_task=False, meta=token)
+    await _until_heard(caller, pending, "notifications/progress", 1_000)
+    if pending.is_over:
+        return
+    await _cancel(caller, pending.id)
+    await caller.request("tools/list")
+    heard = len(pending.heard())
+    await caller.pause(10 * STEP_MS)
+    if len(pending.heard()) > heard and not pending.is_over:  # it goes on: for how long?
+        await pending.answer(LONG_MS)
+    await caller.request("tools/list")
+    await pending.leave()
+    await lab.leave(caller)
+
+
+@probe(Role.SLOW, revisions=("2025-11-25",))
+async def cancel_a_blocked_result(lab: Lab) -> None:
+    """`tasks/result` that waits, cancelled; then the task ends, and nobody waits for it."""
+    caller = await lab.caller()
+    task_id = await caller.create(lab.profile.calls[Role.SLOW])
+    if task_id is None:
+        return
+    result = caller.start("tasks/result", {"taskId": task_id})
+    await caller.get(task_id)
+    if result.is_over:
+        return
+    await _cancel(caller, result.id)
+    await caller.get(task_id)
+    await caller.cancel(task_id)
+    await caller.get(task_id)
+    await caller.pause(5 * STEP_MS)
+    await result.leave()
+
+
+@probe(Role.COMPLETES)
+async def cancel_what_became_a_task(lab: Lab) -> None:
+    """The call that made a task, cancelled after its answer: the task goes on."""
+    if not _can_cancel(lab):
+        return
+    caller = await lab.caller()
+    call = lab.profile.get(Role.SLOW, Role.COMPLETES)
+    for one in (call, lab.profile.calls[Role.COMPLETES]):
+        if one is None:
+            continue
+        pending = caller.start_call(one)
+        made = (await pending.answer()).fields
+        task = made.get("task", made)
+        task_id = task.get("taskId") if isinstance(task, dict) else None
+        if isinstance(task_id, str):
+            await _cancel(caller, pending.id)
+            await caller.get(task_id)
+            await caller.until(task_id, within_ms=300 if one is call else 3_000)
+            if one is call:
+                await caller.cancel(task_id)
+
+
+@probe()
+async def cancel_nothing(lab: Lab) -> None:
+    """Cancellations that are too early, too late, of nothing, or none; after each a question."""
+    if not _can_cancel(lab):
+        return
+    caller = await lab.caller(fresh=True)
+    call = lab.profile.get(Role.PLAIN, Role.COMPLETES, Role.FAILS)
+    if call is not None:
+        racing = caller.start_call(call, as_task=False)
+        await _cancel(caller, racing.id)
+        await caller.request("tools/list")
+        await racing.leave()
+    finished = caller.start("tools/list")
+    await finished.answer()
+    for id in (finished.id, 987_654, "nobody-has-asked-this"):
+        await _cancel(caller, id)
+        await caller.request("tools/list")
+    for params in MALFORMED:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": CANCELLED}
+        await caller.send(message if params is None else {**message, "params": params})
+        await caller.request("tools/list")
+    await lab.leave(caller)
+
+
+@probe(Role.ASKS, revisions=("2025-11-25",))
+async def answer_too_late(lab: Lab) -> None:
+    """A task that is cancelled while it asks; its question is answered afterwards."""
+    caller = await lab.caller(fresh=True)
+    caller.answering = lambda _: None
+    task_id = await caller.create(lab.profile.calls[Role.ASKS])
+    if task_id is None:
+        return
+    result = caller.start("tasks/result", {"taskId": task_id})
+    question = await _until_heard(caller, result, "elicitation/create", 2_000)
+    await caller.cancel(task_id)
+    if question is not None:
+        await _until_heard(caller, result, CANCELLED, 300)
+        await caller.reply(question, {"result": {"action": "cancel"}})
+    await caller.request("tools/list")
+    await result.answer(1_000)
+    await lab.leave(caller)
+
+
+@probe(Role.ASKS, revisions=("2025-11-25",))
+async def answer_in_time(lab: Lab) -> None:
+    """A task that is answered, and looked at until its end and a little longer."""
+    caller = await lab.caller()
+    task_id = await caller.create(lab.profile.calls[Role.ASKS])
+    if task_id is None:
+        return
+    await caller.request("tasks/result", {"taskId": task_id}, wait_ms=3_000)
+    await caller.get(task_id)
+    await caller.request("tools/list")

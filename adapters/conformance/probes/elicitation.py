@@ -1,0 +1,216 @@
+"""Questions: asked of clients that can do this or that, and answered wrongly."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.answering import Reply, answer
+from taskmachine.adapters.conformance.caller import Caller
+from taskmachine.adapters.conformance.history import Entry
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.manners import META
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role, ToolCall
+
+__all__ = ["wrong_content", "wrong_message"]
+
+OLD: Final = ("2025-11-25",)
+NEW: Final = ("2026-07-28",)
+MARK: Final = "this-is-not-what-was-asked-for"
+QUESTIONS: Final = (Role.ASKS, Role.SAMPLES)
+CLIENTS: Final[tuple[Mapping[str, Any], ...]] = (
+    {"elicitation": {}, "sampling": {}},
+    {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}},
+    {"elicitation": {"url": {}}},
+    {},
+)
+LONG_MS: Final = 5_500.0
+
+
+def wrong_content(schema: Any) -> dict[str, Any]:
+    """A form with an object in each field, which no field can be."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return {name: {"text": MARK} for name in properties or {}} or {"text": MARK}
+
+
+def wrong_message() -> dict[str, Any]:
+    """What no model has ever said."""
+    return {"role": "assistant", "content": {"type": "text", "text": [MARK]}, "model": "none"}
+
+
+def _wrong(method: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    right = answer(method, params).get("result", {})
+    if method == "sampling/createMessage":
+        return {**right, **wrong_message()}
+    return {**right, "action": "accept", "content": wrong_content(params.get("requestedSchema"))}
+
+
+# --- 2025-11-25 ------------------------------------------------------------------------------
+
+
+@probe(revisions=OLD)
+async def ask_clients_that_can(lab: Lab) -> None:
+    """Every kind of client is asked, as a task and plainly."""
+    for capabilities in CLIENTS:
+        caller = await lab.caller(fresh=True, capabilities=capabilities)
+        for role in QUESTIONS:
+            call = lab.profile.get(role)
+            if call is not None:
+                await _ask(caller, call)
+                await caller.call(call, as_task=False)
+        await lab.leave(caller)
+
+
+@probe(revisions=OLD)
+async def answer_wrongly(lab: Lab) -> None:
+    """Each question is answered with what it did not ask for."""
+    caller = await lab.caller(fresh=True)
+
+    def wrong(entry: Entry) -> Reply:
+        return {"result": _wrong(entry.method, entry.params)}
+
+    caller.answering = wrong
+    for role in QUESTIONS:
+        call = lab.profile.get(role)
+        if call is not None:
+            await _ask(caller, call)
+    await lab.leave(caller)
+
+
+async def _ask(caller: Caller, call: ToolCall) -> None:
+    """Run a task and what it asks; not longer than that takes."""
+    task_id = await caller.create(call)
+    if task_id is None:
+        return
+    result = caller.start("tasks/result", {"taskId": task_id})
+    if await caller.until(task_id, "input_required", within_ms=1_000) is not None:
+        await result.answer(1_000)
+        await caller.until(task_id, within_ms=100)
+    if not result.is_over:
+        await caller.cancel(task_id)
+        await result.answer(500)
+
+
+@probe(Role.ASKS, revisions=OLD, transports=("http",))
+async def ask_one_of_two(lab: Lab) -> None:
+    """A question of one principal's task, and what another one can do about it."""
+    if not lab.has_two_principals:
+        return
+    one, other = await lab.caller("A", fresh=True), await lab.caller("B")
+    one.answering = lambda _: None
+    task_id = await one.create(lab.profile.calls[Role.ASKS])
+    if task_id is None:
+        return
+    params = {"taskId": task_id}
+    result = one.start("tasks/result", params)
+    if await one.until(task_id, "input_required", within_ms=2_000) is None:
+        return
+    session = one.session.get("mcp-session-id")
+    for headers in ({}, {} if session is None else {"mcp-session-id": session}):
+        for method in ("tasks/get", "tasks/result"):
+            await other.request(method, params, headers=headers, wait_ms=500)
+    question = next((entry for entry in result.heard() if entry.is_request), None)
+    if question is not None:
+        reply = answer(question.method, question.params)
+        await other.reply(question, reply)
+        await one.get(task_id)
+        await one.get(task_id)
+        await one.reply(question, reply)
+        await result.answer(1_000)
+        await other.request("tasks/get", params)
+        await other.request("tasks/result", params, wait_ms=500)
+    await lab.leave(one)
+
+
+# --- 2026-07-28 ------------------------------------------------------------------------------
+
+
+@probe(revisions=NEW)
+async def ask_requests_that_can(lab: Lab) -> None:
+    """Every kind of client is asked, as a task and plainly."""
+    caller = await lab.caller()
+    extensions = caller.capabilities.get("extensions", {})
+    for capabilities in CLIENTS:
+        for role in QUESTIONS:
+            call = lab.profile.get(role)
+            if call is None:
+                continue
+            plain = {f"{META}clientCapabilities": capabilities}
+            await caller.request("tools/call", call.params, meta=plain)
+            meta = {f"{META}clientCapabilities": {**capabilities, "extensions": extensions}}
+            task_id = await caller.create(call, meta=meta)
+            if task_id is not None:
+                await caller.until(task_id, "input_required", within_ms=1_000)
+                await caller.get(task_id, meta=meta)
+                await caller.cancel(task_id)
+
+
+@probe(Role.ASKS, revisions=NEW)
+async def refuse(lab: Lab) -> None:
+    """The question of a task is declined, and cancelled."""
+    caller = await lab.caller()
+    for action in ("decline", "cancel"):
+        task_id = await caller.create(lab.profile.calls[Role.ASKS])
+        if task_id is None:
+            return
+        keys = await _questions(caller, task_id)
+        replies = {key: {"action": action} for key in keys}
+        await _update(caller, task_id, replies)
+        left = keys
+        for _ in range(int(LONG_MS / 100)):
+            task = (await caller.get(task_id)).fields
+            left = {k: v for k, v in _requests(task).items() if k in keys}
+            if not left:
+                break
+            await caller.pause(100)
+        await caller.until(task_id, within_ms=1_000)
+
+
+@probe(revisions=NEW)
+async def answer_tasks_wrongly(lab: Lab) -> None:
+    """Answers without the shape of one, then answers that break their schema."""
+    caller = await lab.caller()
+    for role in QUESTIONS:
+        call = lab.profile.get(role)
+        if call is None:
+            continue
+        for make in (_number, _no_action, _wrong):
+            task_id = await caller.create(call)
+            if task_id is None:
+                return
+            asked = await _questions(caller, task_id)
+            replies = {key: make(*_method_and_params(one)) for key, one in asked.items()}
+            if make is _number:
+                await _update(caller, task_id, 5)
+            await _update(caller, task_id, replies)
+            await caller.get(task_id)
+            await caller.pause(40)
+            await caller.get(task_id)
+            await caller.cancel(task_id)
+
+
+def _number(_method: Any, _params: Mapping[str, Any]) -> Any:
+    return 5
+
+
+def _no_action(_method: Any, _params: Mapping[str, Any]) -> Any:
+    return {"action": 7, "role": 7}
+
+
+async def _questions(caller: Caller, task_id: str) -> Mapping[str, Any]:
+    task = await caller.until(task_id, "input_required", within_ms=2_000)
+    return _requests(task or {})
+
+
+def _requests(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    requests = task.get("inputRequests")
+    return requests if isinstance(requests, dict) else {}
+
+
+def _method_and_params(request: Any) -> tuple[Any, Mapping[str, Any]]:
+    request = request if isinstance(request, dict) else {}
+    params = request.get("params")
+    return request.get("method"), params if isinstance(params, dict) else {}
+
+
+async def _update(caller: Caller, task_id: str, responses: Any) -> None:
+    await caller.request("tasks/update", {"taskId": task_id, "inputResponses": responses})

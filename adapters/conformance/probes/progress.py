@@ -1,0 +1,63 @@
+"""Calls and tasks with progress tokens."""
+
+from taskmachine.adapters.conformance.caller import Caller
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role, ToolCall
+
+__all__: list[str] = []
+
+PLAIN = (Role.PLAIN, Role.COMPLETES, Role.FAILS)
+SHORT_MS = 1_500
+"""A task that takes longer is cancelled."""
+
+LONG_MS = 5_500
+"""A call that takes longer is not made."""
+
+
+def _token(lab: Lab) -> dict[str, str]:
+    return {"progressToken": f"progress-{lab.random.getrandbits(48):x}"}
+
+
+@probe()
+async def plain_calls_with_tokens(lab: Lab) -> None:
+    """Calls that are no tasks; what is said after their answers comes before the next one."""
+    caller = await lab.caller()
+    reports = lab.profile.get(Role.REPORTS, Role.SLOW)
+    reporting = None
+    if reports is not None and (reports.takes_ms or 0) < LONG_MS:
+        reporting = caller.start_call(reports, as_task=False, meta=_token(lab))
+    for role in PLAIN:
+        if role in lab.profile.calls:
+            await caller.call(lab.profile.calls[role], as_task=False, meta=_token(lab))
+            await caller.request("tools/list")
+    if reporting is not None:
+        await reporting.answer(LONG_MS)
+        await caller.request("tools/list")
+
+
+@probe(revisions=("2025-11-25",))
+async def tasks_with_tokens(lab: Lab) -> None:
+    """Tasks whose progress is heard while their results are waited for; which have other tokens."""
+    call = lab.profile.get(Role.REPORTS, Role.SLOW, Role.COMPLETES)
+    if call is not None:
+        caller = await lab.caller()
+        await _watch(lab, caller, call)
+        quick = lab.profile.get(Role.COMPLETES)
+        if quick is not None and quick is not call:
+            await _watch(lab, caller, quick)
+
+
+async def _watch(lab: Lab, caller: Caller, call: ToolCall) -> None:
+    task_id = await caller.create(call, meta=_token(lab))
+    if task_id is None:
+        return
+    params = {"taskId": task_id}
+    result = caller.start("tasks/result", params, meta=_token(lab))
+    await caller.get(task_id, meta=_token(lab))
+    if await caller.until(task_id, within_ms=SHORT_MS) is None:
+        await caller.cancel(task_id)
+    await result.answer(SHORT_MS)
+    await caller.get(task_id)
+    await caller.request("tasks/result", params, meta=_token(lab), wait_ms=SHORT_MS)
+    await caller.request("tools/list")

@@ -1,0 +1,44 @@
+"""How probes are kept."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.profile import Role
+
+__all__ = ["PROBES", "Probe", "probe"]
+
+
+@attrs.frozen
+class Probe:
+    """A short conversation with the target."""
+
+    name: str
+    run: Callable[[Lab], Awaitable[None]]
+    revisions: tuple[str, ...]
+    transports: tuple[str, ...]
+    needs: tuple[Role, ...]
+    """Skipped unless the profile has a call for each."""
+    alone: bool
+    """Whether nothing else may go on at the same time: it may harm the target."""
+
+
+PROBES: Final[list[Probe]] = []
+
+
+def probe(
+    *needs: Role,
+    revisions: tuple[str, ...] = ("2025-11-25", "2026-07-28"),
+    transports: tuple[str, ...] = ("stdio", "http"),
+    alone: bool = False,
+) -> Callable[[Callable[[Lab], Awaitable[None]]], Callable[[Lab], Awaitable[None]]]:
+    """Register a probe.  It is bounded by whoever runs it, and may simply return when stuck."""
+
+    def register(run: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
+        name = f"{run.__module__.rpartition('.')[2]}.{run.__name__}"
+        PROBES.append(Probe(name, run, revisions, transports, needs, alone))
+        return run
+
+    return register

@@ -1,0 +1,90 @@
+"""Tools: lists of them, and calls that are wrong."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role, ToolCall
+
+__all__: list[str] = []
+
+NONSENSE = "no-such-tool-anywhere"
+
+
+@probe(revisions=("2026-07-28",))
+async def list_here_and_there(lab: Lab) -> None:
+    """The tools, over two connections in turn."""
+    here, there = await lab.caller(), await lab.caller(fresh=True)
+    for caller in (here, there, here, there):
+        await caller.request("tools/list")
+    await lab.leave(there)
+
+
+@probe()
+async def unknown_tools(lab: Lab) -> None:
+    """A tool that does not exist, plainly and as a task."""
+    caller = await lab.caller()
+    for as_task in (True, False):
+        call = ToolCall(NONSENSE)
+        task_id = await caller.create(call, as_task=as_task)
+        if task_id is not None:
+            await caller.until(task_id, within_ms=3_000)
+
+
+@probe()
+async def wrong_arguments(lab: Lab) -> None:
+    """Calls without what is required, and with objects for numbers and texts."""
+    caller = await lab.caller()
+    tools = lab.history().tools
+    known = {call.name: call for call in lab.profile.calls.values()}
+    for call in known.values():
+        tool = tools.get(call.name)
+        for arguments in _wrong(call, tool.get("inputSchema") if tool else None):
+            task_id = await caller.create(ToolCall(call.name, arguments))
+            if task_id is not None and await caller.until(task_id, within_ms=1_000):
+                if lab.revision == "2025-11-25":
+                    await caller.request("tasks/result", {"taskId": task_id}, wait_ms=1_000)
+            elif task_id is not None:
+                await caller.cancel(task_id)
+
+
+def _wrong(call: ToolCall, schema: Any) -> Iterator[Mapping[str, Any]]:
+    """At most two ways to get it wrong."""
+    schema = schema if isinstance(schema, dict) else {}
+    required, properties = schema.get("required"), schema.get("properties")
+    if isinstance(required, list) and required:
+        yield {name: value for name, value in call.arguments.items() if name not in required}
+    for name, field in properties.items() if isinstance(properties, dict) else ():
+        kind = field.get("type") if isinstance(field, dict) else None
+        if kind in ("string", "number", "integer", "boolean"):
+            yield {**call.arguments, name: {"not": "that simple"}}
+            return
+
+
+@probe(transports=("http",))
+async def call_without_credentials(lab: Lab) -> None:
+    """A call by nobody, and one by somebody who cannot be."""
+    call = lab.profile.get(Role.PLAIN, Role.COMPLETES)
+    if call is None or lab.target.principal("A") is None:
+        return
+    caller = await lab.caller()
+    for credentials in (None, "Bearer nobody"):
+        await caller.call(call, as_task=False, headers={"authorization": credentials})
+
+
+@probe(revisions=("2025-11-25",), alone=True)
+async def cursors(lab: Lab) -> None:
+    """Every list with a cursor that was never given out, and each given one twice."""
+    caller = await lab.caller()
+    quick = lab.profile.get(Role.COMPLETES)
+    for _ in range(3 if quick is not None else 0):
+        assert quick is not None
+        await caller.create(quick)
+    for method in ("tools/list", "tasks/list"):
+        await caller.request(method, {"cursor": "never-given-out"})
+        cursor = (await caller.request(method)).fields.get("nextCursor")
+        if isinstance(cursor, str):
+            for _ in range(2):
+                await caller.request(method, {"cursor": cursor})
+    await caller.request("tools/list")

@@ -1,0 +1,77 @@
+"""Profiles as files: which tool does what, in TOML."""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
+from taskmachine.adapters.conformance.report import Run
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["dump", "load", "read_call"]
+
+
+def load(path: Path) -> Profile:
+    """Read a profile: a table for each role, with `tool` and `arguments`."""
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"cannot read the profile {path}: {error}") from None
+    return Profile({_role(path, name): _call(path, name, table) for name, table in tables.items()})
+
+
+def _role(path: Path, name: str) -> Role:
+    try:
+        return Role(name)
+    except ValueError:
+        roles = ", ".join(Role)
+        raise ConfigurationError(f"{path}: no role {name!r}; there are {roles}") from None
+
+
+def _call(path: Path, name: str, table: Any) -> ToolCall:
+    match table:
+        case {"tool": str(tool), **rest}:
+            arguments, takes_ms = rest.get("arguments", {}), rest.get("takes_ms")
+            if isinstance(arguments, dict) and isinstance(takes_ms, int | None):
+                return ToolCall(tool, arguments, takes_ms)
+    raise ConfigurationError(f"{path}: {name} needs `tool`, and `arguments` that are a table")
+
+
+def read_call(text: str) -> ToolCall:
+    """NAME='{"json": "arguments"}', or only a name."""
+    name, separator, arguments = text.partition("=")
+    try:
+        given = json.loads(arguments) if separator else {}
+    except ValueError as error:
+        raise ConfigurationError(f"--tool {name}: the arguments are no JSON: {error}") from None
+    if not name or not isinstance(given, dict):
+        raise ConfigurationError(f"--tool {text!r} is not of the form NAME='{{...}}'")
+    return ToolCall(name, given)
+
+
+def dump(runs: Sequence[Run]) -> str:
+    """What the runs found out, so that the next one need not."""
+    found: dict[Role, ToolCall] = {}
+    for run in runs:
+        found = {**run.profile.calls, **found}
+    return "\n".join(_table(role, found[role]) for role in Role if role in found)
+
+
+def _table(role: Role, call: ToolCall) -> str:
+    lines = [f"[{role}]", f"tool = {json.dumps(call.name, ensure_ascii=False)}"]
+    if call.takes_ms is not None:
+        lines.append(f"takes_ms = {call.takes_ms}")
+    lines.append(f"arguments = {_inline(call.arguments)}")
+    return "\n".join(lines) + "\n"
+
+
+def _inline(value: Any) -> str:
+    """TOML has no null: what has none in it can be written in one line."""
+    if isinstance(value, dict):
+        parts = (f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items() if v is not None)
+        return "{ " + ", ".join(parts) + " }" if value else "{}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value if item is not None) + "]"
+    return json.dumps(value, ensure_ascii=False)

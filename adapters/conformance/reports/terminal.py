@@ -1,0 +1,107 @@
+"""The report for people at a terminal: what is broken first, and how to see it oneself."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from taskmachine.adapters.conformance.catalogue import requirements_of_servers
+from taskmachine.adapters.conformance.judging import Verdict
+from taskmachine.adapters.conformance.report import Finding, Report, Run
+from taskmachine.adapters.conformance.transcripts import lines
+
+__all__ = ["list_requirements", "progress", "show", "show_finding"]
+
+_COLOURS = {
+    Verdict.FAIL: "bold red",
+    Verdict.WARNING: "yellow",
+    Verdict.NOTE: "cyan",
+    Verdict.PASS: "green",
+    Verdict.INCONCLUSIVE: "dim",
+    Verdict.NOT_APPLICABLE: "dim",
+}
+MOST_LINES = 12
+MOST_NOTES = 20
+
+
+@contextlib.contextmanager
+def progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Says what goes on, in one line that is gone afterwards; nothing where nobody watches."""
+    with console.status("saying hello") as status:
+        yield lambda words: status.update(escape(words))
+
+
+def show(report: Report, console: Console) -> None:
+    """All of it, a table for each revision."""
+    for run in report.runs:
+        _show_run(run, report, console)
+
+
+def _show_run(run: Run, report: Report, console: Console) -> None:
+    info = run.server.get("serverInfo")
+    name = info.get("name") if isinstance(info, dict) else None
+    console.print()
+    title = f"{name or report.target}, {run.revision} over {run.transport}"
+    console.rule(f"[bold]{escape(title)}[/]", align="left")
+    for finding in run.broken:
+        show_finding(finding, console, is_known=finding.id in report.known)
+    notes = [f for f in run.findings if f.verdict is Verdict.NOTE]
+    if notes:
+        console.print("\n[bold]Notes[/]: what the specification leaves open")
+        for finding in notes[:MOST_NOTES]:
+            console.print(f"  {finding.id}: {finding.words}", style="cyan", markup=False)
+        if len(notes) > MOST_NOTES:
+            console.print(f"  ... and {len(notes) - MOST_NOTES} more")
+    console.print()
+    console.print(_sections(run))
+    roles = ", ".join(f"{role} {call.name}" for role, call in run.profile.calls.items())
+    console.print(f"Tools: {roles or 'none can be a task'}", markup=False)
+    console.print(
+        f"{run.exercised} of {run.observable} requirements exercised in "
+        f"{run.took_ms / 1_000:.1f} s; seed {report.seed}"
+        + (f"; it ended early: {run.stopped}" if run.stopped else ""),
+        markup=False,
+    )
+
+
+def show_finding(finding: Finding, console: Console, *, is_known: bool = False) -> None:
+    """One requirement: what it says, what was seen, and the shortest transcript of it."""
+    colour = _COLOURS[finding.verdict]
+    known = " [dim](known)[/]" if is_known else ""
+    level = finding.requirement.level
+    console.print(f"\n[{colour}]{finding.verdict.upper()}[/] [bold]{finding.id}[/] {level}{known}")
+    console.print(f"  {finding.requirement.says}", markup=False)
+    times = f" ({finding.broken} of {finding.times} times)" if finding.times > 1 else ""
+    console.print(f"  Seen: {finding.words}{times}", style=colour, markup=False)
+    told = list(lines(finding.transcript))
+    for line in told[:MOST_LINES]:
+        shown = line if len(line) <= 400 else f"{line[:400]} ..."
+        console.print(f"    {shown}", style="dim", markup=False, highlight=False)
+    if len(told) > MOST_LINES:
+        console.print(f"    ... and {len(told) - MOST_LINES} more", style="dim")
+
+
+def _sections(run: Run) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("page")
+    for verdict in Verdict:
+        table.add_column(verdict.value, justify="right", style=_COLOURS[verdict])
+    for page in dict.fromkeys(finding.requirement.page for finding in run.findings):
+        of_page = [f for f in run.findings if f.requirement.page == page]
+        counts = [sum(f.verdict is verdict for f in of_page) for verdict in Verdict]
+        table.add_row(page, *(str(count) if count else "" for count in counts))
+    return table
+
+
+def list_requirements(console: Console, revisions: Sequence[str]) -> None:
+    """Every requirement of these revisions, and whether it is checked."""
+    for revision in revisions:
+        table = Table("id", "level", "requirement", box=None, pad_edge=False)
+        for requirement in requirements_of_servers(revision).values():
+            says = requirement.says
+            if not requirement.is_checked:
+                says += f" [not checked: {requirement.reason}]"
+            table.add_row(requirement.id, requirement.level, escape(says))
+        console.print(table)

@@ -1,0 +1,170 @@
+"""Runs everything against a server: discovery, probes, exploration; then judges what was heard."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.caller import PATIENCE_MS, TargetLost
+from taskmachine.adapters.conformance.catalogue import (
+    load_checks,
+    load_probes,
+    requirements_of_servers,
+)
+from taskmachine.adapters.conformance.discovery import discover
+from taskmachine.adapters.conformance.exploration import explore
+from taskmachine.adapters.conformance.history import History
+from taskmachine.adapters.conformance.lab import Lab, Revision, Target
+from taskmachine.adapters.conformance.probes.registry import PROBES, Probe
+from taskmachine.adapters.conformance.profile import Profile, ToolCall
+from taskmachine.adapters.conformance.recorder import Flooded, Recorder
+from taskmachine.adapters.conformance.report import Run, judge_all
+
+__all__ = ["Options", "check_server", "says_hello"]
+
+AT_ONCE: Final = 8
+"""Probes that go on at the same time."""
+
+PROBE_S: Final = 20.0
+"""The longest that one probe may take."""
+
+
+def _clock() -> float:
+    return time.monotonic() * 1_000
+
+
+@attrs.frozen
+class Options:
+    """How much is tried, and what counts."""
+
+    budget_s: float = 60.0
+    seed: int = 0
+    examples: int = 20
+    """Of exploration."""
+    only: frozenset[str] = frozenset()
+    skip: frozenset[str] = frozenset()
+    profile: Profile = attrs.field(factory=Profile)
+    """What was said outright; the rest is found out."""
+    tools: tuple[ToolCall, ...] = ()
+    """Calls to try, instead of arguments of our own."""
+    allow_destructive: bool = False
+    patience_ms: float = PATIENCE_MS
+
+    def wanted(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of the requirements that count."""
+        return frozenset(id for id in ids if (not self.only or id in self.only)) - self.skip
+
+
+async def check_server(
+    target: Target,
+    revision: Revision,
+    options: Options,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = _clock,
+) -> Run:
+    """Try everything and judge it; TargetLost if the target does not even say hello.
+
+    `tell` is told what goes on, for whoever watches.
+    """
+    load_checks()
+    load_probes()
+    recorder = Recorder(clock)
+    lab = Lab(target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms)
+    deadline = clock() + options.budget_s * 1_000
+    stopped: str | None = None
+    replays: Mapping[str, Any] = {}
+    server: Mapping[str, Any] = {}
+    try:
+        server = (await lab.caller()).server
+        try:
+            async with asyncio.timeout(options.budget_s):
+                tell("looking for tools")
+                lab.profile = await discover(
+                    lab, options.profile, options.tools, options.allow_destructive
+                )
+                await _probe_all(lab, tell)
+                if lab.profile:
+                    tell("exploring")
+                    replays = await explore(lab, options, deadline - clock(), tell)
+        except TimeoutError:
+            stopped = f"the budget of {options.budget_s:g} s was over"
+        except (TargetLost, Flooded) as error:
+            stopped = str(error)
+    finally:
+        await lab.close()
+    history = lab.history()
+    requirements = requirements_of_servers(revision)
+    wanted = options.wanted(list(requirements))
+    return Run(
+        revision,
+        lab.transport,
+        judge_all(history, requirements, wanted),
+        lab.profile,
+        server,
+        _edges(history),
+        recorder.now(),
+        stopped,
+        replays,
+    )
+
+
+async def says_hello(target: Target, revision: Revision) -> str | None:
+    """Why the target cannot be talked to in that revision; None if it can."""
+    lab = Lab(target, revision, Recorder(_clock))
+    try:
+        await lab.caller()
+    except TargetLost as error:
+        return str(error)
+    finally:
+        await lab.close()
+    return None
+
+
+async def _probe_all(lab: Lab, tell: Callable[[str], None]) -> None:
+    """Those that get along with others first, some at a time; then the rest, one by one."""
+    fitting = [probe for probe in PROBES if _fits(probe, lab)]
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(probe: Probe) -> None:
+        async with room:
+            tell(probe.name)
+            await _probe(lab, probe)
+
+    await asyncio.gather(*(one(probe) for probe in fitting if not probe.alone))
+    for probe in fitting:
+        if probe.alone:
+            tell(probe.name)
+            await _probe(lab, probe)
+            await lab.is_alive()
+
+
+def _fits(probe: Probe, lab: Lab) -> bool:
+    return (
+        lab.revision in probe.revisions
+        and lab.transport in probe.transports
+        and all(role in lab.profile.calls for role in probe.needs)
+    )
+
+
+async def _probe(lab: Lab, probe: Probe) -> None:
+    try:
+        async with asyncio.timeout(PROBE_S):
+            await probe.run(lab)
+    except (TargetLost, TimeoutError):
+        pass  # what was heard until then is judged
+
+
+def _edges(history: History) -> Mapping[tuple[str, str], int]:
+    """From status to status, where it is certain which was seen first."""
+    edges: Counter[tuple[str, str]] = Counter()
+    for sightings in history.by_task.values():
+        last = sightings[0]
+        for sighting in sightings[1:]:
+            if last.precedes(sighting):
+                edges[str(last.status), str(sighting.status)] += last.status != sighting.status
+                last = sighting
+    return {edge: count for edge, count in edges.items() if count}

@@ -1,0 +1,122 @@
+"""What stands between the correct server and a tester, whatever the transport."""
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from tests.conformance.planting import Bug, Head, Message
+
+__all__ = ["Between", "Witness", "as_bytes", "as_object", "as_request", "witnessed"]
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class Witness:
+    """Keeps what must not happen, where the test finds it: also if it was in another process."""
+
+    path: Path
+
+    def tell(self, words: str) -> None:
+        """Something that must not happen has happened; the same thing is told once."""
+        if f"{words}\n" in self.told():
+            return
+        with self.path.open("a") as file:
+            file.write(f"{words}\n")
+
+    def told(self) -> str:
+        """All of it."""
+        return self.path.read_text() if self.path.exists() else ""
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Tell of every traceback that the server logs meanwhile; of nothing else, to nobody else."""
+    log = logging.getLogger("taskmachine")
+    handler = _Tracebacks(witness)
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.propagate = True
+        log.removeHandler(handler)
+
+
+class _Tracebacks(logging.Handler):
+    def __init__(self, witness: Witness) -> None:
+        super().__init__()
+        self._witness = witness
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._witness.tell(self.format(record))
+
+
+class Between:
+    """Hands each message to the bug, with what it belongs to."""
+
+    def __init__(self, bug: Bug, witness: Witness) -> None:
+        self.bug = bug
+        self._witness = witness
+        self._asked: dict[tuple[str, str], list[Message]] = {}
+
+    def watched(self, hook: Callable[..., _T], default: Any, *arguments: Any) -> _T:
+        """What a hook of the bug returns.  One that fails is a mistake, and changes nothing."""
+        try:
+            return hook(*arguments)
+        except Exception as error:  # noqa: BLE001, whatever its author forgot
+            self._witness.tell("".join(traceback.format_exception(error, chain=False)[-3:]))
+            unchanged: _T = default
+            return unchanged
+
+    def remember(self, line: str, id: Any, request: Message) -> None:
+        """A request that the server is about to see under that id, as the tester sent it."""
+        self._asked.setdefault((line, _key(id)), []).append(request)
+
+    def said(
+        self, line: str, message: Message, head: Head, latest: Message | None = None
+    ) -> list[Any]:
+        """What is said instead; `latest` is what an answer without an id belongs to."""
+        request = None if "method" in message else self._answered_by(line, message, latest)
+        return self.watched(self.bug.said, [message], message, as_request(request), head)
+
+    def _answered_by(self, line: str, answer: Message, latest: Message | None) -> Message | None:
+        asked = self._asked.get((line, _key(answer.get("id"))))
+        if not asked:
+            return latest
+        # The oldest of those with the same id; an answer may be told again after a break.
+        return asked.pop(0) if len(asked) > 1 else asked[0]
+
+
+def _key(id: Any) -> str:
+    return json.dumps(id)
+
+
+def as_object(body: bytes) -> Message | None:
+    """The JSON object that it is."""
+    try:
+        value = json.loads(body.decode())
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def as_request(message: Message | None) -> Message | None:
+    """The same, if it is a request that looks like one."""
+    if message is None or "id" not in message or not isinstance(message.get("method"), str):
+        return None
+    return message if isinstance(message.get("params", {}), dict) else None
+
+
+def as_bytes(message: Any) -> bytes:
+    """A message on the wire; bytes are what they are."""
+    if isinstance(message, bytes):
+        return message
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

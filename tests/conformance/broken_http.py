@@ -1,0 +1,67 @@
+"""The correct server on HTTP, on a loopback port, with a bug around its application."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.server.http import Application
+from taskmachine.adapters.server.settings import Settings
+from tests.conformance.between import Between, Witness
+from tests.conformance.between_http import BrokenApplication
+from tests.conformance.planting import Bug
+
+__all__ = ["serve_http"]
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def drop(self) -> None:
+        """Close every connection without a word."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+@asynccontextmanager
+async def serve_http(
+    runtime: Runtime, bug: Bug, witness: Witness, tokens: Sequence[str], address: str
+) -> AsyncIterator[str]:
+    """The URL of a running server, in the loop of whoever asks."""
+    auth = {"kind": "tokens", "tokens": str(_token_file(witness, tokens))} if tokens else {}
+    settings = Settings(http=address, auth=auth)
+    application = Application(settings)
+    broken = BrokenApplication(application, Between(bug, witness), lambda: server.drop())
+    server = _Server(
+        uvicorn.Config(
+            broken, lifespan="off", ws="none", log_config=None, access_log=False,
+            server_header=False, timeout_graceful_shutdown=1,
+        )
+    )  # fmt: skip
+    async with application.serving(runtime):
+        # With the protocol: without it asyncio does not send small pieces at once.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+            listener.bind(settings.address)
+            listener.listen(100)
+            running = asyncio.create_task(server.serve([listener]))
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}{settings.path}"
+            finally:
+                await application.end_streams()
+                server.drop()
+                server.should_exit = True
+                await running
+
+
+def _token_file(witness: Witness, tokens: Sequence[str]) -> Path:
+    file = witness.path.with_name(f"{witness.path.name}-tokens.toml")
+    file.touch(0o600)
+    named = zip("AB", tokens, strict=True)
+    file.write_text("".join(f'{name} = "{token}"\n' for name, token in named))
+    return file

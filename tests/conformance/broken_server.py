@@ -1,0 +1,97 @@
+"""Our correct server with one bug in front of it.
+
+python -m tests.conformance.broken_server --stdio --bug NAME
+python -m tests.conformance.broken_server --http 127.0.0.1:8000 --bug NAME
+
+Without `--bug` nothing is wrong with it.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from taskmachine.adapters.engines import local
+from taskmachine.adapters.runtime import Runtime, start_runtime
+from taskmachine.adapters.stores.memory import MemoryStore
+from tests.conformance.between import Between, Witness, witnessed
+from tests.conformance.between_pipes import serve_broken
+from tests.conformance.planted import made
+from tests.conformance.planting import Bug
+from tests.conformance.tools import tools
+
+__all__ = ["CORRECT", "TOKENS", "serve_stdio", "serving"]
+
+SECRET: Final = b"s" * 32
+CORRECT: Final = "TheServerItself"
+TOKENS: Final = tuple(f"the-token-of-caller-{name}-0123456789abcdef" for name in "AB")
+"""Of the two callers that a server on HTTP knows, unless it is open to everybody."""
+
+
+@asynccontextmanager
+async def serving(bug: Bug, witness: Witness, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+    """The URL of a running server, in the loop of whoever asks."""
+    # Not above: it takes as long to load as everything else, and over pipes nobody needs it.
+    from tests.conformance.broken_http import serve_http
+
+    tokens = () if bug.is_open else TOKENS
+    async with (
+        _runtime(bug, witness) as runtime,
+        serve_http(runtime, bug, witness, tokens, address) as url,
+    ):
+        yield url
+
+
+@asynccontextmanager
+async def _runtime(bug: Bug, witness: Witness) -> AsyncIterator[Runtime]:
+    runtime = await start_runtime(
+        MemoryStore(SECRET), tools(witness.tell), limits=bug.limits(), world=bug.world()
+    )
+    try:
+        yield runtime
+    finally:
+        with mock.patch.object(local, "GRACE_S", 0.05):  # nobody waits for tools that go on
+            await runtime.stop()
+
+
+def serve_stdio(name: str, witness: str) -> None:
+    """Serve on the standard descriptors until the input ends."""
+    bug, told = made(name), Witness(Path(witness))
+
+    async def serve() -> None:
+        async with _runtime(bug, told) as runtime:
+            await serve_broken(runtime, Between(bug, told))
+
+    with witnessed(told):
+        asyncio.run(serve())
+
+
+async def _serve_http(bug: Bug, witness: Witness, address: str) -> None:
+    async with serving(bug, witness, address) as url:
+        print(url, *(() if bug.is_open else TOKENS), file=sys.stderr)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve until the input ends, or for ever."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--stdio", action="store_true")
+    where.add_argument("--http", metavar="HOST:PORT")
+    parser.add_argument("--bug", metavar="NAME", default=CORRECT, help="or a variation")
+    parser.add_argument("--witness", metavar="FILE", help="for what must not happen")
+    given = parser.parse_args()
+    witness = given.witness or tempfile.mkstemp("-witness")[1]
+    if given.stdio:
+        serve_stdio(given.bug, witness)
+    else:
+        asyncio.run(_serve_http(made(given.bug), Witness(Path(witness)), given.http))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Planted bugs, one module for each page of a specification."""

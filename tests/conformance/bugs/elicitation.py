@@ -1,0 +1,209 @@
+"""Elicitation, done wrong."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.conformance.bugs.tools import results_in
+from tests.conformance.planting import Bug, Head, Instead, Message, plant
+
+OLD, NEW = "2025-11-25", "2026-07-28"
+RELATED = "io.modelcontextprotocol/related-task"
+MARK = "this-is-not-what-was-asked-for"
+
+
+def questions_in(message: Message, method: str = "elicitation/create") -> Iterator[Message]:
+    """The questions that a message asks, to be changed in place."""
+    if message.get("method") == method:
+        yield message
+    for holder in (message.get("result"), message.get("params")):
+        requests = holder.get("inputRequests") if isinstance(holder, dict) else None
+        for request in requests.values() if isinstance(requests, dict) else ():
+            if request.get("method") == method:
+                yield request
+
+
+class _Question(Bug):
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        for question in questions_in(message):
+            self.change(question["params"])
+        return [message]
+
+    def change(self, params: Message) -> None:
+        """Ask otherwise."""
+
+
+@plant(
+    f"{OLD}:elicitation-empty-is-form",
+    f"{OLD}:elicitation-declared-modes-only",
+    f"{NEW}:elicitation-declared-modes-only",
+)
+class AsksOnTheWeb(_Question):
+    """Every form is a page somewhere."""
+
+    def change(self, params: Message) -> None:
+        params.pop("requestedSchema")
+        params |= {"mode": "url", "url": "https://example.org/form", "elicitationId": "1"}
+
+
+@plant(f"{OLD}:elicitation-required-params", f"{NEW}:elicitation-required-params")
+class AsksWithoutWords(_Question):
+    """Nobody knows what the form is for."""
+
+    def change(self, params: Message) -> None:
+        del params["message"]
+
+
+@plant(f"{OLD}:elicitation-form-schema", f"{NEW}:elicitation-form-schema")
+class AsksWithoutForm(_Question):
+    """Nobody knows what is in the form."""
+
+    def change(self, params: Message) -> None:
+        del params["requestedSchema"]
+
+
+@plant(f"{OLD}:elicitation-schema-flat")
+class FormsInForms(_Question):
+    """A field is a form of its own."""
+
+    def change(self, params: Message) -> None:
+        inner = {"type": "object", "properties": {"left": {"type": "string"}}}
+        params["requestedSchema"]["properties"]["colour"] = inner
+
+
+@plant(f"{OLD}:elicitation-url-params", f"{OLD}:elicitation-url-valid", transports=("stdio",))
+class AsksNowhere(_Question):
+    """Whoever can go to a page is sent to none, and nobody knows why."""
+
+    def __init__(self) -> None:
+        self._can = False
+
+    def asked(self, message: Message, head: Head) -> Message:
+        if message.get("method") == "initialize":
+            self._can = "url" in message["params"]["capabilities"].get("elicitation", {})
+        return message
+
+    def change(self, params: Message) -> None:
+        if self._can:
+            params.pop("requestedSchema")
+            params |= {"mode": "url", "url": "over there"}
+
+
+@plant(
+    f"{OLD}:elicitation-server-validates",
+    f"{OLD}:sampling-content-validated",
+    f"{NEW}:elicitation-server-validates",
+    also=(f"{NEW}:input-responses-validated",),
+)
+class TakesAnything(Bug):
+    """Answers are taken as they are, whatever was asked for."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def asked(self, message: Message, head: Head) -> Message:
+        if MARK not in json.dumps(message):
+            return message
+        self._is_told = True
+        if "result" in message:
+            message["result"] = _better(message["result"])
+        responses = message.get("params", {}).get("inputResponses")
+        if isinstance(responses, dict):
+            message["params"]["inputResponses"] = {k: _better(v) for k, v in responses.items()}
+        return message
+
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        for result in results_in(message):
+            for block in result["content"] if self._is_told else ():
+                block["text"] = f"{block.get('text')} {MARK}"
+        return [message]
+
+
+def _better(answer: Any) -> Any:
+    if not isinstance(answer, dict) or MARK not in json.dumps(answer):
+        return answer
+    if "role" in answer:
+        return {**answer, "content": {"type": "text", "text": "Yes."}}
+    return {**answer, "content": {"size": 1}}
+
+
+@plant(f"{NEW}:elicitation-refusals-handled")
+class InsistsOnAnAnswer(Bug):
+    """Nobody can get out of a form."""
+
+    def asked(self, message: Message, head: Head) -> Message | Instead:
+        if message.get("method") != "tasks/update" or not isinstance(message.get("params"), dict):
+            return message
+        responses = message["params"].get("inputResponses")
+        answers = list(responses.values()) if isinstance(responses, dict) else []
+        if {"action": "cancel"} not in answers:
+            return message
+        result = {"resultType": "complete"}
+        return Instead(({"jsonrpc": "2.0", "id": message["id"], "result": result},))
+
+
+# --- whose questions -------------------------------------------------------------------------
+
+
+class _Owners(Bug):
+    """Knows whose tasks there are, and what they ask."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, dict[str, str]] = {}
+        self.questions: dict[Any, Message] = {}
+
+    def asked(self, message: Message, head: Head) -> Message | Instead:
+        caller = {name: head.headers.get(name, "") for name in ("authorization", "mcp-session-id")}
+        params = message.get("params")
+        task_id = params.get("taskId") if isinstance(params, dict) else None
+        if not isinstance(task_id, str):
+            return message
+        if message.get("method") == "tasks/result":  # the first one to wait is the owner
+            self.owners.setdefault(task_id, caller)
+        owner = self.owners.get(task_id, caller)
+        is_other = owner["authorization"] != caller["authorization"] != ""
+        return self.meddle(message, head, owner) if is_other else message
+
+    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message | Instead:
+        """Somebody asks for the task of somebody else."""
+        return message
+
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        if message.get("method") == "elicitation/create":
+            about = message["params"].get("_meta", {}).get(RELATED, {}).get("taskId")
+            self.questions[about] = message
+        return [message]
+
+
+@plant(f"{OLD}:elicitation-bound-to-user", transports=("http",))
+class AsksSomebodyElse(_Owners):
+    """Whoever looks at a task is asked what it asks."""
+
+    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message | Instead:
+        question = self.questions.get(message["params"]["taskId"])
+        if message["method"] != "tasks/get" or question is None:
+            return message
+        error = {"code": -32602, "message": "Unknown task"}
+        return Instead((question, {"jsonrpc": "2.0", "id": message["id"], "error": error}))
+
+
+@plant(f"{OLD}:elicitation-state-per-user", transports=("http",))
+class ShowsWhatWasAnswered(_Owners):
+    """A task that was answered is shown to everybody."""
+
+    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message:
+        is_own = head.headers.get("mcp-session-id") != owner["mcp-session-id"]
+        if message["method"] == "tasks/get" and is_own:
+            head.headers.update(owner)
+        return message
+
+
+@plant(f"{OLD}:elicitation-state-not-session-only", transports=("http",))
+class SessionsAreEnough(_Owners):
+    """Whoever knows the session needs nothing else."""
+
+    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message:
+        is_stolen = head.headers.get("mcp-session-id") == owner["mcp-session-id"]
+        if message["method"] == "tasks/get" and is_stolen:
+            head.headers.update(owner)
+        return message

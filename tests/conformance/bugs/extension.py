@@ -1,0 +1,106 @@
+"""What bugs of the tasks extension have in common: where a task is shown, and how to refuse."""
+
+from collections import Counter
+from typing import Any, Final
+
+from tests.conformance.planting import Bug, Head, Message
+from tests.conformance.variations import tasks_in
+
+__all__ = [
+    "ENDS",
+    "TASKS",
+    "Answers",
+    "Shown",
+    "capabilities",
+    "declare",
+    "error",
+    "ext",
+    "is_modern",
+    "method_of",
+    "named_task",
+]
+
+TASKS: Final = "io.modelcontextprotocol/tasks"
+ENDS: Final = ("completed", "failed", "cancelled")
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+
+
+def ext(*names: str) -> tuple[str, ...]:
+    """Ids of this revision."""
+    return tuple(f"2026-07-28:{name}" for name in names)
+
+
+def method_of(request: Message | None) -> str:
+    """Of the request that is answered."""
+    method = {} if request is None else request
+    return str(method.get("method"))
+
+
+def named_task(request: Message | None) -> Any:
+    """The id that a request names."""
+    params = None if request is None else request.get("params")
+    return params.get("taskId") if isinstance(params, dict) else None
+
+
+def capabilities(request: Message) -> dict[str, Any]:
+    """What a request declares, to be changed in place."""
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    found = meta.get(_CAPABILITIES) if isinstance(meta, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def is_modern(request: Message | None) -> bool:
+    """Whether it has the metadata of this revision."""
+    params = None if request is None else request.get("params")
+    return isinstance(params, dict) and _CAPABILITIES in (params.get("_meta") or {})
+
+
+def declare(request: Message) -> None:
+    """Declare the extension for somebody who did not."""
+    if is_modern(request):
+        capabilities(request).setdefault("extensions", {})[TASKS] = {}
+
+
+def error(request: Message, code: int, words: str, **data: Any) -> Message:
+    """A refusal."""
+    told: Message = {"code": code, "message": words}
+    if data:
+        told["data"] = data
+    return {"jsonrpc": "2.0", "id": request.get("id"), "error": told}
+
+
+class Shown(Bug):
+    """Changes tasks of this revision wherever they are shown."""
+
+    methods: tuple[str, ...] = ("tools/call", "tasks/get", "notifications")
+
+    def __init__(self) -> None:
+        self.times: Counter[Any] = Counter()
+        """How often each task was shown, with this time."""
+
+    def change(self, task: Message) -> None:
+        """In place."""
+
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        where = "notifications" if "method" in message else method_of(request)
+        if where in self.methods and (where == "notifications" or is_modern(request)):
+            for task in tasks_in(message):
+                self.times[task.get("taskId")] += 1
+                self.change(task)
+        return [message]
+
+
+class Answers(Bug):
+    """Changes the answers to some methods."""
+
+    methods: tuple[str, ...] = ()
+
+    def change(self, message: Message, request: Message) -> Message:
+        """The answer that is given instead; it can be changed in place."""
+        return message
+
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        if request is not None and is_modern(request) and method_of(request) in self.methods:
+            return [self.change(message, request)]
+        return [message]

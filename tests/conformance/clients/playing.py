@@ -1,0 +1,68 @@
+"""Lets a client of the tests go through scenarios, without a process of its own."""
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from taskmachine.adapters.conformance.catalogue import load_checks
+from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
+from taskmachine.adapters.conformance.clients.program import Ran
+from taskmachine.adapters.conformance.clients.report import Played, judge_clients
+from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport, play
+from taskmachine.adapters.conformance.clients.script import Scenario
+from taskmachine.adapters.conformance.judging import Verdict
+from taskmachine.adapters.conformance.report import Finding
+from taskmachine.statemachine import TaskmachineError
+from tests.conformance.clients.wires import Left
+
+__all__ = ["broken", "findings", "played", "scenario", "words_of"]
+
+Main = Callable[[str], Awaitable[None]]
+"""A client, given the address of its server."""
+
+
+def scenario(revision: str, name: str) -> Scenario:
+    """The one with this name."""
+    return next(one for one in SCENARIOS[revision] if one.name == name)
+
+
+async def played(main: Main, scenario: Scenario, transport: Transport) -> Played:
+    """One run."""
+
+    async def run(address: str, begun: asyncio.Event, over: Callable[[Ran], None]) -> Ran:
+        returncode: int | None = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(scenario.patience_s):
+                returncode = await _exit_status(main(address))
+        ran = Ran(returncode, "")
+        over(ran)
+        return ran
+
+    return await play(run, scenario, transport)
+
+
+async def _exit_status(running: Awaitable[None]) -> int:
+    try:
+        await running
+    except (Left, TaskmachineError):
+        return 1
+    return 0
+
+
+def findings(runs: Sequence[Played]) -> list[Finding]:
+    """The verdicts on all requirements."""
+    load_checks()
+    requirements = requirements_of_clients(runs[0].scenario.revision)
+    return judge_clients(runs, requirements, frozenset(requirements))
+
+
+def broken(runs: Sequence[Played]) -> dict[str, str]:
+    """What was broken, and how."""
+    bad = (Verdict.FAIL, Verdict.WARNING)
+    return {one.id: one.words for one in findings(runs) if one.verdict in bad}
+
+
+def words_of(address: str) -> list[str]:
+    """The address as arguments."""
+    return [address] if address.startswith("http") else shlex.split(address)

@@ -1,0 +1,64 @@
+"""Every bug of a client is found, and nothing else is."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from taskmachine.adapters.conformance.catalogue import load_checks
+from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS
+from taskmachine.adapters.conformance.clients.report import Played
+from tests.conformance.clients import a_client
+from tests.conformance.clients.bugs import BUGS, Bug
+from tests.conformance.clients.playing import broken, played, scenario, words_of
+
+AT_ONCE = 12
+
+
+def _name(bug: Bug) -> str:
+    return f"{bug.revision} {bug.transport} {bug.scenario}: {bug.words}"
+
+
+async def _played(bug: Bug) -> Played:
+    arguments = ["--bug", bug.words, "--only", bug.only, "--in-turn", bug.revision]
+    if bug.scenario != "sessions":  # where one call after the other counts
+        arguments.remove("--in-turn")
+
+    async def main(address: str) -> None:
+        await a_client.main([*arguments, *words_of(address)])
+
+    return await played(main, scenario(bug.revision, bug.scenario), bug.transport)
+
+
+@pytest.fixture(scope="module")
+def found() -> Mapping[Bug, dict[str, str]]:
+    """What each bug breaks; all of them run at the same time, because most of it is waiting."""
+
+    async def all_of_them() -> list[Played]:
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(bug: Bug) -> Played:
+            async with room:
+                return await _played(bug)
+
+        return await asyncio.gather(*map(one, BUGS))
+
+    runs = asyncio.run(all_of_them())
+    return {bug: broken([run]) for bug, run in zip(BUGS, runs, strict=True)}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=_name)
+def test_a_bug_is_found(bug: Bug, found: Mapping[Bug, dict[str, str]]) -> None:
+    assert bug.breaks <= set(found[bug]), found[bug]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=_name)
+def test_nothing_else_is_found(bug: Bug, found: Mapping[Bug, dict[str, str]]) -> None:
+    others = {id: words for id, words in found[bug].items() if id not in bug.breaks | bug.also}
+    assert not others
+
+
+def test_bugs_break_what_is_checked() -> None:
+    load_checks()
+    receivers = {"2025-11-25:cancelled-sticks", "2025-11-25:terminal-final"}
+    assert {id for bug in BUGS for id in bug.breaks} <= CLIENT_CHECKS.keys() | receivers

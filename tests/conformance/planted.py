@@ -1,0 +1,30 @@
+"""All bugs and variations, found by walking the package of the bugs."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from tests.conformance import bugs
+from tests.conformance.planting import BUGS, Bug, Planted
+from tests.conformance.variations import VARIATIONS
+
+__all__ = ["all_bugs", "made", "planted"]
+
+
+@cache
+def all_bugs() -> Mapping[str, Planted]:
+    """By their names, in a stable order."""
+    for module in sorted(module.name for module in pkgutil.iter_modules(bugs.__path__)):
+        importlib.import_module(f"{bugs.__name__}.{module}")
+    return dict(sorted(BUGS.items()))
+
+
+def planted(name: str) -> Planted:
+    """The bug or the variation of that name."""
+    return VARIATIONS[name] if name in VARIATIONS else all_bugs()[name]
+
+
+def made(name: str) -> Bug:
+    """A new one of that name."""
+    return planted(name).make()

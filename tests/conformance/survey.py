@@ -1,0 +1,119 @@
+"""Which probe puts which requirement to the test: found out on the correct server.
+
+So a bug can be met with the few probes that matter to it, instead of all of them.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.conformance.caller import TargetLost
+from taskmachine.adapters.conformance.catalogue import (
+    load_checks,
+    load_probes,
+    requirements_of_servers,
+)
+from taskmachine.adapters.conformance.discovery import discover, list_tools
+from taskmachine.adapters.conformance.lab import Lab, Revision, Target
+from taskmachine.adapters.conformance.probes.registry import PROBES, Probe
+from taskmachine.adapters.conformance.profile import Profile
+from taskmachine.adapters.conformance.recorder import Recorder
+from taskmachine.adapters.conformance.report import Finding, judge_all
+
+__all__ = ["Survey", "meet", "survey"]
+
+AT_ONCE: Final = 4
+PROBE_S: Final = 20.0
+
+INTRODUCTION: Final = ""
+DISCOVERY: Final = "discovery"
+"""Not probes, but they exercise something as well."""
+
+
+@attrs.frozen
+class Survey:
+    """Of one revision over one transport."""
+
+    profile: Profile
+    exercised: Mapping[str, frozenset[str]]
+    """By the name of the probe."""
+
+    def probes_for(self, ids: frozenset[str], theme: str, most: int) -> list[str]:
+        """So many probes for each of these; without one, those of the same theme.
+
+        The special ones first: whatever they exercise they were made for.
+        """
+        chosen: set[str] = set()
+        for id in ids:
+            names = [name for name, exercised in self.exercised.items() if id in exercised]
+            names.sort(key=lambda name: (len(self.exercised[name]), name))
+            chosen.update(names[:most])
+            if not names:  # only what breaks it is seen
+                chosen.update(name for name in self.exercised if name.startswith(theme))
+        return sorted(chosen)
+
+
+async def survey(target: Target, revision: Revision) -> Survey:
+    """Try every probe by itself on a server that is correct."""
+    load_checks()
+    load_probes()
+    lab = Lab(target, revision, Recorder(_clock))
+    try:
+        profile = await discover(lab, Profile())
+    finally:
+        await lab.close()
+    room = asyncio.Semaphore(AT_ONCE)
+    exercised: dict[str, frozenset[str]] = {}
+
+    async def try_out(name: str) -> None:
+        async with room:
+            findings = await meet(target, revision, profile, [name])
+            exercised[name] = frozenset(finding.id for finding in findings if finding.times)
+
+    fitting = [p.name for p in PROBES if _fits(p, revision, target.transport, profile)]
+    await asyncio.gather(*map(try_out, [INTRODUCTION, DISCOVERY, *fitting]))
+    return Survey(profile, exercised)
+
+
+async def meet(
+    target: Target, revision: Revision, profile: Profile, probes: Sequence[str]
+) -> list[Finding]:
+    """What is found by these probes alone, one after the other, with tools that are known."""
+    load_checks()
+    load_probes()
+    lab = Lab(target, revision, Recorder(_clock), profile=profile)
+    try:
+        with contextlib.suppress(TargetLost):
+            await list_tools(await lab.caller())
+            if DISCOVERY in probes:
+                await discover(lab, Profile())
+            for probe in PROBES:
+                if probe.name in probes:
+                    await _try(probe, lab)
+            await lab.is_alive()
+    finally:
+        await lab.close()
+    requirements = requirements_of_servers(revision)
+    return judge_all(lab.history(), requirements, frozenset(requirements))
+
+
+async def _try(probe: Probe, lab: Lab) -> None:
+    with contextlib.suppress(TargetLost, TimeoutError):
+        async with asyncio.timeout(PROBE_S):
+            await probe.run(lab)
+
+
+def _fits(probe: Probe, revision: str, transport: str, profile: Profile) -> bool:
+    return (
+        revision in probe.revisions
+        and transport in probe.transports
+        and all(role in profile.calls for role in probe.needs)
+    )
+
+
+def _clock() -> float:
+    return time.monotonic() * 1_000

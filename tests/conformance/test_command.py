@@ -1,0 +1,114 @@
+"""`taskmachine check` as a user runs it: real processes, real sockets, a real pytest."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from taskmachine.adapters.cli import main
+from tests.oracle import REPOSITORY
+
+BIN: Final = Path(sys.executable).parent
+SERVER: Final = f"{BIN / 'taskmachine'} serve --stdio --store memory:"
+QUICK: Final = ("--budget", "4s", "--examples", "1", "--generation", "2025-11-25")
+
+
+def check(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command; no traceback ever."""
+    ran = subprocess.run(
+        [str(BIN / "taskmachine"), "check", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        check=False,
+    )
+    assert "Traceback" not in ran.stdout + ran.stderr
+    return ran
+
+
+def test_a_run_writes_every_report(tmp_path: Path) -> None:
+    names = ("--json", "--junit", "--html", "--write-profile")
+    wanted = [word for name in names for word in (name, f"report{name}")]
+    ran = check("--stdio", SERVER, *QUICK, *wanted, "--replays", "faults", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"\d+ of \d+ requirements exercised in", ran.stdout)
+    assert all((tmp_path / f"report{name}").stat().st_size > 100 for name in names)
+    again = check("--stdio", SERVER, *QUICK, "--profile", "report--write-profile", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "one target is needed"),
+        (["--stdio", "a", "--client", "b"], "one target is needed"),
+        (["--stdio", ""], "one target is needed"),
+        (["--stdio", "'"], "cannot read the command"),
+        (["--stdio", "no-such-program"], "cannot start 'no-such-program'"),
+        (["http://127.0.0.1:9/mcp"], "cannot be talked to"),
+        (["ftp://127.0.0.1/mcp"], "is no http:// or https:// URL"),
+        (["http://127.0.0.1:9/mcp", "--header", "nonsense"], "not of the form"),
+        (["http://127.0.0.1:9/mcp", *["--bearer", "t"] * 3], "twice at most"),
+        (["--stdio", SERVER, "--bearer", "t"], "are for HTTP"),
+        (["--stdio", SERVER, "--only", "no-such"], "there is no requirement 'no-such'"),
+        (["--stdio", SERVER, "--examples", "-1"], "cannot be negative"),
+        (["--stdio", SERVER, "--tool", "a=1"], "not of the form NAME="),
+        (["--stdio", SERVER, "--tool", "a={"], "are no JSON"),
+        (["--stdio", SERVER, "--profile", "no-such-file"], "cannot read the profile"),
+        (["--stdio", SERVER, "--baseline", "no-such-file"], "cannot read no-such-file"),
+        (["--stdio", SERVER, "--replay", "no-such-file"], "cannot read no-such-file"),
+        (["--stdio", SERVER, "--budget", "soon"], "is no time such as 60s"),
+        (["--stdio", SERVER, "--budget", "0"], "more than nothing"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_explained(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(["check", *arguments])
+    except SystemExit as exit:  # of argparse
+        status = int(exit.code or 0)
+    told = capsys.readouterr()
+    assert status == 2
+    assert words in told.err
+    assert told.out == ""
+
+
+def test_a_profile_with_a_wrong_role_says_which_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text('[sleeps]\ntool = "nap"\n')
+    assert main(["check", "--stdio", SERVER, "--profile", str(profile)]) == 2
+    assert "no role 'sleeps'; there are completes, slow" in capsys.readouterr().err
+
+
+def test_pytest_has_a_test_for_each_requirement(tmp_path: Path) -> None:
+    command = [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", "--mcp-target", SERVER]
+    ran = subprocess.run(
+        [*command, "--mcp-args", shlex.join(QUICK)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    passed = re.search(r"(\d+) passed, (\d+) skipped", ran.stdout)
+    assert passed is not None
+    assert sum(map(int, passed.groups())) > 250
+
+
+def test_the_commands_of_the_page_are_understood(tmp_path: Path) -> None:
+    from taskmachine.adapters.check_command import read_arguments
+
+    page = (REPOSITORY / "docs" / "conformance.md").read_text()
+    shown = re.findall(r"^\$ taskmachine check (.*)$", page, re.MULTILINE)
+    assert len(shown) > 5
+    for line in shown:
+        read_arguments(shlex.split(line.replace("--help", "--list")))

@@ -1,0 +1,147 @@
+"""Tools for the server that is tested: every role has one, and no name says which.
+
+They are quick: a run calls them dozens of times.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import attrs
+from msgspec import Meta
+
+from taskmachine.adapters.context import Context, form, sampling
+from taskmachine.adapters.tools import CallError, Tool, ToolError, Tools
+from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.protocol.rules import Tool as OfferedTool
+
+__all__ = ["DESTRUCTIVE", "tools"]
+
+POLL_S: Final = 0.02
+RARE_S: Final = 0.1
+LONGEST_S: Final = 2.0
+"""A tool that works until it is cancelled gives up then."""
+
+DESTRUCTIVE: Final = "quench"
+"""Its annotations say so: no tester may call it."""
+
+_SIZE: Final = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "title": "How many", "minimum": 1, "maximum": 9},
+        "colour": {"type": "string", "title": "Which one", "enum": ["red", "blue"]},
+    },
+    "required": ["size"],
+}
+
+
+@attrs.frozen
+class _Annotated(Tool):
+    annotations: JSONObject = attrs.field(factory=dict)
+
+    @property
+    def offered(self) -> OfferedTool:
+        offered = super().offered
+        definition = {**offered.definition, "annotations": self.annotations}
+        return attrs.evolve(offered, definition=definition)
+
+
+class _Tools(Tools):
+    """With annotations, which our own tools have no use for."""
+
+    def __getitem__(self, name: str) -> Tool:
+        tool = super().__getitem__(name)
+        if name != DESTRUCTIVE:
+            return tool
+        fields = {f.name: getattr(tool, f.name) for f in attrs.fields(Tool)}
+        return _Annotated(**fields, annotations={"readOnlyHint": False, "destructiveHint": True})
+
+
+def tools(tell: Callable[[str], None]) -> Tools:
+    """All of them; `tell` is told what must not happen."""
+    made = _Tools()
+    _offer_tasks(made)
+    _offer_questions(made)
+
+    @made.task(DESTRUCTIVE, poll_interval=POLL_S)
+    async def quench(everything: bool = True) -> str:
+        """Put it out for good."""
+        tell("the destructive tool was called")
+        return "gone"
+
+    return made
+
+
+def _offer_tasks(made: Tools) -> None:
+    @made.task(poll_interval=POLL_S)
+    async def heap(
+        pebbles: Annotated[int, Meta(ge=0, le=1_000)],
+        stones: Annotated[int, Meta(ge=0, le=1_000)] = 1,
+    ) -> dict[str, int]:
+        """Put pebbles and stones on one heap."""
+        return {"height": pebbles + stones}
+
+    @made.task(poll_interval=RARE_S)
+    async def drift(ctx: Context, along: Annotated[str, Meta(max_length=80)] = "a river") -> str:
+        """Drift along something, for a while."""
+        steps = round(LONGEST_S / 0.05)
+        for step in range(1, steps + 1):
+            await ctx.progress(step, steps, f"drifting along {along}")
+            await asyncio.sleep(LONGEST_S / steps)
+        return f"The end of {along}."
+
+    @made.task(poll_interval=RARE_S)
+    async def linger(
+        duration_seconds: Annotated[float, Meta(ge=0, le=86_400, description="how long")],
+    ) -> str:
+        """Stay as long as one likes."""
+        await asyncio.sleep(duration_seconds)
+        return f"Stayed for {duration_seconds:g} s."
+
+    @made.task(poll_interval=POLL_S)
+    async def topple() -> str:
+        """Build a tower that is too high."""
+        raise ToolError("The tower fell over.")
+
+    @made.task(poll_interval=POLL_S)
+    async def snap() -> str:
+        """Bend a twig."""
+        raise CallError(-31_001, "The twig snapped", {"pieces": 2})
+
+    @made.task(support="forbidden")
+    async def glance(at: Annotated[str, Meta(max_length=200)] = "the sky") -> str:
+        """Look at something."""
+        return f"There is {at}."
+
+    @made.task(support="required", poll_interval=POLL_S)
+    async def ferment() -> dict[str, Any]:
+        """Let it stand."""
+        await asyncio.sleep(0.03)
+        return {"bubbles": 7}
+
+
+def _offer_questions(made: Tools) -> None:
+    @made.task(poll_interval=POLL_S)
+    async def tailor(ctx: Context) -> str:
+        """Cut a coat."""
+        answer = await ctx.ask("size", form("Which size?", _SIZE))
+        if answer.action != "accept":
+            return "No coat."
+        size, colour = answer.content.get("size"), answer.content.get("colour", "red")
+        # 2025-11-25:elicitation-server-validates
+        if type(size) is not int or not 1 <= size <= 9 or colour not in ("red", "blue"):
+            raise ToolError("That is no size, or no colour.")
+        return f"A {colour} coat of size {size}."
+
+    @made.task(poll_interval=POLL_S)
+    async def hum(ctx: Context) -> str:
+        """Find words for a melody."""
+        asked = {"type": "text", "text": "Write a line of a song."}
+        said = await ctx.ask("line", sampling([{"role": "user", "content": asked}], max_tokens=50))
+        content = said.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        texts = [block.get("text") if isinstance(block, dict) else None for block in blocks]
+        # 2025-11-25:sampling-content-validated
+        if not all(isinstance(text, str) for text in texts):
+            raise ToolError("These are no words.")
+        return f"La la la: {' '.join(map(str, texts))}"

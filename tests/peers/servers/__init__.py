@@ -1,0 +1,1 @@
+"""Small servers on what others made: nothing here is imported by us."""

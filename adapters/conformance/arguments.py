@@ -314,7 +314,9 @@ def strategy(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
     free = [
         name
         for name, field in (fields.items() if isinstance(fields, dict) else ())
-        if isinstance(field, dict) and field.get("type") == "string" and "enum" not in field
+        if isinstance(field, dict)
+        and field.get("type") == "string"
+        and not {"const", "enum", "format", "minLength", "maxLength", "pattern"} & field.keys()
     ]
     if not free:
         return st.sampled_from(tried)

@@ -14,6 +14,9 @@ from taskmachine.adapters.conformance.profile import ToolCall
 __all__ = ["EXTENSION", "LONGEST_POLL_MS", "PATIENCE_MS", "Caller", "Pending", "TargetLost"]
 
 LONGEST_POLL_MS: Final = 1_000.0
+LISTENING_MS: Final = 500
+STEP_MS: Final = 20
+EVENTS: Final = "text/event-stream"
 
 
 class Caller(Line):
@@ -105,7 +108,7 @@ class Caller(Line):
         """
         wanted = {*statuses, "completed", "failed", "cancelled"}
         deadline = self._recorder.now() + within_ms
-        waiting: Pending | None = None
+        waiting: list[Pending] = []
         answered: set[str] = set()
         try:
             while True:
@@ -117,14 +120,27 @@ class Caller(Line):
                     if self._revision == "2026-07-28" and keys - answered:
                         answered |= keys
                         await self.answer_inputs(fields)
-                    elif self._revision == "2025-11-25" and waiting is None:
-                        waiting = self.start("tasks/result", {"taskId": task_id})
+                    elif self._revision == "2025-11-25" and not waiting:
+                        waiting += await self._listen()
+                        waiting.append(self.start("tasks/result", {"taskId": task_id}))
                 if self._recorder.now() >= deadline:
                     return None
                 await self.pause(_interval(fields))
         finally:
-            if waiting is not None and not waiting.is_over:
-                await waiting.leave()
+            for one in waiting:
+                if not one.is_over:
+                    await one.leave()
+
+    async def _listen(self) -> list[Pending]:
+        """The stream of a GET, where a target may ask as well as on that of `tasks/result`."""
+        if self.pipe is not None:
+            return []
+        stream = self.begin(b"", method="GET", headers={"accept": EVENTS, "content-type": None})
+        for _ in range(LISTENING_MS // STEP_MS):
+            if stream.head is not None or stream.is_over:
+                break
+            await self.pause(STEP_MS)
+        return [stream]
 
     async def pause(self, ms: float) -> None:
         """Let time pass."""

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, get_args
@@ -156,15 +157,19 @@ async def _check_server(
     options: argparse.Namespace, known: frozenset[str], tell: Callable[[str], None]
 ) -> Report:
     target = _target(options)
+    began = time.monotonic()
     revisions = await _spoken(target, options.generation)
-    given = _options(options, options.budget / len(revisions))
+    left = max(options.budget - (time.monotonic() - began), options.budget / 2)
+    given = _options(options, left / len(revisions))
     runs = [await check_server(target, revision, given, tell=tell) for revision in revisions]
     return Report(options.url or options.stdio, options.seed, runs, known)
 
 
 async def _spoken(target: Target, generation: str) -> list[Revision]:
     """The revisions to check; ConfigurationError if the target does not speak what is wanted."""
-    refusals = {revision: await says_hello(target, revision) for revision in _revisions(generation)}
+    wanted = _revisions(generation)
+    answers = await asyncio.gather(*(says_hello(target, revision) for revision in wanted))
+    refusals = dict(zip(wanted, answers, strict=True))
     spoken = [revision for revision, why in refusals.items() if why is None]
     if not spoken or (generation == "both" and len(spoken) < len(refusals)):
         said = "; ".join(f"{revision}: {why}" for revision, why in refusals.items() if why)

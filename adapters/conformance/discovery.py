@@ -236,6 +236,9 @@ def _is_error(task: Mapping[str, Any] | None) -> bool:
 def _asked(seen: History, task_id: str) -> set[Any]:
     """The methods of what a task asked."""
     kinds = {q.method for q, _ in seen.questions if q.related_task == task_id}
+    if not kinds and any(s.status == "input_required" for s in seen.by_task.get(task_id, ())):
+        # Some do not say which task asks, though they must.
+        kinds = {q.method for q, _ in seen.questions if q.related_task is None} - {"ping"}
     for sighting in seen.by_task.get(task_id, ()):
         requests = sighting.task.get("inputRequests")
         for asked in requests.values() if isinstance(requests, dict) else ():

@@ -421,6 +421,15 @@ def id_key(id: Any) -> tuple[str, Any]:
     return type(id).__name__, id if isinstance(id, str | int | float) else repr(id)
 
 
+def _is_without_session(head: Entry | None) -> bool:
+    """Whether HTTP says that there is no such session, or no such endpoint."""
+    return head is not None and head.http is not None and head.http.status == 404
+
+
+def _answers(response: Entry, request: Entry) -> bool:
+    return id_key(response.body.get("id")) == id_key(request.body.get("id"))
+
+
 def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
     answers: dict[tuple[Any, ...], Entry] = {}
     heads: dict[int, Entry] = {}
@@ -452,10 +461,13 @@ def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
         response = answers.get(own) or answers.get(whole)
         if response is not None and response.number < entry.number:
             response = None
+        head = heads.get(entry.post or 0)
+        if response is not None and _is_without_session(head) and not _answers(response, entry):
+            response = None  # nobody has looked at the request
         yield Exchange(
             entry,
             response,
-            heads.get(entry.post or 0),
+            head,
             ends.get(own) or ends.get(whole),
             others.get(entry.post or 0, ()),
         )

@@ -24,9 +24,13 @@ __all__ = ["Lab", "Revision", "Target"]
 
 Revision = Literal["2025-11-25", "2026-07-28"]
 
-CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}}, "sampling": {}}
+SHOWN: Final = 60
+"""Characters of what is no message."""
+
 START_MS: Final = 30_000.0
-"""How long a process may take until its first answer."""
+"""How long a process may take until its first answer, before it is known how long that takes."""
+
+CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}}, "sampling": {}}
 
 
 @attrs.frozen
@@ -78,6 +82,7 @@ class Lab:
         self._web = None if target.url is None else Web(target.url, {})
         self._callers: dict[str, Caller] = {}
         self._all: list[Caller] = []
+        self._start_ms = 0.0
 
     @property
     def has_two_principals(self) -> bool:
@@ -101,8 +106,10 @@ class Lab:
             return known
         caller = await self.stranger(name, capabilities=capabilities)
         hello = await caller.introduce(wait_ms=max(START_MS, self.patience_ms))
+        if self._web is None:
+            self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
         if "result" not in (hello.response.body if hello.response else {}):
-            raise TargetLost(_why_not(hello, caller.death))
+            raise TargetLost(_why_not(hello, caller.death) + self._what_instead(caller))
         spoken = _spoken(hello.fields)
         if self.revision not in spoken:
             raise TargetLost(f"it speaks {' and '.join(spoken) or 'no revision that it names'}")
@@ -112,10 +119,18 @@ class Lab:
             self._callers[name] = caller
         return caller
 
+    def _what_instead(self, caller: Caller) -> str:
+        """What it said that is no message at all: most likely a log on its standard output."""
+        for entry in self.recorder.entries:
+            if entry.line == caller.line and entry.kind is Kind.HEARD and entry.text:
+                return f"; it wrote {entry.text.strip()[:SHOWN]!r}"
+        return ""
+
     async def stranger(
         self, name: str = "A", *, capabilities: Mapping[str, Any] | None = None
     ) -> Caller:
         """A fresh line on which nothing was said yet: no `initialize`, no session."""
+        self.recorder.refuse_floods()
         declared = dict(CAPABILITIES if capabilities is None else capabilities)
         if self.revision == "2026-07-28":
             declared.setdefault("extensions", {EXTENSION: {}})
@@ -129,6 +144,7 @@ class Lab:
             patience_ms=self.patience_ms,
         )
         if self._web is None:
+            caller.start_ms = min(2 * self._start_ms, START_MS)
             await caller.connect(self.target.command)
         self._all.append(caller)
         return caller
@@ -191,4 +207,12 @@ def _why_not(hello: Exchange, death: str | None) -> str:
         return death
     if ending is not None and ending.text and ending.kind is Kind.ENDED and not status:
         return ending.text
-    return f"it answered with HTTP status {status}" if status else "it did not answer in time"
+    if not status:
+        return "it did not answer in time"
+    said = [f"it answered with HTTP status {status}"]
+    if status < 300:
+        kind = hello.headers.get("content-type", "no content type")
+        said += [kind, (ending.text if ending else None) or "no message in it"]
+    elif status < 400:
+        said += [f"to {hello.headers.get('location')!r}"]
+    return ", ".join(" ".join(words.split())[:SHOWN] for words in said)

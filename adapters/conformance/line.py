@@ -14,7 +14,7 @@ from taskmachine.adapters.conformance.answering import Reply, answer
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, Http, Kind, id_key
 from taskmachine.adapters.conformance.manners import routing_headers, with_meta
 from taskmachine.adapters.conformance.pending import Pending, TargetLost
-from taskmachine.adapters.conformance.recorder import MOST_BYTES, Recorder
+from taskmachine.adapters.conformance.recorder import MOST_BYTES, Flooded, Recorder
 from taskmachine.adapters.conformance.wires import Pipe, Web, parse, read_body, read_events
 from taskmachine.protocol.routing_headers import mirrored_parameters
 
@@ -46,7 +46,11 @@ class Line:
     ) -> None:
         self.name = name
         self.line = recorder.new_line()
-        self.patience_ms = patience_ms
+        self.start_ms = 0.0
+        """How much longer the first answer of a process may take."""
+        self._patience_ms = patience_ms
+        self._has_heard = False
+        self._has_left = False
         self.answering: Callable[[Entry], Reply | None] = lambda entry: answer(
             entry.method, entry.params
         )
@@ -66,6 +70,11 @@ class Line:
         self._ids = count(1)
         self._pending: dict[tuple[str, Any], Pending] = {}
         self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def patience_ms(self) -> float:
+        """How long an answer is awaited."""
+        return self._patience_ms if self._has_heard else self._patience_ms + self.start_ms
 
     # --- the beginning and the end ---------------------------------------------------------------
 
@@ -227,8 +236,16 @@ class Line:
         return self._recorder.heard_since(pending.request)
 
     def _line_heard(self, line: bytes) -> None:
-        message, text = parse(line)
-        self._take(self._add(Kind.HEARD, message=message, text=text), None)
+        self._has_heard = True
+        try:
+            self._recorder.refuse_floods(len(line))
+            message, text = parse(line)
+            self._take(self._add(Kind.HEARD, message=message, text=text), None)
+        except Flooded as error:
+            assert self.pipe is not None
+            self.pipe.kill()
+            if self.death is None:
+                self._lost(str(error), False)
 
     def _lost(self, why: str, is_gone: bool) -> None:
         end = self._add(Kind.EXITED if is_gone else Kind.ENDED, text=why)
@@ -295,6 +312,7 @@ class Line:
                     Kind.HEAD, post=post, http=Http(status=response.status_code, headers=answered)
                 )
                 pending.head = pending.head or head
+                self._notice_lost_session(response.status_code, method, headers)
                 kind = answered.get("content-type", "").partition(";")[0].strip().lower()
                 if kind == "text/event-stream":
                     await self._stream(response, parser, pending, post)
@@ -302,16 +320,28 @@ class Line:
                     text = await self._whole(response, kind, pending, post)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             return self._add(Kind.ENDED, post=post, text=str(error) or type(error).__name__)
+        except Flooded as error:
+            self.death = str(error)
+            return self._add(Kind.ENDED, post=post, text=self.death)
         except asyncio.CancelledError:
             pending.settle(end=self._add(Kind.LEFT, post=post))
             raise
         return self._add(Kind.ENDED, post=post, text=text)
+
+    def _notice_lost_session(self, status: int, method: str, sent: Mapping[str, str]) -> None:
+        """2025-11-25:session-404-starts-anew, unless we ended it or spoke of another one."""
+        own = self.session.get("mcp-session-id")
+        if method == "DELETE" and sent.get("mcp-session-id") == own:
+            self._has_left = True
+        elif status == 404 and own and sent.get("mcp-session-id") == own and not self._has_left:
+            self.death = "its session is gone"
 
     async def _whole(
         self, response: httpx.Response, kind: str, pending: Pending, post: int
     ) -> str | None:
         """Take the body as one message; if it is none, and does not say so, its text."""
         body = await read_body(response)
+        self._recorder.refuse_floods(len(body))
         if not body.strip():
             return None
         message, text = parse(body)
@@ -324,6 +354,7 @@ class Line:
         self, response: httpx.Response, parser: Parser, pending: Pending, post: int
     ) -> None:
         async for event in read_events(response, parser):
+            self._recorder.refuse_floods(len(event.data))
             http = Http(event_id=event.id, retry_ms=parser.retry_ms)
             if not event.data:
                 self._add(Kind.EVENT, post=post, http=http)

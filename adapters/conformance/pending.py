@@ -16,7 +16,9 @@ class TargetLost(Exception):
 class Asker(Protocol):
     """Who sent it."""
 
-    patience_ms: float
+    @property
+    def patience_ms(self) -> float:
+        """How long an answer is awaited."""
 
     def gave_up(self, pending: "Pending", limit_ms: float) -> Entry:
         """Write down that nobody waits any more."""

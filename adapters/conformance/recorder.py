@@ -10,7 +10,9 @@ __all__ = ["MOST_BYTES", "MOST_ENTRIES", "Flooded", "Recorder"]
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Of one message of a target."""
 
-MOST_ENTRIES: Final = 200_000
+MOST_ENTRIES: Final = 50_000
+MOST_BYTES_IN_ALL: Final = 128 * 1024 * 1024
+_HEARD: Final = frozenset({Kind.HEARD, Kind.EVENT, Kind.HEAD})
 
 INTRODUCTIONS: Final = frozenset(
     {"initialize", "notifications/initialized", "server/discover", "tools/list"}
@@ -30,9 +32,15 @@ class Recorder:
         self._entries: list[Entry] = []
         self._lines = 0
         self._posts = 0
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All of it."""
+        return self._entries
 
     def now(self) -> float:
         """Milliseconds since the run began."""
@@ -59,12 +67,20 @@ class Recorder:
         text: str | None = None,
         http: Http | None = None,
     ) -> Entry:
-        """Write one down; Flooded beyond what can be kept."""
-        if len(self._entries) >= MOST_ENTRIES:
-            raise Flooded(f"the target sent more than {MOST_ENTRIES} messages")
+        """Write one down; Flooded if it was heard, and is beyond what can be kept."""
+        if kind in _HEARD:
+            self.refuse_floods()
         entry = Entry(len(self._entries), self.now(), kind, caller, line, post, message, text, http)
         self._entries.append(entry)
         return entry
+
+    def refuse_floods(self, more_bytes: int = 0) -> None:
+        """Count what was heard; Flooded beyond what can be kept."""
+        self._bytes += more_bytes
+        if len(self._entries) >= MOST_ENTRIES:
+            raise Flooded(f"it sent more than {MOST_ENTRIES} messages")
+        if self._bytes > MOST_BYTES_IN_ALL:
+            raise Flooded(f"it sent more than {MOST_BYTES_IN_ALL} bytes")
 
     def heard_since(self, request: Entry) -> list[Entry]:
         """What came on the stream of a request, or on its line if that is a pipe."""

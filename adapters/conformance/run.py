@@ -81,7 +81,8 @@ async def check_server(
     try:
         server = (await lab.caller()).server
         try:
-            async with asyncio.timeout(options.budget_s):
+            left_s = max((deadline - clock()) / 1_000, options.budget_s / 2)
+            async with asyncio.timeout(left_s):
                 tell("looking for tools")
                 lab.profile = await discover(
                     lab, options.profile, options.tools, options.allow_destructive
@@ -91,7 +92,7 @@ async def check_server(
                     tell("exploring")
                     replays = await explore(lab, options, deadline - clock(), tell)
         except TimeoutError:
-            stopped = f"the budget of {options.budget_s:g} s was over"
+            stopped = f"the budget of {options.budget_s:.3g} s was over"
         except (TargetLost, Flooded) as error:
             stopped = str(error)
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ PATIENCE_S: Final = 2.0  # for each step of a process's way out: asked, told, fo
 KEPT_STDERR: Final = 40  # lines
 CHUNK: Final = 65_536
 CONNECT_S: Final = 5.0
+MOST_SHOWN: Final = 200  # characters of a log
+_WORDS: Final = re.compile(r"\w.*\w")
 
 
 def parse(text: bytes) -> tuple[Any, str | None]:
@@ -115,9 +118,17 @@ class Pipe:
             async with asyncio.timeout(PATIENCE_S):
                 status = await self._process.wait()
                 how = f"signal {-status}" if status < 0 else f"status {status}"
-                self._end(f"its process ended with {how}", True)
+                self._end(f"its process ended with {how}{await self._last_words()}", True)
                 return
         self._end("it closed its output", False)
+
+    async def _last_words(self) -> str:
+        """The last line of its log, which often says why."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.shield(self._readers[1])
+        lines = [words.group() for line in self.stderr if (words := _WORDS.search(line))]
+        return f": {lines[-1][:MOST_SHOWN]}" if lines else ""
 
     async def _read_stderr(self) -> None:
         assert self._process.stderr is not None

@@ -41,7 +41,8 @@ async def serve_http(
     server = _Server(
         uvicorn.Config(
             broken, lifespan="off", ws="none", log_config=None, access_log=False,
-            server_header=False, timeout_graceful_shutdown=1,
+            server_header=False, timeout_graceful_shutdown=1, log_level="critical",
+            timeout_keep_alive=round(settings.transport.idle_s),
         )
     )  # fmt: skip
     async with application.serving(runtime):

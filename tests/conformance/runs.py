@@ -28,7 +28,7 @@ from tests.conformance.broken_server import CORRECT, TOKENS, serving
 from tests.conformance.forks import forking
 from tests.conformance.planted import all_bugs, planted
 from tests.conformance.planting import Planted
-from tests.conformance.survey import Survey, meet, survey
+from tests.conformance.survey import PATIENCE_MS, Survey, meet, survey
 from tests.conformance.variations import VARIATIONS
 
 __all__ = ["Job", "Outcome", "Pool", "jobs", "pool", "run", "variation_jobs"]
@@ -36,10 +36,10 @@ __all__ = ["Job", "Outcome", "Pool", "jobs", "pool", "run", "variation_jobs"]
 AT_ONCE: Final = 6
 """Runs at a time: most of each is waiting, so there are more than processors."""
 
-GLANCES: Final = (3, 12)
+GLANCES: Final = (2, 8)
 """Probes for each thing that a bug breaks; if the first do not show it, the second."""
 
-OPTIONS: Final = Options(budget_s=180, examples=3, patience_ms=6_000)
+OPTIONS: Final = Options(budget_s=180, examples=1, patience_ms=PATIENCE_MS)
 """Every bug is meant to be found by the probes; exploration is tested by itself."""
 
 BAD: Final = (Verdict.FAIL, Verdict.WARNING)
@@ -52,6 +52,16 @@ class Job:
     name: str
     revision: Revision
     transport: str
+
+    @property
+    def breaks(self) -> frozenset[str]:
+        """What the bug breaks, as far as it is judged there."""
+        requirements = requirements_of_servers(self.revision)
+        return frozenset(
+            id
+            for id in planted(self.name).breaks
+            if id in requirements and self.transport in requirements[id].transports
+        )
 
     def __str__(self) -> str:
         return f"{self.name}-{self.revision}-{self.transport}"
@@ -73,8 +83,7 @@ class Outcome:
     @property
     def missed(self) -> list[str]:
         """What the bug breaks, and nobody noticed."""
-        broken = _of_run(planted(self.job.name).breaks, self.job)
-        return sorted(broken - self.found.keys())
+        return sorted(self.job.breaks - self.found.keys())
 
     @property
     def complaints(self) -> list[str]:
@@ -89,14 +98,6 @@ class Outcome:
             ),
             *filter(None, [self.witnessed]),
         ]
-
-
-def _of_run(ids: frozenset[str], job: Job) -> frozenset[str]:
-    """Those that are judged there."""
-    requirements = requirements_of_servers(job.revision)
-    return frozenset(
-        id for id in ids if id in requirements and job.transport in requirements[id].transports
-    )
 
 
 # --- which ones ------------------------------------------------------------------------------
@@ -157,8 +158,7 @@ async def run(name: str, revision: Revision, transport: str, place: Place, witne
 def _glance(job: Job, place: Place, witness: Witness, most: int) -> Sequence[Finding]:
     """What is found by so many probes for each thing that the bug breaks."""
     known = _surveyed(job.revision, job.transport, place)
-    bug = planted(job.name)
-    probes = known.probes_for(_of_run(bug.breaks, job), bug.theme, most)
+    probes = known.probes_for(job.breaks, planted(job.name).theme, most)
 
     async def look() -> Sequence[Finding]:
         async with place.target(job.name, job.transport, witness) as target:
@@ -187,12 +187,14 @@ def _surveyed(revision: Revision, transport: str, place: Place) -> Survey:
 def _run(job: Job, place: Place, is_full: bool) -> Outcome:
     witness = Witness(place.folder / f"{job}-{os.getpid()}")
     began = time.monotonic()
-    outcome: Outcome | None = None
 
     def told(findings: Sequence[Finding], stopped: str | None = None) -> Outcome:
+        for finding in findings:
+            if OUR_FAULT in finding.words:
+                witness.tell(f"{finding.id}: {finding.words}")
         return Outcome(
             job,
-            {f.id: _shown(f) for f in findings if f.verdict in BAD or OUR_FAULT in f.words},
+            {f.id: _shown(f) for f in findings if f.verdict in BAD},
             frozenset(f.id for f in findings if f.verdict is Verdict.INCONCLUSIVE),
             time.monotonic() - began,
             stopped,
@@ -201,16 +203,15 @@ def _run(job: Job, place: Place, is_full: bool) -> Outcome:
 
     try:
         with witnessed(witness):
-            for most in () if is_full or not planted(job.name).breaks else GLANCES:
+            for most in () if is_full or not job.breaks else GLANCES:
                 outcome = told(_glance(job, place, witness, most))
                 if not outcome.missed:
-                    break
-            if outcome is None or outcome.missed:
-                done = asyncio.run(run(job.name, job.revision, job.transport, place, witness))
-                outcome = told(done.findings, done.stopped)
+                    return outcome
+            done = asyncio.run(run(job.name, job.revision, job.transport, place, witness))
+            return told(done.findings, done.stopped)
     except Exception:  # noqa: BLE001, whatever a probe does: the other runs go on
         witness.tell(traceback.format_exc())
-    return outcome if outcome is not None and not witness.told() else told(())
+        return told(())
 
 
 def _shown(finding: Finding) -> str:

@@ -24,10 +24,11 @@ from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.report import Finding, judge_all
 
-__all__ = ["Survey", "meet", "survey"]
+__all__ = ["PATIENCE_MS", "Survey", "meet", "survey"]
 
 AT_ONCE: Final = 4
 PROBE_S: Final = 20.0
+PATIENCE_MS: Final = 6_000.0
 
 INTRODUCTION: Final = ""
 DISCOVERY: Final = "discovery"
@@ -43,18 +44,23 @@ class Survey:
     """By the name of the probe."""
 
     def probes_for(self, ids: frozenset[str], theme: str, most: int) -> list[str]:
-        """So many probes for each of these; without one, those of the same theme.
+        """Probes that exercise these: so many special ones, so many broad ones, some of the theme.
 
-        The special ones first: whatever they exercise they were made for.
+        If none does, as only what breaks it can be seen: all of the theme.
         """
         chosen: set[str] = set()
+        of_theme = [name for name in self.exercised if _is_of_theme(name, theme)]
         for id in ids:
             names = [name for name, exercised in self.exercised.items() if id in exercised]
             names.sort(key=lambda name: (len(self.exercised[name]), name))
-            chosen.update(names[:most])
-            if not names:  # only what breaks it is seen
-                chosen.update(name for name in self.exercised if name.startswith(theme))
+            own = [name for name in of_theme if name in names]
+            chosen.update(names[:most], names[-most:], own[: 2 * most] if names else of_theme)
         return sorted(chosen)
+
+
+def _is_of_theme(probe: str, theme: str) -> bool:
+    module = probe.partition(".")[0]
+    return module.startswith(theme) or theme.startswith(module or " ")
 
 
 async def survey(target: Target, revision: Revision) -> Survey:
@@ -85,7 +91,7 @@ async def meet(
     """What is found by these probes alone, one after the other, with tools that are known."""
     load_checks()
     load_probes()
-    lab = Lab(target, revision, Recorder(_clock), profile=profile)
+    lab = Lab(target, revision, Recorder(_clock), profile=profile, patience_ms=PATIENCE_MS)
     try:
         with contextlib.suppress(TargetLost):
             await list_tools(await lab.caller())

@@ -280,3 +280,8 @@ def test_only_what_was_declared_is_asked(
 ) -> None:
     wire = ready(pipe(), declared=declared).tells(method, params, id=1)
     assert outcomes("only-negotiated-capabilities", wire) == {expected}
+
+
+def test_nobody_is_asked_who_declared_nothing() -> None:
+    wire = ready(pipe()).request("tools/call", {"name": "a"}).answer(TASK)
+    assert outcomes("only-negotiated-capabilities", wire) == {"good"}

@@ -135,6 +135,15 @@ ERRORS: list[Row] = [
     ),
     ("reserved-codes-as-defined", lambda: refused(-32021, **required(**TASKS)), FAIL),
     ("reserved-codes-as-defined", lambda: refused(-32021, **required(sampling={})), PASS),
+    (
+        "reserved-codes-as-defined",
+        lambda: (
+            called({CAPABILITIES: {"elicitation": {"url": {}}}})
+            .head(400)
+            .error(-32021, **required(elicitation={}))
+        ),
+        PASS,
+    ),
     ("undeclared-capability-32021", lambda: refused(-32021, **required(sampling={})), PASS),
     ("undeclared-capability-32021", lambda: refused(-32021), FAIL),
     ("undeclared-capability-32021", lambda: refused(-32021, data=["sampling"]), FAIL),
@@ -415,6 +424,34 @@ def test_the_name_of_a_client_opens_no_door(
 
 PAGES = ("basic/index", "basic/versioning", "basic/transports/", "server/discover")
 OF_THEIR_OWN = ("http-authentication", "info-not-for-security", "meta-")  # tests, not rows
+GARBAGE: list[Any] = [None, True, 1.5, "x", [], [[]], {}, {"a": []}, [{"name": []}]]
+
+
+@pytest.mark.parametrize("value", GARBAGE)
+def test_no_check_stumbles_over_garbage(value: Any) -> None:
+    names = ("resultType", "taskId", "status", "inputRequests", "result", "error", "content")
+    names += ("supportedVersions", "capabilities", "tools", "protocolVersion", "_meta")
+    marked = {"name": "a", "inputSchema": {"properties": {"n": mark_of(value)}}}
+    for tale in (by_http(), by_pipe()):
+        for method in ("server/discover", "tools/list", "tools/call", "tasks/get", "initialize"):
+            for meta in (None, NOTHING, OTHER, STRANGE):
+                params = {"taskId": "t1", "name": "a", "arguments": {"n": 1}}
+                tale.ask(method, params, meta=meta).answer(dict.fromkeys(names, value))
+            tale.ask(method).answer(value)
+            tale.ask(method).error(value, value, data=value)
+            tale.ask(method).error(-32021, data={"requiredCapabilities": value})
+            tale.ask(method).error(-32022, data={"supported": value})
+        tale.ask("tools/list").answer({**LISTED, "tools": [marked, value]})
+        tale.ask("tasks/get", {"taskId": value}).answer(shown(status=value, error={"code": value}))
+        tale.tells("notifications/tasks", value).tells("notifications/progress", {"x": value})
+        tale.notify("notifications/cancelled", {"requestId": value}).says(value)
+        for id, row in requirements_of_servers("2026-07-28").items():
+            if id in CHECKS and row.page.startswith(PAGES):
+                outcomes(id, tale)
+
+
+def mark_of(value: Any) -> dict[str, Any]:
+    return {"type": value, "x-mcp-header": value}
 
 
 def test_every_check_of_these_pages_is_seen_to_accept_and_to_condemn() -> None:

@@ -60,8 +60,8 @@ async def finished(caller: Caller, tool: str, arguments: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_without_a_bug_it_is_the_correct_server(tmp_path: Path, revision: str) -> None:
     async def talk(caller: Caller) -> None:
-        shown = await finished(caller, "heap", {"pebbles": 2})
-        assert shown["structuredContent"] == {"height": 3}
+        shown = await finished(caller, "ferment", {})
+        assert shown["structuredContent"] == {"bubbles": 7}
         listed = (await caller.call("tools/list"))["result"]["tools"]
         hints = {tool["name"]: tool.get("annotations") for tool in listed}
         assert hints[DESTRUCTIVE]["destructiveHint"]
@@ -120,8 +120,8 @@ def test_a_changed_request_is_answered_as_the_one_that_was_sent(
     bug = _Renamed()
 
     async def talk(caller: Caller) -> None:
-        answer = await caller.call("tools/call", {"name": "unknown", "arguments": {"at": "me"}})
-        assert answer["result"]["content"][0]["text"] == "There is me."
+        answer = await caller.call("tools/call", {"name": "unknown", "arguments": {}})
+        assert answer["result"]["content"][0]["text"] == "There is the sky."
         assert bug.seen[-1] == ("tools/call", "unknown")
 
     over_http(bug, tmp_path, revision, talk)

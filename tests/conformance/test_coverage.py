@@ -10,6 +10,7 @@ from taskmachine.adapters.conformance.catalogue import load_checks, requirements
 from taskmachine.adapters.conformance.judging import CHECKS, REASONS
 from tests.conformance.planted import all_bugs
 from tests.conformance.planting import REVISIONS
+from tests.conformance.runs import jobs
 
 LEAST_BUGS: Final = 60
 
@@ -76,6 +77,10 @@ def test_every_bug_breaks_what_is_checked() -> None:
         assert bug.breaks, bug.name
         assert bug.breaks <= CHECKS.keys(), bug.name
         assert bug.breaks | bug.also <= known, bug.name
+
+
+def test_every_bug_can_be_found_wherever_it_is_planted() -> None:
+    assert not [str(job) for job in jobs(full=True) if not job.breaks]
 
 
 def test_there_are_many_bugs() -> None:

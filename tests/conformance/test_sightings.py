@@ -164,6 +164,11 @@ def test_an_update_that_nobody_can_see_is_a_note_and_of_a_finished_task_a_warnin
     assert outcomes(sightings.last_updated_at_in_order, over) == {"warning"}
 
 
+def test_an_update_of_what_only_the_target_understands_is_one() -> None:
+    tale = told().get(a_task(xDone=1)).get(a_task(xDone=2, lastUpdatedAt=LATER))
+    assert outcomes(sightings.last_updated_at_in_order, tale) == {"good"}
+
+
 def test_a_shared_id_is_told_by_no_other_rule() -> None:
     tale = made("a", "a").get(a_task("a", "completed"))
     assert list(sightings.lives(tale.history)) == []

@@ -52,6 +52,11 @@ def about(task: str) -> dict[str, Any]:
     return {"_meta": {RELATED: {"taskId": task}}}
 
 
+def awake(wire: Wire) -> Wire:
+    """Something else is heard after 4 s."""
+    return wire.request("ping", after=4_000).answer({}).ends()
+
+
 # --- their course --------------------------------------------------------------------------------
 
 
@@ -124,11 +129,14 @@ def test_a_stream_brings_the_response(
     ("wire", "expected"),
     [
         (waiting().answer({}).ends(after=100), {"good"}),
-        (waiting().answer({}).ends(after=6_000), {"bad"}),
-        (waiting().answer({}).leaves(after=6_000), {"bad"}),
+        (awake(waiting().answer({})).ends(post=1, after=6_000), {"bad"}),
+        (awake(waiting().answer({})).leaves(post=1, after=6_000), {"bad"}),
         (waiting().answer({}).leaves(after=100), set()),
-        (waiting(id=1).answer({}).request("ping", after=6_000), {"bad"}),
+        (awake(waiting().answer({})).request("ping", after=6_000), {"bad"}),
         (waiting().leaves(after=6_000), set()),
+        # Nothing else was heard: perhaps nobody listened.
+        (waiting().answer({}).ends(after=6_000), {"good"}),
+        (waiting().answer({}).leaves(after=6_000), set()),
     ],
 )
 def test_a_stream_ends_after_the_response(wire: Wire, expected: set[str]) -> None:

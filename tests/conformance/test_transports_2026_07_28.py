@@ -255,6 +255,11 @@ def progress(token: Any) -> dict[str, Any]:
     return {"progressToken": token, "progress": 1}
 
 
+def later(tale: Any) -> Any:
+    """Another request is answered 6 s later."""
+    return tale.request("tools/list", {}, after=6000).answer(LISTED)
+
+
 def left() -> Any:
     """A subscription that was left; another request goes on."""
     return listens(by_http(), "l1").leaves().ask("tasks/get", {"taskId": "t1"}, id=2)
@@ -281,8 +286,10 @@ STREAMS: list[Row] = [
     ),
     ("sse-notifications-related", lambda: streamed().tells("notifications/tasks", {}), FAIL),
     ("sse-ends-after-response", lambda: streamed().answer({}).ends(), PASS),
-    ("sse-ends-after-response", lambda: streamed().answer({}).ends(after=6000), FAIL),
-    ("sse-ends-after-response", lambda: streamed().answer({}).leaves(after=6000), FAIL),
+    ("sse-ends-after-response", lambda: later(streamed().answer({})).ends(post=1), FAIL),
+    ("sse-ends-after-response", lambda: later(streamed().answer({})), FAIL),
+    ("sse-ends-after-response", lambda: later(streamed().answer({}).ends()), PASS),
+    ("sse-ends-after-response", lambda: streamed().answer({}).leaves(after=6000), SILENT),
     ("sse-ends-after-response", lambda: streamed().answer({}).leaves(), SILENT),
     ("sse-ends-after-response", lambda: streamed().answer({}).tells("notifications/x"), FAIL),
     ("sse-ends-after-response", lambda: listens(by_http()).leaves(after=9000), SILENT),
@@ -418,14 +425,28 @@ HEADERS: list[Row] = [
     ),
     (
         "header-names-case-insensitive",
+        lambda: by_http().ask("tools/call", {"name": None}).head(400).error(-32020),
+        SILENT,
+    ),
+    (
+        "header-names-case-insensitive",
         lambda: by_http().ask("tools/list").head(400).error(-32020),
         FAIL,
     ),
     ("header-values-decoded", lambda: encoded(by_http()).answer({}), PASS),
-    ("header-values-decoded", lambda: encoded(by_http()).head(400).error(-32020), FAIL),
+    (
+        "header-values-decoded",
+        lambda: twin(encoded(by_http()).head(400).error(-32020), "tools/call", name="tool"),
+        FAIL,
+    ),
+    ("header-values-decoded", lambda: encoded(by_http()).head(400).error(-32020), SILENT),
     ("header-values-decoded", lambda: encoded(by_http()).error(-32602), SILENT),
     ("header-decoded-before-compare", lambda: encoded(by_http()).answer({}), PASS),
-    ("header-decoded-before-compare", lambda: encoded(by_http()).error(-32020), FAIL),
+    (
+        "header-decoded-before-compare",
+        lambda: twin(encoded(by_http()).error(-32020), "tools/call", name="tool"),
+        FAIL,
+    ),
 ]
 
 
@@ -457,6 +478,7 @@ PARAMETERS: list[Row] = [
     ("param-header-matches-body", lambda: called("43", n=42).head(400).error(-32020), PASS),
     ("param-header-matches-body", lambda: called("43", n=42).answer({}), FAIL),
     ("param-header-matches-body", lambda: called("42", n=42).answer({}), SILENT),
+    ("param-header-matches-body", lambda: called("{}", n={}).answer({}), SILENT),
     (
         "param-header-bad-characters",
         lambda: called("=?base64?!?=", n=42).head(400).error(-32020),
@@ -529,7 +551,8 @@ PIPES: list[Row] = [
         SILENT,
     ),
     ("stdio-exit-on-eof", lambda: by_pipe().lists().leaves().exits(), PASS),
-    ("stdio-exit-on-eof", lambda: by_pipe().lists().leaves().exits(after=5001), FAIL),
+    ("stdio-exit-on-eof", lambda: by_pipe().leaves().gives_up(after=5001), FAIL),
+    ("stdio-exit-on-eof", lambda: by_pipe().leaves().gives_up(after=2000), SILENT),
     ("stdio-exit-on-eof", lambda: by_pipe().lists().exits(), SILENT),
     ("messages-utf8", lambda: by_pipe().ask("tools/list", id="é").answer(LISTED), PASS),
     ("messages-utf8", lambda: by_pipe().says(text='{"a": "\N{REPLACEMENT CHARACTER}"'), FAIL),

@@ -25,6 +25,19 @@ LONGEST_S: Final = 2.0
 DESTRUCTIVE: Final = "quench"
 """Its annotations say so: no tester may call it."""
 
+# Parameters that 2026-07-28 wants to see in headers, too.
+_HEAP: Final[JSONObject] = {
+    "type": "object",
+    "properties": {
+        "pebbles": {"type": "integer", "minimum": 0, "maximum": 1_000, "x-mcp-header": "Pebbles"},
+        "stones": {"type": "integer", "minimum": 0, "maximum": 1_000, "default": 1},
+    },
+    "required": ["pebbles"],
+}
+_GLANCE: Final[JSONObject] = {
+    "type": "object",
+    "properties": {"at": {"type": "string", "maxLength": 200, "x-mcp-header": "At"}},
+}
 _SIZE: Final = {
     "type": "object",
     "properties": {
@@ -73,7 +86,7 @@ def tools(tell: Callable[[str], None]) -> Tools:
 
 
 def _offer_tasks(made: Tools) -> None:
-    @made.task(poll_interval=POLL_S)
+    @made.task(poll_interval=POLL_S, schema=_HEAP)
     async def heap(
         pebbles: Annotated[int, Meta(ge=0, le=1_000)],
         stones: Annotated[int, Meta(ge=0, le=1_000)] = 1,
@@ -108,7 +121,7 @@ def _offer_tasks(made: Tools) -> None:
         """Bend a twig."""
         raise CallError(-31_001, "The twig snapped", {"pieces": 2})
 
-    @made.task(support="forbidden")
+    @made.task(support="forbidden", schema=_GLANCE)
     async def glance(at: Annotated[str, Meta(max_length=200)] = "the sky") -> str:
         """Look at something."""
         return f"There is {at}."

@@ -255,6 +255,14 @@ class StreamsWherePossible(Bug):
         return [message, b": that was it\n\n"]
 
 
+@vary(transports=("http",))
+class ClosesConnections(Bug):
+    """Every connection is for one request."""
+
+    def answered(self, request: Message | None, head: Head) -> None:
+        head.headers["connection"] = "close"
+
+
 # --- other lives of tasks --------------------------------------------------------------------
 
 

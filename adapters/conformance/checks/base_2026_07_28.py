@@ -193,7 +193,7 @@ def own_codes_are_outside(history: History) -> Iterator[Observation]:
 def defined_codes_mean_what_they_say(history: History) -> Iterator[Observation]:
     """-32020 is for headers, -32021 for capabilities, -32022 for versions."""
     for exchange in modern_calls(history):
-        if exchange.code in _DEFINED:
+        if _is_integer(exchange.code) and exchange.code in _DEFINED:
             fault = _misuse(history, exchange)
             yield good(exchange) if fault is None else bad(fault, exchange)
 
@@ -221,12 +221,12 @@ def _required_capabilities(exchange: Exchange) -> Mapping[str, Any]:
 
 
 def _is_within(required: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether all that is required was declared, at every depth."""
+    """Whether certainly all that is required was declared: an empty object may stand for more."""
     for name, inner in required.items():
-        if name not in declared:
+        had = declared.get(name)
+        if not isinstance(inner, dict) or not isinstance(had, dict) or (had and not inner):
             return False
-        had = declared[name]
-        if isinstance(inner, dict) and not _is_within(inner, had if isinstance(had, dict) else {}):
+        if not _is_within(inner, had):
             return False
     return True
 

@@ -197,7 +197,7 @@ def _later_get(history: History, exchange: Exchange, line: int) -> Exchange | No
 def tasks_are_named_in_each_request(history: History) -> Iterator[Observation]:
     """A request about a task names it: without an id nothing is shown."""
     for exchange in modern_calls(history, *_TASK_METHODS):
-        if faults(history, exchange) or not declares_tasks(exchange):
+        if faults(history, exchange) - {"mcp-name"} or not declares_tasks(exchange):
             continue
         if "taskId" in exchange.params and isinstance(exchange.result, dict):
             yield good(exchange)
@@ -285,7 +285,7 @@ def client_info_changes_nothing(history: History) -> Iterator[Observation]:
 def _says_the_same(one: Exchange, other: Exchange) -> bool:
     """What is over does not change any more; of the rest only the type is compared."""
     names = ["resultType"]
-    if one.fields.get("status") in TERMINAL:
+    if one.fields.get("status") in tuple(TERMINAL):  # it may be anything
         names += ["status", "result", "error"]
     return all(one.fields.get(name) == other.fields.get(name) for name in names)
 

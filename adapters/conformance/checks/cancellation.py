@@ -9,6 +9,7 @@ import attrs
 from taskmachine.adapters.conformance.checks.messages import is_well_formed
 from taskmachine.adapters.conformance.checks.order import (
     SOON_MS,
+    gone_right_after,
     is_received_before,
     taken,
     went_on,
@@ -349,7 +350,8 @@ def races_handled(history: History) -> Iterator[Observation]:
     """A cancellation that comes near the answer does no harm."""
     for ours in _ours(history):
         if ours.what in ("running", "finished"):
-            yield from _shrugs(history, ours.sent, "a cancellation")
+            request = None if ours.target is None else ours.target.request
+            yield from _shrugs(history, ours.sent, "a cancellation", request)
 
 
 @check("2025-11-25:invalid-cancellation-ignored", "2026-07-28:invalid-cancellation-ignored")
@@ -382,10 +384,12 @@ def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
     return None
 
 
-def _shrugs(history: History, sent: Entry, what: str) -> Iterator[Observation]:
+def _shrugs(
+    history: History, sent: Entry, what: str, besides: Entry | None = None
+) -> Iterator[Observation]:
     """The target goes on after that: no failure of the server, no end of the process."""
     status, shown = _status(history, sent)
-    gone = _gone_right_after(history, sent)
+    gone = gone_right_after(history, sent, besides)
     after = went_on(history, sent)
     if status >= 500 and status != 503:
         yield bad(f"{what} was answered with HTTP {status}", *shown)
@@ -401,17 +405,6 @@ def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
     if head is None or head.http is None:
         return 0, [sent]
     return head.http.status, [sent, head]
-
-
-def _gone_right_after(history: History, sent: Entry) -> Entry | None:
-    """The end of the process, if nothing else was said to it in between but one request."""
-    later = [e for e in history.entries if e.line == sent.line and e.number > sent.number]
-    for position, entry in enumerate(later[:2]):
-        if entry.kind is Kind.EXITED:
-            return entry
-        if position == 0 and not (entry.kind is Kind.SENT and is_well_formed(entry)):
-            return None
-    return None
 
 
 cannot_check(

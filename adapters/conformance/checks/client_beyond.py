@@ -83,6 +83,19 @@ cannot_check_clients(
 cannot_check_clients(
     "Whether a client knows both eras cannot be told from one run.",
     f"{_NEW}:stdio-probe-with-discover",
+    f"{_NEW}:stdio-fallback-any-error",
+)
+cannot_check_clients(
+    "Whether a person refuses is not in the hands of a tester.",
+    f"{_OLD}:sampling-user-rejected",
+)
+cannot_check_clients(
+    "What a client does for a request that was cancelled cannot be seen.",
+    f"{_OLD}:cancelled-request-stopped",
+)
+cannot_check_clients(
+    "Both ways are fine, and neither can be seen.",
+    f"{_NEW}:x-mcp-header-other-transports",
 )
 cannot_check_clients(
     "Clients report no progress.",

@@ -183,8 +183,10 @@ def tokens_unique(history: History) -> Iterator[Observation]:
 
 def _open_until(client: History, exchange: Exchange) -> float:
     """The number of the entry from which on the token of a request is free."""
+    if exchange.head is not None and exchange.status >= 400:
+        return float(exchange.head.number)
     if exchange.response is None:
-        return float("inf")
+        return float("inf") if exchange.end is None else float(exchange.end.number)
     task = exchange.fields.get("task")
     task_id = task.get("taskId") if isinstance(task, dict) else None
     if not isinstance(task_id, str):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.judging import client_check
-from taskmachine.adapters.conformance.clients.view import as_client
+from taskmachine.adapters.conformance.clients.view import STOPPED, as_client
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, good
 
@@ -40,7 +40,7 @@ def lived_until(history: History) -> float:
 def has_hung(history: History) -> bool:
     """Whether the client had to be stopped."""
     left = _exit(history)
-    return left is not None and left.text == "it was stopped"
+    return left is not None and left.text == STOPPED
 
 
 def _left_in_peace(history: History) -> bool:
@@ -233,9 +233,7 @@ def follows_pages(history: History) -> Iterator[Observation]:
     """A client that follows cursors follows each, also from an empty page."""
     client = as_client(history)
     pages = list(client.calls("tools/list"))
-    followed = {
-        exchange.params.get("cursor") for exchange in pages if exchange.params.get("cursor")
-    }
+    followed = [page.params["cursor"] for page in pages if page.params.get("cursor") is not None]
     for exchange in pages:
         following = exchange.fields.get("nextCursor")
         if not followed or not isinstance(following, str):
@@ -251,30 +249,25 @@ def follows_pages(history: History) -> Iterator[Observation]:
     needs="a client that follows a list over several pages",
 )
 def stops_at_last_page(history: History) -> Iterator[Observation]:
-    """After the last page no cursor is sent that this walk has seen already."""
-    for line, pages in _walks(as_client(history)).items():
-        cursors = [page.params.get("cursor") for page in pages]
-        for at, page in enumerate(pages):
-            if not page.is_answered or "nextCursor" in page.fields or page.error is not None:
-                continue
-            later = pages[at + 1 :]
-            wrong = next((p for p in later if p.params.get("cursor") in cursors[1 : at + 1]), None)
-            if wrong is not None and wrong.params.get("cursor") is not None:
-                is_new_walk = any(
-                    p.params.get("cursor") is None for p in later[: later.index(wrong)]
-                )
-                if not is_new_walk:
-                    yield bad("asked for a page after the last one", page, wrong)
-                    continue
-            if line is not None and page.params.get("cursor") is not None:
-                yield good(page)
+    """A cursor is sent only while a walk through the list is not at its end."""
+    for pages in _pages_by_line(as_client(history)).values():
+        walks, last = 0, None
+        for page in pages:
+            has_cursor = page.params.get("cursor") is not None
+            if has_cursor and walks <= 0 and last is not None:
+                yield bad("asked for a page after the last one", last, page)
+            walks += not has_cursor
+            if page.is_answered and page.error is None and "nextCursor" not in page.fields:
+                if has_cursor and walks > 0:
+                    yield good(page)
+                walks, last = walks - 1, page
 
 
-def _walks(client: History) -> dict[int, list[Exchange]]:
-    walks: dict[int, list[Exchange]] = {}
+def _pages_by_line(client: History) -> dict[int, list[Exchange]]:
+    lines: dict[int, list[Exchange]] = {}
     for exchange in client.calls("tools/list"):
-        walks.setdefault(exchange.request.line, []).append(exchange)
-    return walks
+        lines.setdefault(exchange.request.line, []).append(exchange)
+    return lines
 
 
 def _went_on(client: History, exchange: Exchange) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.judging import client_check
-from taskmachine.adapters.conformance.history import TERMINAL, Exchange, History
-from taskmachine.adapters.conformance.judging import Observation, bad, good
+from taskmachine.adapters.conformance.history import TERMINAL, Entry, Exchange, History, Kind
+from taskmachine.adapters.conformance.judging import Observation, bad, good, note
 
 __all__: list[str] = []
 
@@ -167,3 +167,131 @@ def cancels_if_declared(history: History) -> Iterator[Observation]:
             yield (
                 bad("declared `tasks.cancel`, unknown", exchange) if is_unknown else good(exchange)
             )
+
+
+# --- what wants no answer ------------------------------------------------------------------------
+
+
+def _unanswered(history: History, *methods: str) -> Iterator[Observation]:
+    """After a notification the client goes on, and nothing comes back that is for no request."""
+    for sent in history.entries:
+        is_ours = sent.kind is Kind.SENT and sent.is_notification
+        if not is_ours or (methods and sent.method not in methods):
+            continue
+        later = [e for e in history.heard if e.line == sent.line and e.number > sent.number]
+        stray = next((e for e in later if e.is_response and e.body.get("id") is None), None)
+        answered = next((e for e in later if e.is_response), None)
+        if stray is not None:
+            yield bad("a notification was answered", sent, stray)
+        elif answered is not None:
+            yield good(sent, answered)
+
+
+@client_check(
+    "2025-11-25:notification-not-answered", needs="a client that hears a notification and goes on"
+)
+def notifications_unanswered(history: History) -> Iterator[Observation]:
+    """Whatever it says."""
+    return _unanswered(history)
+
+
+@client_check(
+    "2025-11-25:invalid-cancellation-ignored",
+    "2025-11-25:cancelled-may-be-ignored",
+    needs="a client that hears a cancellation and goes on",
+)
+def cancellations_ignored(history: History) -> Iterator[Observation]:
+    """Of what was never asked, or without saying what."""
+    return _unanswered(history, "notifications/cancelled")
+
+
+@client_check("2025-11-25:cancelled-request-not-answered", needs=_TASKS)
+def cancelled_not_answered(history: History) -> Iterator[Observation]:
+    """What was cancelled is not answered by a client that has certainly read that.
+
+    It has if it answered, before, what was asked after the cancellation on the same stream.
+    """
+    for sent in history.entries:
+        if sent.kind is not Kind.SENT or sent.method != "notifications/cancelled":
+            continue
+        target = next((e for e in history.exchanges if _is_named(e, sent)), None)
+        known = next((e for e in history.exchanges if _is_later(e, sent)), None)
+        if target is None or known is None or known.response is None:
+            continue
+        if target.response is None:
+            yield good(target, sent, known)
+        elif target.response.number > known.response.number:
+            yield bad("a request was answered after it was cancelled", target, sent, known)
+
+
+def _is_named(exchange: Exchange, cancellation: Entry) -> bool:
+    return exchange.request.body.get("id") == cancellation.params.get("requestId")
+
+
+def _is_later(exchange: Exchange, cancellation: Entry) -> bool:
+    is_same_stream = exchange.request.post == cancellation.post
+    return is_same_stream and exchange.request.number > cancellation.number
+
+
+# --- sampling ------------------------------------------------------------------------------------
+
+
+def _sampled(history: History) -> Iterator[tuple[Exchange, list[Any]]]:
+    """Sampling that was answered, with the blocks of the last message."""
+    for exchange in history.calls("sampling/createMessage"):
+        messages = exchange.params.get("messages")
+        if exchange.is_answered and isinstance(messages, list) and messages:
+            content = messages[-1].get("content")
+            yield exchange, content if isinstance(content, list) else [content]
+
+
+def _kinds(blocks: list[Any]) -> set[Any]:
+    return {block.get("type") for block in blocks if isinstance(block, dict)}
+
+
+def _refused(exchange: Exchange, what: str) -> Observation:
+    if exchange.code == -32602:
+        return good(exchange)
+    how = "a result" if exchange.error is None else str(exchange.code)
+    return bad(f"{what} is answered with {how}", exchange)
+
+
+_TOOLS: Final = "a client that declares `sampling.tools`"
+
+
+@client_check("2025-11-25:sampling-missing-tool-result-32602", needs=_TOOLS)
+def missing_tool_result(history: History) -> Iterator[Observation]:
+    """What follows the use of a tool is its result."""
+    for exchange, blocks in _sampled(history):
+        if "tools" in exchange.params and "tool_result" not in _kinds(blocks):
+            yield _refused(exchange, "a missing tool result")
+
+
+@client_check("2025-11-25:sampling-mixed-tool-result-32602", needs=_TOOLS)
+def mixed_tool_result(history: History) -> Iterator[Observation]:
+    """Results of tools stand alone."""
+    for exchange, blocks in _sampled(history):
+        if "tool_result" in _kinds(blocks) and len(_kinds(blocks)) > 1:
+            yield _refused(exchange, "a tool result among others")
+
+
+@client_check("2025-11-25:sampling-tools-declared", needs=_TOOLS)
+def sampling_with_tools(history: History) -> Iterator[Observation]:
+    """Whoever samples with tools has declared that."""
+    for exchange, blocks in _sampled(history):
+        if "tools" in exchange.params and _kinds(blocks) == {"tool_result"} and exchange.fields:
+            if _declares(history, exchange.request.line, "sampling", "tools"):
+                yield good(exchange)
+            else:
+                yield bad("sampled with tools, but did not declare that", exchange)
+
+
+@client_check("2025-11-25:sampling-content-validated", needs="a client that declares sampling")
+def content_validated(history: History) -> Iterator[Observation]:
+    """Content of an unknown type is refused; a person or a model behind it may do so as well."""
+    for exchange, blocks in _sampled(history):
+        if "no such type" in _kinds(blocks):
+            if exchange.error is not None:
+                yield good(exchange)
+            else:
+                yield note("content of an unknown type was taken", exchange)

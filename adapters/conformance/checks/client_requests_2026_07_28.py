@@ -80,6 +80,35 @@ def no_responses(history: History) -> Iterator[Observation]:
             yield good(entry)
 
 
+@client_check("2026-07-28:notification-not-answered", needs="a client that listens for its tasks")
+def notifications_unanswered(history: History) -> Iterator[Observation]:
+    """What we tell gets no response."""
+    client = as_client(history)
+    stray = next((e for e in history.heard if e.is_response and e.body.get("id") is None), None)
+    for entry in client.notifications():
+        if stray is not None and stray.number > entry.number:
+            yield bad("a notification was answered", entry, stray)
+        else:
+            yield good(entry)
+
+
+@client_check(
+    "2026-07-28:client-sends-cancelled",
+    "2026-07-28:stdio-cancelled-notification",
+    needs="a client that gives up a call",
+)
+def says_that_it_gives_up(history: History) -> Iterator[Observation]:
+    """By closing the stream, or on a pipe by a notification with the id."""
+    for entry in history.notifications("notifications/cancelled"):
+        if "requestId" in entry.params:
+            yield good(entry)
+        else:
+            yield bad("a cancellation does not say of what", entry)
+    for exchange in as_client(history).calls("tools/call"):
+        if exchange.end is not None and exchange.end.kind is Kind.LEFT and not exchange.is_answered:
+            yield good(exchange)
+
+
 # --- versions and errors -------------------------------------------------------------------------
 
 

@@ -102,7 +102,7 @@ def _tool_calls(client: History) -> Iterator[tuple[Exchange, Any]]:
 
     Only if the list with the tool had been heard.
     """
-    listed: dict[tuple[int, Any], tuple[int, Any]] = {}
+    listed: dict[tuple[int, str], tuple[int, Any]] = {}
     for exchange in client.calls("tools/list"):
         tools = exchange.fields.get("tools")
         for tool in tools if isinstance(tools, list) and exchange.response is not None else ():
@@ -111,7 +111,7 @@ def _tool_calls(client: History) -> Iterator[tuple[Exchange, Any]]:
             key = exchange.request.line, tool["name"]
             listed.setdefault(key, (exchange.response.number, execution.get("taskSupport")))
     for exchange, capabilities in _calls_and_capabilities(client):
-        known = listed.get((exchange.request.line, exchange.params.get("name")))
+        known = listed.get((exchange.request.line, str(exchange.params.get("name"))))
         can = _has(capabilities, "tasks", "requests", "tools", "call")
         if can and known is not None and known[0] < exchange.request.number:
             yield exchange, known[1]

@@ -129,7 +129,7 @@ def uses_task_ids(history: History) -> Iterator[Observation]:
     client = as_client(history)
     for exchange in client.exchanges:
         if exchange.method in _METHODS:
-            if exchange.task_id in client.by_task:
+            if isinstance(exchange.task_id, str) and exchange.task_id in client.by_task:
                 yield good(exchange)
             else:
                 yield bad(f"asked for the task {exchange.task_id!r:.60}, unknown here", exchange)

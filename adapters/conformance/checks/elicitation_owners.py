@@ -48,7 +48,7 @@ def bound_to_user(history: History) -> Iterator[Observation]:
 
 def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]:
     """An answer under the same id, by somebody who was not asked anything under it."""
-    own = {entry.number: answer for entry, answer in history.questions}[asked.entry.number]
+    own = {entry.number: answer for entry, answer in history.questions}.get(asked.entry.number)
     for entry in history.entries:
         is_answer = entry.kind is Kind.SENT and entry.is_response
         if not is_answer or not _is_other(history, asked.entry, entry):

@@ -247,20 +247,27 @@ def _inner(declared: Any, *names: str) -> Any:
     return declared
 
 
-@check("2025-11-25:only-negotiated-capabilities", needs="a target that asks something")
+@check("2025-11-25:only-negotiated-capabilities", needs="a tool that can be called")
 def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
-    """The target asks only what we said that we can answer."""
+    """The target asks only what we said that we can answer: of some callers nothing."""
     hellos = _hellos(history)
+    asked = set()
     for question in requests_of_the_target(history):
         hello = hellos.get(question.line)
         if hello is None or question.method is None:
             continue
+        asked.add(question.line)
         missing = _undeclared(question, _capabilities(hello.params))
         if missing is None:
             yield good(question)
         else:
             words = f"{question.method!r} was sent, but {missing!r} was not declared"
             yield bad(words, hello.request, question)
+    for call in history.calls("tools/call"):
+        hello = hellos.get(call.request.line)
+        is_mute = hello is not None and not _capabilities(hello.params)
+        if is_mute and call.is_answered and call.request.line not in asked:
+            yield good(call)
 
 
 def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:

@@ -258,36 +258,47 @@ def notifications_have_no_id(history: History) -> Iterator[Observation]:
 
 def notifications_are_not_answered(history: History) -> Iterator[Observation]:
     """A notification gets no response; a refusal by HTTP is none."""
+    if history.transport == "stdio":
+        yield from _silence_on_pipes(history)
+        return
     status = statuses(history)
-    for position, entry in enumerate(history.entries):
-        if entry.kind is not Kind.SENT or not entry.is_notification or not is_well_formed(entry):
+    answers = {entry.post: entry for entry in reversed(history.heard) if entry.is_response}
+    for entry in _notified(history):
+        answer = answers.get(entry.post)
+        if entry.post not in status:
             continue
-        if entry.post is None:
-            yield from _silence_on_the_pipe(history, position)
-        elif entry.post in status:
-            answers = [e for e in history.heard if e.post == entry.post and e.is_response]
-            if answers and status[entry.post] < 400:
-                yield bad("a notification was answered", entry, answers[0])
-            else:
-                yield good(entry)
+        if answer is not None and status[entry.post] < 400:
+            yield bad("a notification was answered", entry, answer)
+        else:
+            yield good(entry)
 
 
-def _silence_on_the_pipe(history: History, position: int) -> Iterator[Observation]:
-    """No answer without an id until the next message of ours was answered.
+def _silence_on_pipes(history: History) -> Iterator[Observation]:
+    """No answer without an id until something of ours was answered.
 
     If anything unreadable was sent before, such an answer may be meant for that.
     """
-    sent = history.entries[position]
-    line = [(at, e) for at, e in enumerate(history.entries) if e.line == sent.line]
-    for at, entry in line:
-        if at < position or entry.kind is not Kind.HEARD or not entry.is_response:
-            continue
-        earlier = [e for _, e in line if e.kind is Kind.SENT and e.number < entry.number]
-        if entry.body.get("id") is not None:
-            yield good(sent)
-        elif all(map(is_well_formed, earlier)):
-            yield bad("a notification was answered", sent, entry)
-        return
+    waiting: dict[int, list[Entry]] = {}
+    unreadable: set[int] = set()
+    notified = {entry.number for entry in _notified(history)}
+    for entry in history.entries:
+        if entry.number in notified:
+            waiting.setdefault(entry.line, []).append(entry)
+        elif entry.kind is Kind.SENT and not is_well_formed(entry):
+            unreadable.add(entry.line)
+        elif entry.kind is Kind.HEARD and entry.is_response:
+            sent = waiting.pop(entry.line, [])
+            if entry.body.get("id") is not None:
+                yield from map(good, sent)
+            elif sent and entry.line not in unreadable:
+                yield bad("a notification was answered", sent[-1], entry)
+
+
+def _notified(history: History) -> Iterator[Entry]:
+    """The proper notifications that we sent."""
+    for entry in history.entries:
+        if entry.kind is Kind.SENT and entry.is_notification and is_well_formed(entry):
+            yield entry
 
 
 def _is_id(value: Any) -> bool:

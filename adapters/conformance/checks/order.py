@@ -11,7 +11,15 @@ import attrs
 
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
 
-__all__ = ["SOON_MS", "is_after", "is_received_before", "is_replayed", "taken", "went_on"]
+__all__ = [
+    "SOON_MS",
+    "gone_right_after",
+    "is_after",
+    "is_received_before",
+    "is_replayed",
+    "taken",
+    "went_on",
+]
 
 SOON_MS: Final = 5_000.0
 """What takes longer is not prompt any more."""
@@ -67,6 +75,21 @@ def went_on(history: History, since: Entry) -> Entry | None:
     return min(answers, key=lambda entry: entry.number, default=None)
 
 
+def gone_right_after(history: History, sent: Entry, besides: Entry | None = None) -> Entry | None:
+    """The end of the process, if nothing else that was said to it can be the cause.
+
+    Everything before had been heard of; `besides` does not count.  One request may follow.
+    """
+    line = [e for e in _index(history).lines.get(sent.line, ()) if e is not besides]
+    at = line.index(sent)
+    if sent.post is not None or (at and line[at - 1].kind is Kind.SENT):
+        return None
+    following = line[at + 1 : at + 3]
+    if following and following[0].kind is Kind.SENT and following[0].is_request:
+        following = following[1:]
+    return following[0] if following and following[0].kind is Kind.EXITED else None
+
+
 @attrs.frozen(eq=False)
 class _Index:
     opened: dict[int, Entry] = attrs.field(factory=dict)
@@ -74,12 +97,15 @@ class _Index:
     heads: dict[int, Entry] = attrs.field(factory=dict)
     asked: dict[int, list[Exchange]] = attrs.field(factory=dict)
     """The exchanges of each line."""
+    lines: dict[int, list[Entry]] = attrs.field(factory=dict)
+    """All that happened on it."""
 
 
 @lru_cache(maxsize=2)
 def _index(history: History) -> _Index:
     index = _Index()
     for entry in history.entries:
+        index.lines.setdefault(entry.line, []).append(entry)
         if entry.post is not None and entry.kind is Kind.SENT:
             index.opened.setdefault(entry.post, entry)
         elif entry.post is not None and entry.kind is Kind.HEAD:

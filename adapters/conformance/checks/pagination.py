@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.order import went_on
-from taskmachine.adapters.conformance.history import Exchange, History, Kind
+from taskmachine.adapters.conformance.checks.order import gone_right_after, went_on
+from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
 __all__: list[str] = []
@@ -52,6 +52,7 @@ def _is_disturbed(history: History, first: Exchange, second: Exchange) -> bool:
     return second.method == "tasks/list" and any(
         call.request.number < end and (call.response is None or call.response.number > begin)
         for call in history.calls("tools/call")
+        if "task" in call.params
     )
 
 
@@ -75,11 +76,11 @@ def bad_cursor_graceful(history: History) -> Iterator[Observation]:
         cursor = exchange.params.get("cursor")
         if cursor is None or (isinstance(cursor, str) and cursor in given):
             continue
-        exited = exchange.end if exchange.end and exchange.end.kind is Kind.EXITED else None
+        gone = gone_right_after(history, exchange.request)
         if exchange.status >= 500 and exchange.status != 503:
             yield bad(f"a bad cursor was answered with HTTP {exchange.status}", exchange)
-        elif exited is not None and not exchange.is_answered:
-            yield bad("the process ended at a bad cursor", exchange.request, exited)
+        elif gone is not None:
+            yield bad("the process ended at a bad cursor", exchange.request, gone)
         elif exchange.is_answered and went_on(history, exchange.request) is not None:
             yield good(exchange)
 

@@ -166,16 +166,19 @@ class Mirror:
     def fault(self) -> str | None:
         """What is wrong with it; None if nothing is.
 
-        Missing, malformed, different; or what nobody said whether it is wrong: omitted (the name
-        of a task, which the extension wants and the core does not) and unexpected.
+        Missing, malformed, different; or what nobody said whether it is wrong: omitted (also the
+        name of a task, which the extension wants and the core does not) and unexpected.
         """
-        is_nothing = self.expected is None or self.expected is MISSING
+        is_plain = isinstance(self.expected, str | int)
         if self.sent is None:
-            return None if is_nothing else "missing" if self.is_required else "omitted"
+            if is_plain:
+                return "missing" if self.is_required else "omitted"
+            is_nothing = self.expected is None or self.expected is MISSING
+            return None if is_nothing and self.is_parameter else "omitted"
         if self.value is None:
             return "malformed"
-        if is_nothing:
-            return "unexpected" if self.is_parameter else None
+        if not is_plain:  # without a version in the body the header is all there is
+            return None if self.header == "mcp-protocol-version" else "unexpected"
         if self.value in _spellings(self.expected) or self.is_spelled_otherwise:
             return None
         return "different"

@@ -26,12 +26,15 @@ _MAY_LAST: Final = frozenset({"tools/call", "subscriptions/listen", "tasks/resul
 @check("alive", needs="a target that answers at all")
 def goes_on(history: History) -> Iterator[Observation]:
     """Nothing ends its process, or makes it refuse connections that it took before."""
-    has_answered = False
+    has_answered = has_refused = False
     headed = {entry.post for entry in history.entries if entry.kind is Kind.HEAD}
     for entry in history.entries:
         if entry.kind is Kind.EXITED or (entry.kind is Kind.ENDED and entry.post is None):
             yield bad(entry.text or "it ended", *_last_before(history, entry), entry)
+        elif has_refused:
+            continue  # whoever is gone refuses everything
         elif has_answered and _is_refusal(entry) and entry.post not in headed:
+            has_refused = True
             yield bad(f"no connection any more: {entry.text}", *_last_before(history, entry), entry)
         elif entry.kind is Kind.HEARD and entry.is_response:
             has_answered = True
@@ -87,8 +90,12 @@ def _cancelled(history: History) -> set[Key]:
 
 
 def _last_before(history: History, end: Entry) -> list[Entry]:
-    """The last requests on that line, with what was heard."""
-    before = (e for e in history.entries if e.line == end.line and e.number < end.number)
+    """The last messages before that: on a pipe its own, over HTTP of everybody."""
+    before = (
+        entry
+        for entry in history.entries
+        if entry.number < end.number and (entry.line == end.line or end.post is not None)
+    )
     return [entry for entry in before if entry.body][-SHOWN:]
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from taskmachine.adapters.conformance.checks.order import gone_right_after
 from taskmachine.adapters.conformance.checks.outcomes import outcome_of_call
-from taskmachine.adapters.conformance.history import Exchange, History, Kind
+from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import (
     Observation,
     bad,
@@ -48,10 +49,12 @@ def first_calls(history: History) -> Iterator[tuple[Exchange, Exchange]]:
     waiting: dict[Any, Exchange] = {}
     for call in history.calls("tools/call"):
         key = (call.request.line, call.request.caller, _salient(call))
-        if {"inputResponses", "requestState"} & call.params.keys():
-            waiting.pop(key, None)
-            continue
         first = waiting.get(key)
+        if {"inputResponses", "requestState"} & call.params.keys():
+            state = call.params.get("requestState")
+            if first is not None and first.fields.get("requestState") == state:
+                del waiting[key]
+            continue
         if first is not None and first.response and first.response.number < call.request.number:
             yield first, call
         if call.fields.get("resultType") == "input_required":
@@ -107,11 +110,11 @@ def untrusted(history: History) -> Iterator[Observation]:
     for retry, askings in _carriers(history):
         if askings or not _handed_out(history):
             continue
-        exited = retry.end if retry.end and retry.end.kind is Kind.EXITED else None
+        gone = gone_right_after(history, retry.request)
         if retry.status >= 500 and retry.status != 503:
             yield bad(f"a damaged state was answered with HTTP {retry.status}", retry)
-        elif exited is not None and not retry.is_answered:
-            yield bad("the process ended at a damaged state", retry.request, exited)
+        elif gone is not None:
+            yield bad("the process ended at a damaged state", retry.request, gone)
         elif retry.is_answered:
             yield good(retry)
 
@@ -148,10 +151,11 @@ def bound_to_principal(history: History) -> Iterator[Observation]:
 @check("2026-07-28:request-state-bound-to-request", needs=STATE)
 def bound_to_request(history: History) -> Iterator[Observation]:
     """The state of another call is not accepted, where states are read at all."""
-    readers = {e.params.get("name") for asked in _handed_out(history).values() for e in asked}
-    for retry, askings in _carriers(history):
-        is_other = _salient(retry) not in {_salient(asking) for asking in askings}
-        if askings and is_other and retry.params.get("name") in readers:
+    askings = (asking for handed in _handed_out(history).values() for asking in handed)
+    readers = [asking.params.get("name") for asking in askings]
+    for retry, owners in _carriers(history):
+        is_other = _salient(retry) not in {_salient(asking) for asking in owners}
+        if owners and is_other and retry.params.get("name") in readers:
             yield from _verdict(history, retry, "the state of another call was accepted")
 
 

@@ -53,10 +53,10 @@ def tool_results_alone(history: History) -> Iterator[Observation]:
     """A message with results of tools has nothing else."""
     for asked, _ in _samplings(history):
         for message in _messages(asked):
-            types = {block.get("type") for block in _blocks(message)}
-            if "tool_result" not in types or message.get("role") != "user":
+            are_results = [block.get("type") == "tool_result" for block in _blocks(message)]
+            if not any(are_results) or message.get("role") != "user":
                 continue
-            if types == {"tool_result"}:
+            if all(are_results):
                 yield good(asked.where)
             else:
                 yield bad("a message mixes results of tools with something else", asked.where)
@@ -67,7 +67,7 @@ def tool_uses_answered(history: History) -> Iterator[Observation]:
     """After each use of tools come their results, in the next message."""
     for asked, _ in _samplings(history):
         messages = _messages(asked)
-        for message, following in zip(messages, [*messages[1:], {}], strict=True):
+        for message, following in zip(messages, [*messages, {}][1:], strict=True):
             used = {repr(b.get("id")) for b in _blocks(message) if b.get("type") == "tool_use"}
             if not used or message.get("role") != "assistant":
                 continue

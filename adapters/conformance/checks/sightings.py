@@ -6,10 +6,11 @@ the two revisions do that, each under its own ids.
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import accumulate, islice, pairwise
 from typing import Any, Final
 
 import attrs
@@ -100,19 +101,26 @@ class Life:
             (s for s in self.sightings if s.is_terminal and s.entry.number < entry.number), None
         )
 
-    def is_shown_on(self, line: int) -> bool:
-        """Whether somebody on that line was shown it, so may ask for it."""
-        return any(s.entry.line == line and s.exchange is not None for s in self.sightings)
-
-    def moves(self) -> Iterator[tuple[Sighting, Sighting]]:
+    def moves(self) -> Sequence[tuple[Sighting, Sighting]]:
         """Pairs in a certain order with nothing certainly between them; some did not move."""
-        for later in self.sightings:
-            before = [s for s in self.sightings if s.precedes(later)]
-            asked = [s.exchange.request.number for s in before if s.exchange is not None]
-            horizon = max(asked, default=-1)
-            for earlier in before:
-                if earlier.entry.number > horizon:
-                    yield earlier, later
+        return self._moves
+
+    @cached_property
+    def _moves(self) -> list[tuple[Sighting, Sighting]]:
+        heard = [s.entry.number for s in self.sightings]
+        asked = [-1 if s.exchange is None else s.exchange.request.number for s in self.sightings]
+        latest = [-1, *accumulate(asked, max)]
+        pairs = []
+        for index, later in enumerate(self.sightings):
+            if later.exchange is None:
+                notices = (s for s in reversed(self.sightings[:index]) if s.precedes(later))
+                before = list(islice(notices, 1))
+            else:
+                known = bisect_left(heard, later.exchange.request.number)
+                # What was heard before another one of these was asked for is before that one.
+                before = list(self.sightings[bisect_left(heard, latest[known]) : known])
+            pairs += [(earlier, later) for earlier in before]
+        return pairs
 
 
 def lives(history: History) -> Iterable[Life]:
@@ -294,13 +302,12 @@ def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observa
 def _is_same(earlier: Sighting, later: Sighting) -> bool:
     if "notification" in (earlier.where, later.where) or "list" in (earlier.where, later.where):
         return False  # They may tell less.
-    one, other = ({k: v for k, v in s.task.items() if k in _VISIBLE} for s in (earlier, later))
+    one, other = ({k: v for k, v in s.task.items() if k not in _BESIDE} for s in (earlier, later))
     return one == other
 
 
-_VISIBLE: Final = frozenset(
-    {"status", "statusMessage", "ttl", "ttlMs", "pollInterval", "pollIntervalMs", "inputRequests"}
-)
+_BESIDE: Final = frozenset({"lastUpdatedAt", "resultType", "_meta"})
+"""What says nothing of the task itself."""
 
 
 def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> bool:

@@ -255,7 +255,7 @@ def notification_is_the_whole_task(history: History) -> Iterator[Observation]:
                 continue
             later = [s for s in life.sightings if s.where == "get" and notice.precedes(s)]
             reached = follows.get(str(notice.status), frozenset())
-            other = next((s for s in later if s.status not in reached), None)
+            other = next((s for s in later if str(s.status) not in reached), None)
             if other is None and notice.is_terminal:
                 other = next((s for s in later if contradicts(notice.task, s.task)), None)
             if other is None:
@@ -327,8 +327,14 @@ def listening_needs_the_extension(history: History) -> Iterator[Observation]:
         if one.listen in _undeclared(history) and one.acknowledgement is not None:
             words = "a subscription to tasks was acknowledged without the extension"
             yield bad(words, one.listen.request, one.acknowledgement)
+    undeclared = _undeclared(history)
+    knows_none = any(
+        listen.code == -32601
+        for listen in history.calls("subscriptions/listen")
+        if listen not in undeclared
+    )
     for listen in answered(history, "subscriptions/listen", declared=False):
-        if listen not in _undeclared(history) or listen.error is None:
+        if listen not in undeclared or listen.error is None or knows_none:
             continue
         data = listen.error.get("data")
         required = data.get("requiredCapabilities") if isinstance(data, dict) else None
@@ -383,10 +389,10 @@ def final_response_is_empty(history: History) -> Iterator[Observation]:
         if fields.get("resultType") != "complete":
             kind = fields.get("resultType")
             yield bad(f"the end of a subscription has 'resultType' {kind!r}", one.listen)
-        elif more:
-            yield bad(f"the end of a subscription has {more[0]!r}", one.listen)
         elif not same_id(response.meta.get(SUBSCRIPTION), one.listen.request.body.get("id")):
             yield bad("the end of a subscription has not its id in '_meta'", one.listen)
+        elif more:  # of an extension that nobody here knows
+            yield note(f"the end of a subscription has {more[0]!r}", one.listen)
         else:
             yield good(one.listen)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.arguments import is_valid
 from taskmachine.adapters.conformance.checks.sightings import life_of
 from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import (
     INVALID_REQUEST,
@@ -11,6 +12,7 @@ from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import (
     is_overloaded,
     is_sound,
     is_task_call,
+    may_ask,
     support,
     waited_in_vain,
 )
@@ -108,7 +110,7 @@ def get_and_result_are_served(history: History) -> Iterator[Observation]:
     """Whoever makes tasks serves `tasks/get` and `tasks/result`."""
     for exchange in history.calls("tasks/get", "tasks/result"):
         life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or not exchange.is_answered or not life.is_shown_on(exchange.request.line):
+        if life is None or not exchange.is_answered or not may_ask(history, life, exchange):
             continue
         ended_so = exchange.method == "tasks/result" and any(
             s.status in ("failed", "cancelled") for s in life.sightings
@@ -197,7 +199,8 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
         elif exchange.code == INVALID_REQUEST:
             yield note("a plain call is refused with -32600, not -32601", exchange)
         elif exchange.error is None and exchange.is_answered:
-            yield bad("a plain call of a tool that must be a task was served", exchange)
+            how = "gave a result with 'isError'" if exchange.fields.get("isError") else "was served"
+            yield bad(f"a plain call of a tool that must be a task {how}", exchange)
         elif exchange.is_answered and is_sound(history, exchange):
             yield bad(f"a plain call is refused with {exchange.code}, not -32601", exchange)
 
@@ -229,6 +232,8 @@ def task_calls_give_tasks(history: History) -> Iterator[Observation]:
     for exchange in _served_task_calls(history):
         if "task" in exchange.fields or "taskId" in exchange.fields:
             yield good(exchange)
+        elif exchange.fields.get("isError") is True and not _has_right_arguments(history, exchange):
+            yield note("a call with wrong arguments is no task, but a result", exchange)
         else:
             yield bad("a call that asks for a task was answered without one", exchange)
 
@@ -324,6 +329,12 @@ def _task_calls(history: History) -> Iterator[Exchange]:
         is_said = exchange.is_answered and not is_overloaded(exchange)
         if is_said and is_task_call(exchange) and _is_offered(history, exchange):
             yield exchange
+
+
+def _has_right_arguments(history: History, exchange: Exchange) -> bool:
+    tool = history.tools.get(str(exchange.params.get("name")), {})
+    schema = tool.get("inputSchema")
+    return isinstance(schema, dict) and is_valid(schema, exchange.params.get("arguments", {}))
 
 
 def _served_task_calls(history: History) -> Iterator[Exchange]:

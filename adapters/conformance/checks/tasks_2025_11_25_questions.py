@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from taskmachine.adapters.conformance.checks.order import SOON_MS
+from taskmachine.adapters.conformance.checks.order import SOON_MS, taken
 from taskmachine.adapters.conformance.checks.sightings import Life, life_of, lives
 from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import call_key, in_flight
 from taskmachine.adapters.conformance.checks.tasks_2025_11_25_related import QUESTIONS
-from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
 __all__: list[str] = []
@@ -38,6 +38,8 @@ def who_is_answered_goes_on(history: History) -> Iterator[Observation]:
         if not questions or len(replies) < len(questions):
             continue
         last = max(replies, key=lambda entry: entry.number)
+        if _is_refused(history, last):
+            continue
         for seen in life.sightings:
             if seen.exchange is None or seen.exchange.request.number < last.number:
                 continue
@@ -113,6 +115,12 @@ def _is_between(seen: Sighting, question: Entry, reply: Entry | None) -> bool:
     return seen.entry.number < reply.number
 
 
+def _is_refused(history: History, reply: Entry) -> bool:
+    """Whether the target did not take it."""
+    head = taken(history, reply)
+    return head is not None and head.http is not None and head.http.status >= 400
+
+
 def _results(history: History, life: Life) -> Iterator[Exchange]:
     for exchange in history.results.get(life.id, ()):
         if life_of(history, life.id, exchange.request) is life:
@@ -131,10 +139,23 @@ def _silent(history: History, life: Life) -> Iterator[tuple[Exchange, Sighting, 
         line = asked.request.line
         if any(q.line == line and _may_be_of(q, life) for q, _ in history.questions):
             continue
+        if not _hears_everything(history, line):
+            continue
         during = [s for s in waiting if in_flight(asked, s.entries[0], s.entry)]
         if during and during[-1].since - during[0].until > SOON_MS:
             yield asked, during[0], during[-1]
             return
+
+
+def _hears_everything(history: History, line: int) -> bool:
+    """Whether questions would have been heard: they may come on the stream of a GET as well."""
+    return history.transport == "stdio" or any(
+        entry.kind is Kind.SENT
+        and entry.line == line
+        and entry.http is not None
+        and entry.http.method == "GET"
+        for entry in history.entries
+    )
 
 
 def _may_be_of(question: Entry, life: Life) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "knows_tasks",
     "lifetime_end",
     "made",
+    "may_ask",
     "milliseconds",
     "outcome",
     "plain_calls",
@@ -42,8 +43,7 @@ __all__ = [
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
-CROWD: Final = 10
-CROWDING_MS: Final = 100.0
+QUICK_MS: Final = 1_000.0
 TASK_FIELDS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt", "ttl")
 
 _BUSY: Final = (
@@ -157,21 +157,28 @@ def outcome(exchange: Exchange) -> Any:
 
 
 def waited_in_vain(history: History, exchange: Exchange) -> bool:
-    """Whether no answer came soon, though the connection was there, and we had not asked much."""
+    """Whether no answer came soon, though the connection was there, and others were answered.
+
+    A target that has much to do is slow for everybody: that says nothing of this request.
+    """
     if exchange.is_answered or (exchange.end is not None and exchange.end.kind is Kind.GAVE_UP):
-        return (exchange.waited_ms or 0) > SOON_MS and not _is_crowded(history, exchange)
+        return (exchange.waited_ms or 0) > SOON_MS and not _is_busy(history, exchange)
     return False
 
 
-def _is_crowded(history: History, exchange: Exchange) -> bool:
-    """Whether many others wanted an answer when it was sent: then it may have waited for them."""
-    others = 0
-    for other in history.exchanges:
-        over = other.response or other.end
-        is_open = over is None or over.at > exchange.sent_at
-        is_other = other is not exchange and other.method != "tasks/result"
-        others += is_other and is_open and other.sent_at < exchange.sent_at + CROWDING_MS
-    return others > CROWD
+def _is_busy(history: History, exchange: Exchange) -> bool:
+    """Whether most of what was asked meanwhile had to wait as well."""
+    until = exchange.sent_at + (exchange.waited_ms or 0)
+    meanwhile = [
+        other
+        for other in history.exchanges
+        if exchange.sent_at - QUICK_MS < other.sent_at < until - QUICK_MS
+        and other.sent_at + (other.waited_ms or SOON_MS) > exchange.sent_at
+        and other is not exchange
+        and other.method != "tasks/result"
+    ]
+    quick = sum((other.waited_ms or SOON_MS) < QUICK_MS for other in meanwhile)
+    return quick < 0.75 * len(meanwhile)
 
 
 def in_flight(exchange: Exchange, since: Entry, until: Entry) -> bool:
@@ -218,7 +225,7 @@ def settled(history: History) -> Iterator[tuple[Life, Exchange]]:
     """Answers to `tasks/result` of tasks that had completed or failed, for those who may ask."""
     for exchange in history.calls("tasks/result"):
         life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or not life.is_shown_on(exchange.request.line):
+        if life is None or not may_ask(history, life, exchange):
             continue
         ended = life.ended_before(exchange.request)
         if ended is None or any(s.status == "cancelled" for s in life.sightings):
@@ -265,6 +272,15 @@ def _is_gone(history: History, life: Life, exchange: Exchange) -> bool:
 def has_principals(history: History) -> bool:
     """Whether there are callers with different credentials."""
     return len({who for who in history.principals.values() if who is not None}) > 1
+
+
+def may_ask(history: History, life: Life, exchange: Exchange) -> bool:
+    """Whether whoever sent it made the task, or has the same credentials and was shown it."""
+    line, who = exchange.request.line, history.principals.get(exchange.request.caller)
+    if life.created is not None and life.created.entry.line == line:
+        return True
+    is_shown = any(s.entry.line == line and s.where == "get" for s in life.sightings)
+    return is_shown and who is not None and not is_foreign(history, life, exchange.request.caller)
 
 
 def is_foreign(history: History, life: Life, asked_by: str) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.order import SOON_MS
 from taskmachine.adapters.conformance.checks.sightings import Life, life_of, terminal_final
 from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import (
     INVALID_PARAMS,
@@ -15,6 +14,7 @@ from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import (
     is_task_call,
     knows_tasks,
     lifetime_end,
+    may_ask,
     requests_for,
     waited_in_vain,
 )
@@ -45,7 +45,7 @@ def get_is_flat_and_prompt(history: History) -> Iterator[Observation]:
         life = life_of(history, exchange.task_id, exchange.request)
         if "taskId" not in exchange.fields:
             yield bad("'tasks/get' answers without a task in 'result'", exchange)
-        elif life is not None and _waited_for_the_end(life, exchange):
+        elif life is not None and _waited_for_the_end(history, life, exchange):
             yield bad("'tasks/get' waited until the task was over", exchange)
         else:
             yield good(exchange)
@@ -56,6 +56,8 @@ def get_is_no_stream(history: History) -> Iterator[Observation]:
     """`tasks/get` is answered with JSON."""
     for exchange in history.calls("tasks/get"):
         kind = _content_type(exchange)
+        if exchange.code == -32601:
+            continue  # no tasks, and so nobody polls
         if kind == "text/event-stream":
             yield bad("'tasks/get' is answered with a stream", exchange)
         elif kind == "application/json":
@@ -106,7 +108,7 @@ def cancel_is_declared(history: History) -> Iterator[Observation]:
                 yield good(exchange)
         elif exchange.code == METHOD_NOT_FOUND:
             yield bad("'tasks/cancel' is declared, but not there", exchange)
-        elif life is not None and _is_refused_alive(life, exchange):
+        elif life is not None and _is_refused_alive(history, life, exchange):
             yield bad("a task that is not over cannot be cancelled", exchange)
         elif life is not None:
             yield good(exchange)
@@ -237,12 +239,12 @@ def _content_type(exchange: Exchange) -> str | None:
     return None if kind is None else kind.partition(";")[0].strip().lower()
 
 
-def _waited_for_the_end(life: Life, exchange: Exchange) -> bool:
+def _waited_for_the_end(history: History, life: Life, exchange: Exchange) -> bool:
     was_alive = any(
         not s.is_terminal and s.entry.number < exchange.request.number for s in life.sightings
     )
     is_over = exchange.fields.get("status") in ("completed", "failed")
-    return was_alive and is_over and (exchange.waited_ms or 0) > SOON_MS
+    return was_alive and is_over and waited_in_vain(history, exchange)
 
 
 def _answered_task(exchange: Exchange) -> Any:
@@ -269,11 +271,11 @@ def _cancels(history: History) -> Iterator[tuple[Life, Exchange]]:
             yield life, exchange
 
 
-def _is_refused_alive(life: Life, exchange: Exchange) -> bool:
+def _is_refused_alive(history: History, life: Life, exchange: Exchange) -> bool:
     """Whether a cancel was refused as if the task were over, and it was not, not even later."""
     if exchange.code != INVALID_PARAMS or exchange.response is None:
         return False
-    if not life.is_shown_on(exchange.request.line):
+    if not may_ask(history, life, exchange) or life.ended_before(exchange.request):
         return False
     response = exchange.response
     return any(

@@ -10,6 +10,7 @@ from taskmachine.adapters.conformance.checks.tasks_2025_11_25_reading import (
     METHOD_NOT_FOUND,
     cancelled_requests,
     is_overloaded,
+    may_ask,
     outcome,
     plain_calls,
     requests_for,
@@ -30,6 +31,7 @@ from taskmachine.adapters.conformance.judging import (
 __all__: list[str] = []
 
 AN_END: Final = "a task that ends"
+NEXT_MS: Final = 100.0
 SLOW_WORK: Final = "a task that works for a while"
 
 
@@ -50,7 +52,7 @@ def result_blocks(history: History) -> Iterator[Observation]:
         ended = next((s for s in life.sightings if s.is_terminal), None)
         if ended is None or ended.entry.number < asked.request.number:
             continue
-        if _late_ms(asked, ended) > SOON_MS:
+        if _late_ms(asked, ended) > SOON_MS and waited_in_vain(history, asked):
             yield bad("'tasks/result' was not answered when the task was over", asked, ended)
         elif any(_is_alive_during(s, asked) for s in life.sightings):
             yield good(asked, ended)
@@ -94,7 +96,7 @@ def get_is_served_meanwhile(history: History) -> Iterator[Observation]:
                 continue
             if over is not None and get.request.number > over.number:
                 break
-            if waited_in_vain(history, get):
+            if waited_in_vain(history, get) or _is_served_next(get, asked):
                 yield bad(
                     "'tasks/get' does not come while 'tasks/result' waits", asked.request, get
                 )
@@ -264,7 +266,7 @@ def _asked(history: History) -> Iterator[tuple[Life, Exchange]]:
         life = life_of(history, exchange.task_id, exchange.request)
         if life is None or is_overloaded(exchange):
             continue
-        if life.is_shown_on(exchange.request.line):
+        if may_ask(history, life, exchange):
             yield life, exchange
 
 
@@ -280,6 +282,13 @@ def _is_alive_during(sighting: Sighting, asked: Exchange) -> bool:
         return False
     is_later = sighting.exchange.request.number > asked.request.number
     return is_later and (asked.response is None or sighting.entry.number < asked.response.number)
+
+
+def _is_served_next(get: Exchange, asked: Exchange) -> bool:
+    """Whether a look waited long, until just the moment when the result had come."""
+    if get.response is None or asked.response is None or (get.waited_ms or 0) < SOON_MS:
+        return False
+    return 0 < get.response.at - asked.response.at < NEXT_MS
 
 
 def _late_ms(asked: Exchange, ended: Sighting) -> float:

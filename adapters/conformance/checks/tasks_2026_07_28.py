@@ -9,6 +9,7 @@ from taskmachine.adapters.conformance.checks.tasks_2026_07_28_views import (
     ends_at,
     gets,
     is_acknowledged,
+    is_by_creator,
     modern,
     number_of_ms,
     was_cancelled,
@@ -154,7 +155,7 @@ def kept_until_its_ttl(history: History) -> Iterator[Observation]:
     for get in answered(history, "tasks/get", declared=True):
         over = ends_at(found, get.task_id, get.request)
         end = None if over is None else found.ended_before(get.task_id, get.request)
-        if over is None or end is None or not _is_by_creator(found, get):
+        if over is None or end is None or not is_by_creator(found, get):
             continue
         is_in_time = (get.heard_at or 0) < over
         if get.fields:
@@ -199,14 +200,6 @@ def _reads_after_ttl(history: History) -> Iterator[Exchange]:
         known = [span for span in spans if span is not None]
         if len(known) == len(spans) and made.heard_at + max(known) < get.sent_at:
             yield get
-
-
-def _is_by_creator(history: History, get: Exchange) -> bool:
-    """Whether the one who asks made the task; a process knows only its own tasks."""
-    made = history.created[get.task_id]
-    if history.transport == "stdio":
-        return made.request.line == get.request.line
-    return made.request.caller == get.request.caller
 
 
 # --- creation ------------------------------------------------------------------------------------
@@ -314,7 +307,7 @@ def _first_reads(history: History, *, elsewhere: bool) -> Iterator[Observation]:
     found = modern(history)
     for get in answered(history, "tasks/get", declared=True):
         made = found.created.get(get.task_id) if isinstance(get.task_id, str) else None
-        if made is None or made.response is None or not _is_by_creator(found, get):
+        if made is None or made.response is None or not is_by_creator(found, get):
             continue
         waited = get.request.at - made.response.at
         is_first = get.request.number > made.response.number and waited < _SOON_MS

@@ -26,7 +26,7 @@ __all__: list[str] = []
 
 _A_TASK: Final = "a tool whose call becomes a task"
 _BOTH: Final = "a target that serves 2025-11-25, too"
-_REFUSALS: Final = frozenset({-32600, -32601, -32602})
+_REFUSALS: Final = (-32600, -32601, -32602)
 
 
 def _is_task(exchange: Exchange) -> bool:

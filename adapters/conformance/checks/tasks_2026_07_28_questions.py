@@ -1,6 +1,7 @@
 """2026-07-28, the tasks extension: questions of a task, and their answers by `tasks/update`."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -329,7 +330,7 @@ def late_answers_are_ignored(history: History) -> Iterator[Observation]:
 
 def _sound_updates(history: History, life: Life) -> list[Exchange]:
     """Updates that nobody could object to but for their keys."""
-    sound = set(answered(history, "tasks/update", declared=True))
+    sound = _without_fault(history)
     return [
         update
         for update in _updates(history, life)
@@ -338,6 +339,11 @@ def _sound_updates(history: History, life: Life) -> list[Exchange]:
         and not is_turned_away(update)
         and (is_acknowledged(update) or _is_kept(history, life, update))
     ]
+
+
+@lru_cache(maxsize=8)
+def _without_fault(history: History) -> frozenset[Exchange]:
+    return frozenset(answered(history, "tasks/update", declared=True))
 
 
 def _is_kept(history: History, life: Life, update: Exchange) -> bool:

@@ -10,6 +10,7 @@ from taskmachine.adapters.conformance.checks.tasks_2026_07_28_views import (
     answered,
     ends_at,
     is_acknowledged,
+    is_by_creator,
     is_turned_away,
     modern,
     of_task,
@@ -24,13 +25,18 @@ from taskmachine.adapters.conformance.judging import (
     bad,
     check,
     good,
+    note,
     warning,
 )
 
 __all__: list[str] = []
 
 _METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
-_CODES: Final = frozenset({-32602, -32603, -32021})
+_CODES: Final = (-32602, -32603, -32021)
+_OF_TASKS: Final = (
+    *("taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "ttl"),
+    *("pollIntervalMs", "pollInterval", "result", "error", "inputRequests", "task", "tasks"),
+)
 _LONG: Final = 1_000
 """Longer ids may not get through headers."""
 _INTERNAL: Final = re.compile(r"internal (server )?error", re.IGNORECASE)
@@ -48,10 +54,13 @@ def _acknowledgements(history: History, method: str) -> Iterator[Exchange]:
 def _empty(history: History, method: str) -> Iterator[Observation]:
     for exchange in _acknowledgements(history, method):
         more = [name for name in exchange.fields if name not in ("resultType", "_meta")]
+        known = [name for name in more if name in _OF_TASKS]
         if not isinstance(exchange.result, dict):
             yield bad(f"the acknowledgement of {method} is {exchange.result!r}", exchange)
-        elif more:
-            yield bad(f"the acknowledgement of {method} has {more[0]!r}", exchange)
+        elif known:
+            yield bad(f"the acknowledgement of {method} has {known[0]!r}", exchange)
+        elif more:  # of an extension that nobody here knows
+            yield note(f"the acknowledgement of {method} has {more[0]!r}", exchange)
         else:
             yield good(exchange)
 
@@ -97,14 +106,10 @@ def _cancels(history: History, *, ended: bool) -> Iterator[tuple[Exchange, Any]]
     found = modern(history)
     for cancel in answered(history, "tasks/cancel", declared=True):
         over = ends_at(found, cancel.task_id, cancel.request)
-        made = found.created.get(cancel.task_id) if over is not None else None
-        if over is None or made is None or (cancel.heard_at or 0) > over:
+        if over is None or (cancel.heard_at or 0) > over or not is_by_creator(found, cancel):
             continue
-        is_own = made.request.caller == cancel.request.caller
-        if history.transport == "stdio":
-            is_own = made.request.line == cancel.request.line
         end = found.ended_before(cancel.task_id, cancel.request)
-        if is_own and (end is not None) is ended:
+        if (end is not None) is ended:
             yield cancel, end
 
 
@@ -328,7 +333,8 @@ def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
     for exchange in found.calls(*_METHODS, "subscriptions/listen"):
         for id in _named(exchange):
             made = found.created.get(id)
-            if made is None or not exchange.head or not _is_foreign(history, made, exchange):
+            was_heard = exchange.head is not None or exchange.others
+            if made is None or not was_heard or not _is_foreign(history, made, exchange):
                 continue
             if exchange.method == "tasks/get" and is_acknowledged(exchange):
                 yield bad("a task was shown to somebody else", made, exchange)

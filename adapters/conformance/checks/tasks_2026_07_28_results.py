@@ -19,7 +19,6 @@ from taskmachine.adapters.conformance.checks.tasks_2026_07_28_views import (
     gets,
     modern,
     same_call,
-    underlying,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note
@@ -42,15 +41,24 @@ class Twins:
     @property
     def result(self) -> Any:
         """What plain calls give, if two or more agree; else None."""
-        results = [underlying(call.result) for call in self.plain]
+        results = [_output(call.result) for call in self.plain]
         is_sure = len(results) > 1 and all(result == results[0] for result in results)
-        return results[0] if is_sure and isinstance(results[0], dict) else None
+        return results[0] if is_sure else None
 
     @property
     def code(self) -> Any:
         """The error that all plain calls end with; None if there are others."""
-        codes = {repr(call.code): call.code for call in self.plain}
-        return next(iter(codes.values())) if len(codes) == 1 else None
+        codes = [call.code for call in self.plain]
+        is_sure = isinstance(codes[0], int) and all(code == codes[0] for code in codes)
+        return codes[0] if is_sure else None
+
+
+def _output(result: Any) -> Any:
+    """What a tool gave, without what belongs to the way it was delivered."""
+    if not isinstance(result, dict):
+        return None
+    given = {name: result.get(name) for name in ("content", "structuredContent")}
+    return {**given, "isError": _is_error(result)}
 
 
 @lru_cache(maxsize=8)
@@ -79,7 +87,7 @@ def _twins(history: History) -> tuple[Twins, ...]:
 def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
     """The result of a completed task is what the call would have given."""
     for twins in _twins(history):
-        results = [underlying(s.task.get("result")) for s in twins.ends]
+        results = [_output(s.task.get("result")) for s in twins.ends]
         expected = twins.result
         is_steady = all(result == results[0] for result in results)
         if expected is None or not is_steady or not isinstance(results[0], dict):

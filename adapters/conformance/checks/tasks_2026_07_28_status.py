@@ -12,6 +12,7 @@ from taskmachine.adapters.conformance.checks.tasks_2026_07_28_views import (
     contradicts,
     details,
     gets,
+    is_by_creator,
     modern,
     of_task,
 )
@@ -197,19 +198,18 @@ def get_of_working(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             more = [name for name in ("result", "error") if sighting.task.get(name) is not None]
             yield warning(f"'working' with {more[0]!r}", sighting) if more else good(sighting)
-    refused = [e for e in answered(history, "tasks/get", declared=True) if e.error is not None]
-    for life in sightings.lives(modern(history)):
-        made = modern(history).created.get(life.id)
-        own = [
-            get
-            for get in (of_task(history, life, "tasks/get") if refused and made else [])
-            if made is not None and get.request.caller == made.request.caller
-        ]
-        working = [s for s in life.sightings if s.status == "working" and s.exchange is not None]
-        for get in (get for get in refused if get in own):
-            around = _around(get, working)
-            if around is not None:
-                yield bad(f"a working task was answered with error {get.code!r}", *around, get)
+    yield from _refused_at_work(history)
+
+
+def _refused_at_work(history: History) -> Iterator[Observation]:
+    found = modern(history)
+    for get in answered(history, "tasks/get", declared=True):
+        if get.error is None or not is_by_creator(found, get):
+            continue
+        seen = [s for s in found.by_task[get.task_id] if s.exchange is not None]
+        around = _around(get, [s for s in seen if s.status == "working"])
+        if around is not None:
+            yield bad(f"a working task was answered with error {get.code!r}", *around, get)
 
 
 def _around(get: Exchange, working: list[Sighting]) -> tuple[Sighting, Sighting] | None:

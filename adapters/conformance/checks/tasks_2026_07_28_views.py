@@ -29,22 +29,22 @@ __all__ = [
     "ends_at",
     "gets",
     "is_acknowledged",
+    "is_by_creator",
     "is_turned_away",
     "legacy_lines",
     "modern",
     "number_of_ms",
     "of_task",
-    "outcome",
     "proper",
     "replies",
     "same_call",
     "shows_kind",
     "supports_tasks",
-    "underlying",
     "was_cancelled",
     "was_known",
 ]
 
+_FOREVER_MS: Final = 2**60
 _BUSY: Final = re.compile(r"rate|limit|too many|busy|retry|quota|overload|throttl", re.IGNORECASE)
 
 
@@ -143,14 +143,19 @@ def details(history: History) -> Iterator[Sighting]:
 
 def of_task(history: History, life: Life, *methods: str) -> list[Exchange]:
     """The requests about a task, in the order they were sent."""
-    first = life.sightings[0].entry
-    return [
-        exchange
-        for exchange in modern(history).calls(*methods)
-        if exchange.task_id == life.id
-        and is_modern(exchange)
-        and (history.transport == "http" or exchange.request.line == first.line)
-    ]
+    line = life.sightings[0].entry.line if history.transport == "stdio" else None
+    named = _by_task(history).get((line, life.id), ())
+    return [exchange for exchange in named if exchange.method in methods]
+
+
+@lru_cache(maxsize=8)
+def _by_task(history: History) -> dict[tuple[int | None, str], list[Exchange]]:
+    found: dict[tuple[int | None, str], list[Exchange]] = {}
+    for exchange in modern(history).exchanges:
+        if isinstance(exchange.task_id, str) and is_modern(exchange):
+            line = exchange.request.line if history.transport == "stdio" else None
+            found.setdefault((line, exchange.task_id), []).append(exchange)
+    return found
 
 
 def was_known(history: History, id: Any) -> bool:
@@ -164,6 +169,16 @@ def _spoken_of(history: History) -> frozenset[str]:
     nested = [fields["task"] for fields in answers if isinstance(fields.get("task"), dict)]
     ids = [task.get("taskId") for task in (*answers, *nested)]
     return frozenset(history.by_task) | {id for id in ids if isinstance(id, str)}
+
+
+def is_by_creator(history: History, exchange: Exchange) -> bool:
+    """Whether the one who asks made the task; a process knows only its own tasks."""
+    made = history.created.get(exchange.task_id) if isinstance(exchange.task_id, str) else None
+    if made is None:
+        return False
+    if history.transport == "stdio":
+        return made.request.line == exchange.request.line
+    return made.request.caller == exchange.request.caller
 
 
 def was_cancelled(history: History, id: Any, before: Entry) -> bool:
@@ -192,23 +207,19 @@ def number_of_ms(value: Any) -> float | None:
     """A number of whole milliseconds; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if value >= 0 and float(value).is_integer() else None
-
-
-def outcome(task: Mapping[str, Any]) -> dict[str, Any]:
-    """What a task ended with, without metadata, which may be of the moment."""
-    found: dict[str, Any] = {name: task[name] for name in ("result", "error") if name in task}
-    return {name: underlying(value) for name, value in found.items()}
+    if isinstance(value, int):
+        return float(min(value, _FOREVER_MS)) if value >= 0 else None
+    return value if value >= 0 and value.is_integer() else None
 
 
 def contradicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two looks at a task that is over tell of different outcomes."""
-    before, after = outcome(one), outcome(other)
-    return any(before[name] != after[name] for name in before.keys() & after.keys())
+    shared = [name for name in ("result", "error") if name in one and name in other]
+    return any(_lasting(one[name]) != _lasting(other[name]) for name in shared)
 
 
-def underlying(result: Any) -> Any:
-    """A result without what belongs to the way it was delivered."""
+def _lasting(result: Any) -> Any:
+    """A result without what may be of the moment."""
     if not isinstance(result, dict):
         return result
     return {name: value for name, value in result.items() if name not in ("resultType", "_meta")}

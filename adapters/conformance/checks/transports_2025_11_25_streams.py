@@ -1,6 +1,7 @@
 """Streams of 2025-11-25: how they begin and end, and what is said on which of them."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -19,6 +20,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
+_VERSION: Final = "mcp-protocol-version"
 SOON_MS: Final = 5_000.0
 UNDERWAY_MS: Final = 500.0
 """What was heard on one connection may have been sent so long before what another one brought."""
@@ -78,7 +80,10 @@ def streams_are_primed(history: History) -> Iterator[Observation]:
     """A stream begins with an event that has an id and no data."""
     lines = lines_of_this_version(history)
     for post in _streams(history):
-        if post.events and post.line in lines:
+        # Without the header an older version is meant, of which nothing was said of that.
+        version = (post.sent_headers or {_VERSION: history.revision}).get(_VERSION)
+        is_said = version == history.revision or post.sent.method == "initialize"
+        if post.events and post.line in lines and is_said:
             first = post.events[0]
             if first.kind is Kind.EVENT and first.http is not None and first.http.event_id:
                 yield good(post.sent, first)
@@ -105,16 +110,21 @@ def streams_bring_the_response(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:sse-terminates-after-response", needs=_STREAM)
 def streams_end_after_the_response(history: History) -> Iterator[Observation]:
-    """After the response a stream ends soon."""
+    """After the response a stream ends soon.
+
+    That it did not counts only if something else was heard meanwhile: we were not asleep.
+    """
+    times = [entry.at for entry in history.entries if entry.kind in (Kind.HEAD, Kind.HEARD)]
     last = history.entries[-1].at if history.entries else 0.0
     for post in _streams(history):
         if post.response is None:
             continue
-        open_ms = (last if post.end is None else post.end.at) - post.response.at
-        if open_ms > SOON_MS:
-            yield bad(
-                f"a stream was open for {open_ms / 1000:.0f} s after the response", *post.entries
-            )
+        began = post.response.at
+        open_ms = (last if post.end is None else post.end.at) - began
+        awake = bisect_right(times, began + SOON_MS) - bisect_right(times, began + SOON_MS / 2)
+        if open_ms > SOON_MS and awake:
+            words = f"a stream was open for {open_ms / 1000:.0f} s after the response"
+            yield bad(words, *post.entries)
         elif post.is_ended:
             yield good(*post.entries)
 

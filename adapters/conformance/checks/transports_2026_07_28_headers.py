@@ -157,9 +157,8 @@ def values_are_decoded(history: History) -> Iterator[Observation]:
             continue
         if exchange.error is None:
             yield good(exchange)
-        else:
-            words = f"{encoded.sent!r} was not taken as {encoded.expected!r}"
-            yield bad(words, exchange)
+        elif served_twin(history, exchange) is not None:
+            yield bad(f"{encoded.sent!r} was not taken as {encoded.expected!r}", exchange)
 
 
 # --- parameters of tools ---------------------------------------------------------------------

@@ -22,7 +22,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-_MODERN_REFUSALS: Final = frozenset({-32020, -32021, -32022, -32602})
+_MODERN_REFUSALS: Final = (-32020, -32021, -32022, -32602)
 
 # --- versions --------------------------------------------------------------------------------
 

@@ -50,8 +50,8 @@ class Session:
     tasks: "dict[str, LegacyTask]" = attrs.field(factory=dict)
     calls: int = 0
     is_forgotten: bool = False
-    running: dict[Any, Stream] = attrs.field(factory=dict)
-    """Answers that are not complete, by the id of the request."""
+    running: dict[str, Stream] = attrs.field(factory=dict)
+    """Answers that are not complete, by `repr` of the id of the request: it may be anything."""
     _asked: dict[str, "asyncio.Future[Mapping[str, Any]]"] = attrs.field(factory=dict)
 
     def has(self, *path: str) -> bool:
@@ -228,7 +228,7 @@ class LegacyActor:
         if heard.http_method == "" and heard.entry.method == "notifications/initialized":
             session.listening = await heard.stream()
         if heard.entry.method == "notifications/cancelled":
-            stream = session.running.pop(heard.entry.params.get("requestId"), None)
+            stream = session.running.pop(repr(heard.entry.params.get("requestId")), None)
             if stream is not None:
                 await stream.close()
         await heard.accept()
@@ -328,7 +328,7 @@ class LegacyActor:
             return
         id = heard.entry.body["id"]
         stream = await heard.stream()
-        session.running[id] = stream
+        session.running[repr(id)] = stream
         await stream.comment()
         task.waiting.append(stream)
         task.has_waiter.set()
@@ -339,7 +339,7 @@ class LegacyActor:
             for one in over:
                 one.cancel()
             task.waiting.remove(stream)
-        if session.running.pop(id, None) is not None:
+        if session.running.pop(repr(id), None) is not None:
             await stream.say(_outcome(id, task))
         await stream.close()
 

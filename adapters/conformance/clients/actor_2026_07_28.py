@@ -47,7 +47,8 @@ class ModernTask(AnyTask):
 
     capabilities: Mapping[str, Any]
     """Of the request that made it."""
-    subscribers: dict[Any, Stream] = attrs.field(factory=dict)
+    subscribers: dict[str, tuple[Any, Stream]] = attrs.field(factory=dict)
+    """Who listens: the id of the request and its stream, by `repr` of the id."""
     open: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     answers: dict[str, Any] = attrs.field(factory=dict)
     _asked: int = 0
@@ -82,7 +83,7 @@ class ModernTask(AnyTask):
         await asyncio.sleep(ms / 1_000)
 
     async def tell(self) -> None:
-        for id, stream in self.subscribers.items():
+        for id, stream in list(self.subscribers.values()):
             params = {**self.shown(), "_meta": {META + "subscriptionId": id}}
             await stream.say({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params})
 
@@ -132,7 +133,7 @@ class ModernActor:
         self._answers = 0
         self.calls: dict[str, int] = {}
         """How often each tool was called."""
-        self._running: dict[Any, Stream] = {}
+        self._running: dict[str, Stream] = {}
 
     # --- the transport tells ---------------------------------------------------------------------
 
@@ -171,9 +172,10 @@ class ModernActor:
 
     async def _notified(self, heard: Heard) -> None:
         if heard.entry.method == "notifications/cancelled":
-            stream = self._running.pop(heard.entry.params.get("requestId"), None)
+            named = repr(heard.entry.params.get("requestId"))
+            stream = self._running.pop(named, None)
             for task in self.tasks.values():
-                task.subscribers.pop(heard.entry.params.get("requestId"), None)
+                task.subscribers.pop(named, None)
             if stream is not None:
                 await stream.close()
         await heard.accept()
@@ -296,10 +298,11 @@ class ModernActor:
     async def _subscriptions_listen(self, heard: Heard) -> None:
         id, wanted = heard.entry.body["id"], heard.entry.params.get("notifications")
         task_ids = wanted.get("taskIds") if isinstance(wanted, dict) else None
-        known = [t for t in task_ids if t in self.tasks] if isinstance(task_ids, list) else []
+        wished = task_ids if isinstance(task_ids, list) else []
+        known = [t for t in wished if isinstance(t, str) and t in self.tasks]
         granted = [] if self.scenario.ignores_task_ids else known
         stream = await heard.stream()
-        self._running[id] = stream
+        self._running[repr(id)] = stream
         params = {
             "_meta": {META + "subscriptionId": id},
             "notifications": {"taskIds": granted} if granted else {},
@@ -308,10 +311,10 @@ class ModernActor:
         await stream.say({"jsonrpc": "2.0", "method": method, "params": params})
         await stream.comment()
         for task_id in granted:
-            self.tasks[task_id].subscribers[id] = stream
+            self.tasks[task_id].subscribers[repr(id)] = id, stream
         await stream.wait_closed()
         for task_id in granted:
-            self.tasks[task_id].subscribers.pop(id, None)
+            self.tasks[task_id].subscribers.pop(repr(id), None)
 
 
 _METHODS: Final = {

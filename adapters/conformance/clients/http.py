@@ -57,7 +57,7 @@ def _app(actor: Actor, recorder: Recorder) -> Callable[..., Awaitable[None]]:
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         body = await _body(receive)
         headers = {name.decode("latin-1"): _text(value) for name, value in scope["headers"]}
-        message, text = read_message(body) if body else (MISSING, None)
+        message, text = read_message(body) if body else (MISSING, "")
         line = actor.line_of(scope["method"], headers, message)
         post = recorder.new_post()
         entry = recorder.add(

@@ -1,6 +1,7 @@
 """A client as the receiver of tasks (2025-11-25): we ask it for some, and handle them."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import result
@@ -16,6 +17,9 @@ from taskmachine.adapters.conformance.history import TERMINAL
 
 __all__ = ["drive"]
 
+_WEATHER: Final = ({"name": "weather", "inputSchema": {"type": "object"}},)
+_PAUSE_S: Final = 0.1
+_LATE_S: Final = 0.5
 _UNKNOWN: Final = "no-such-task"
 _POLLS: Final = 20
 
@@ -32,6 +36,9 @@ async def drive(actor: LegacyActor, heard: Heard) -> None:
             await requestor.ask(question.method, {**question.params, "task": {"ttl": 60_000}})
     if session.has("tasks"):
         await requestor.ask_for_strangers()
+    await requestor.say_what_wants_no_answer()
+    if session.has("sampling"):
+        await requestor.sample_nonsense()
     await stream.say(result(heard.entry.body["id"], text_result("thank you")))
     await stream.close()
 
@@ -76,6 +83,49 @@ class _Requestor:
                 await self.ask("tasks/get", {"taskId": second})
         if self._session.has("tasks", "list"):
             await self._list()
+
+        if (third := await self._create(question)) is not None:
+            await self._give_up_result(third)
+
+    async def _give_up_result(self, task_id: str) -> None:
+        """Cancel a `tasks/result` that waits, and let the task end."""
+        request = self._session.expect("tasks/result", {"taskId": task_id})
+        await self._stream.say(request)
+        await self._notify("notifications/cancelled", {"requestId": request["id"]})
+        for _ in range(_POLLS):
+            task = await self.ask("tasks/get", {"taskId": task_id})
+            if task.get("status") in TERMINAL or not task:
+                break
+            await asyncio.sleep(_PAUSE_S)
+        await self._session.answer_to(request, _LATE_S)
+
+    async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        await self._stream.say({"jsonrpc": "2.0", "method": method, "params": dict(params)})
+
+    async def say_what_wants_no_answer(self) -> None:
+        """Notifications that nobody knows, cancellations of nothing; then what can be answered."""
+        await self._notify("notifications/com.example/unknown", {"what": "nothing"})
+        await self._notify("notifications/cancelled", {"requestId": "never-sent"})
+        await self._notify("notifications/cancelled", {"reason": "of nothing"})
+        await self.ask("ping", {})
+
+    async def sample_nonsense(self) -> None:
+        """Content that is none; with tools, their results missing or mixed with others."""
+        await self._sample([{"role": "user", "content": {"type": "no such type"}}])
+        if self._session.has("sampling", "tools"):
+            ask = {"role": "user", "content": {"type": "text", "text": "What is the weather?"}}
+            text = {"type": "text", "text": "and?"}
+            used = {"type": "tool_use", "id": "use-1", "name": "weather", "input": {}}
+            outcome = {"type": "tool_result", "toolUseId": "use-1", "content": [text]}
+            asked = [ask, {"role": "assistant", "content": [used]}]
+            await self._sample([*asked, {"role": "user", "content": [text]}], *_WEATHER)
+            await self._sample([*asked, {"role": "user", "content": [outcome, text]}], *_WEATHER)
+            await self._sample([*asked, {"role": "user", "content": [outcome]}], *_WEATHER)
+
+    async def _sample(self, messages: Sequence[Any], *tools: Any) -> None:
+        more = {"tools": list(tools)} if tools else {}
+        params = {"messages": list(messages), "maxTokens": 20, **more}
+        await self.ask("sampling/createMessage", params)
 
     async def _create(self, question: Question) -> str | None:
         made = await self.ask(question.method, {**question.params, "task": {"ttl": 60_000}})

@@ -25,9 +25,15 @@ class Played:
     ran: Ran
 
     @property
-    def is_receiver(self) -> bool:
+    def was_asked_for_tasks(self) -> bool:
         """Whether the client was asked for tasks of its own."""
         return any("task" in exchange.params for exchange in self.history.exchanges)
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether the client says that it has tasks of its own (2025-11-25)."""
+        declared = [e.params.get("capabilities") for e in self.history.heard]
+        return any(isinstance(one, dict) and "tasks" in one for one in declared)
 
 
 def judge_clients(
@@ -36,6 +42,7 @@ def judge_clients(
     """The verdict on each of these requirements, by all runs together."""
     seen: dict[Check, list[Observation]] = {}
     transports = {one.history.transport for one in played}
+    takes_tasks = any(one.takes_tasks for one in played)
     findings = []
     for id, requirement in requirements.items():
         if id not in wanted:
@@ -49,9 +56,14 @@ def judge_clients(
             findings.append(Finding(requirement, Verdict.NOT_APPLICABLE, words))
         else:
             if check not in seen:
-                fitting = [p for p in played if p.is_receiver or not requirement.is_for_receivers]
+                all_count = not requirement.is_for_receivers
+                fitting = [p for p in played if all_count or p.was_asked_for_tasks]
                 seen[check] = list(itertools.chain.from_iterable(_observe(check, fitting)))
-            findings.append(_finding(requirement, seen[check], check.needs))
+            if requirement.is_for_receivers and not takes_tasks and not seen[check]:
+                words = "the client takes no tasks"
+                findings.append(Finding(requirement, Verdict.NOT_APPLICABLE, words))
+            else:
+                findings.append(_finding(requirement, seen[check], check.needs))
     return findings
 
 

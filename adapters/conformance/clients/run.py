@@ -24,7 +24,13 @@ from taskmachine.adapters.conformance.clients.report import Played, judge_client
 from taskmachine.adapters.conformance.clients.scenarios_2025_11_25 import SCENARIOS as LEGACY
 from taskmachine.adapters.conformance.clients.scenarios_2026_07_28 import SCENARIOS as MODERN
 from taskmachine.adapters.conformance.clients.script import Scenario
-from taskmachine.adapters.conformance.clients.view import client_info, speaks, without_other_era
+from taskmachine.adapters.conformance.clients.view import (
+    STOPPED,
+    client_info,
+    speaks,
+    until_stopped,
+    without_other_era,
+)
 from taskmachine.adapters.conformance.history import Entry, Kind
 from taskmachine.adapters.conformance.lab import Revision
 from taskmachine.adapters.conformance.profile import Profile
@@ -34,7 +40,7 @@ from taskmachine.adapters.conformance.run import Options
 
 __all__ = ["SCENARIOS", "Runner", "check_client", "play"]
 
-AT_ONCE: Final = 3
+AT_ONCE: Final = 4
 """Clients that run at the same time."""
 
 Transport = Literal["stdio", "http"]
@@ -109,7 +115,7 @@ async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int 
         actor = ModernActor(scenario, recorder, ids, has_lines=transport == "stdio")
 
     def over(ran: Ran) -> None:
-        how = "it was stopped" if ran.returncode is None else f"exit status {ran.returncode}"
+        how = STOPPED if ran.returncode is None else f"exit status {ran.returncode}"
         recorder.add(Kind.EXITED, "A", 0, text=how)
 
     if transport == "http":
@@ -118,7 +124,7 @@ async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int 
     else:
         async with piping(actor, recorder) as port:
             ran = await run(relay_command(port), begun, over)
-    history = recorder.history(scenario.revision, transport, {"A": None})
+    history = until_stopped(recorder.history(scenario.revision, transport, {"A": None}))
     return Played(scenario, without_other_era(history), ran)
 
 

@@ -100,7 +100,7 @@ async def _cut(actor: LegacyActor, heard: Heard) -> None:
 
 async def _late(actor: LegacyActor, heard: Heard) -> None:
     stream = await heard.stream()
-    actor.session_of(heard).running[heard.entry.body["id"]] = stream
+    actor.session_of(heard).running[repr(heard.entry.body["id"])] = stream
     await asyncio.sleep(2.5)
     answer = {"jsonrpc": "2.0", "id": heard.entry.body["id"], "result": text_result("late")}
     await stream.say(answer)
@@ -154,7 +154,7 @@ SCENARIOS: Final = (
         "a status notification, and then silence",
         _REVISION,
         ((Tool("notified", "Tells once, then ends. Call it as a task.", live=_notified),),),
-        patience_s=15,
+        patience_s=10,
     ),
     Scenario(
         "no_tasks",

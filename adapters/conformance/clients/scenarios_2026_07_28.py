@@ -271,7 +271,7 @@ SCENARIOS: Final = (
         _REVISION,
         ((_QUICK,),),
         ignores_task_ids=True,
-        patience_s=12,
+        patience_s=8,
         transports=("http", "stdio"),
     ),
     Scenario(

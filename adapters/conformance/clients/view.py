@@ -8,7 +8,19 @@ import attrs
 
 from taskmachine.adapters.conformance.history import Entry, History, Kind
 
-__all__ = ["VERSION", "as_client", "client_info", "original", "speaks", "without_other_era"]
+__all__ = [
+    "STOPPED",
+    "VERSION",
+    "as_client",
+    "client_info",
+    "original",
+    "speaks",
+    "until_stopped",
+    "without_other_era",
+]
+
+STOPPED: Final = "it was stopped"
+"""The text of the entry that says that the client did not end by itself."""
 
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -55,6 +67,16 @@ def client_info(history: History) -> Mapping[str, Any]:
             if isinstance(info, dict):
                 return info
     return {}
+
+
+def until_stopped(history: History) -> History:
+    """Without what happened after the client was stopped: that was our doing."""
+    kept: list[Entry] = []
+    for entry in history.entries:
+        kept.append(entry)
+        if entry.kind is Kind.EXITED and entry.text == STOPPED:
+            break
+    return attrs.evolve(history, entries=tuple(kept))
 
 
 def without_other_era(history: History) -> History:

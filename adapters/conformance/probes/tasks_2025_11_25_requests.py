@@ -22,7 +22,8 @@ CENTURY_MS: Final = 100 * 365 * 24 * 3_600_000
 SHORT_MS: Final = 400
 LONGEST_WAIT_MS: Final = 1_500.0
 LOOKUPS: Final = 110
-AT_ONCE: Final = 40
+MANY_TASKS: Final = 40
+AT_A_TIME: Final = 10
 PATIENT_MS: Final = 6_500.0
 
 
@@ -182,16 +183,17 @@ async def list_of_a_stranger(lab: Lab) -> None:
 async def very_much_at_once(lab: Lab) -> None:
     """Many guesses at ids and many slow tasks, on a line of its own; the tasks are cancelled."""
     caller = await lab.caller(fresh=True)
-    asked = [caller.start("tasks/get", {"taskId": f"guess-{n}"}) for n in range(LOOKUPS)]
-    await asyncio.gather(*(one.answer() for one in asked))
+    for first in range(0, LOOKUPS, AT_A_TIME):
+        await asyncio.gather(*(caller.get(f"guess-{first + n}") for n in range(AT_A_TIME)))
     call = lab.profile.calls.get(Role.SLOW)
-    if call is not None and _can_cancel(caller):
-        made = [await caller.create(call) for _ in range(3)]
-        if None not in made:
-            made += await asyncio.gather(*(caller.create(call) for _ in range(AT_ONCE - 3)))
-        ids = [task_id for task_id in made if task_id is not None]
-        await asyncio.gather(*(caller.get(task_id) for task_id in ids))
-        await asyncio.gather(*(caller.cancel(task_id) for task_id in ids))
+    ids: list[str] = []
+    while call is not None and _can_cancel(caller) and len(ids) < MANY_TASKS:
+        made = await asyncio.gather(*(caller.create(call) for _ in range(AT_A_TIME)))
+        ids += [task_id for task_id in made if task_id is not None]
+        if None in made:
+            break
+    await asyncio.gather(*(caller.get(task_id) for task_id in ids))
+    await asyncio.gather(*(caller.cancel(task_id) for task_id in ids))
     await lab.leave(caller)
 
 

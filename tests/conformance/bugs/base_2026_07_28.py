@@ -238,7 +238,10 @@ class VersionsAreToBlame(_Answers):
 
 @plant(
     "2026-07-28:undeclared-capability-32021",
-    also=("2026-07-28:missing-capability-names-extension",),
+    also=(
+        "2026-07-28:missing-capability-names-extension",
+        "2026-07-28:listen-missing-capability-32021",
+    ),
 )
 class DoesNotSayWhatIsMissing(Bug):
     """-32021 and no word which capability."""
@@ -277,7 +280,14 @@ class EverybodyCanAnswer(Bug):
     "2026-07-28:no-state-from-earlier-requests",
     "2026-07-28:one-sided-extension",
     "2026-07-28:result-types-from-capabilities",
-    also=("2026-07-28:get-missing-capability-32021", "2026-07-28:no-task-for-undeclared"),
+    also=(
+        "2026-07-28:get-missing-capability-32021",
+        "2026-07-28:update-missing-capability-32021",
+        "2026-07-28:cancel-missing-capability-32021",
+        "2026-07-28:legacy-capability-is-undeclared",
+        "2026-07-28:no-task-for-undeclared",
+        "2026-07-28:task-parameter-ignored",
+    ),
 )
 class CapabilitiesAreRemembered(Bug):
     """Who declared the extension once has it for ever."""

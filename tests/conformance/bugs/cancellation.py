@@ -16,9 +16,10 @@ def cancelled(id: Any) -> Message:
 
 
 def named_by(message: Message) -> Any:
-    """What a cancellation names."""
+    """What a cancellation names, if it can be an id."""
     params = message.get("params")
-    return params.get("requestId") if isinstance(params, dict) else None
+    id = params.get("requestId") if isinstance(params, dict) else None
+    return id if isinstance(id, str | int) else None
 
 
 def is_question(message: Message) -> bool:
@@ -30,6 +31,7 @@ def is_question(message: Message) -> bool:
     f"{OLD}:cancelled-same-direction",
     f"{NEW}:server-cancelled-only-for-listen",
     f"{NEW}:server-cancelled-names-listen",
+    also=(f"{NEW}:sse-no-buffering-header",),
 )
 class CancelsAtRandom(Bug):
     """When a task is cancelled, so is a request that was never sent."""
@@ -40,7 +42,7 @@ class CancelsAtRandom(Bug):
         return [message]
 
 
-@plant(f"{OLD}:cancelled-still-running")
+@plant(f"{OLD}:cancelled-still-running", transports=PIPES)
 class CancelsWhatIsAnswered(Bug):
     """A question is cancelled, although the answer came long ago."""
 
@@ -81,7 +83,16 @@ class LateAnswersAreFatal(Bug):
         return [message]
 
 
-@plant(f"{OLD}:cancelled-notification-keeps-task")
+@plant(
+    f"{OLD}:cancelled-notification-keeps-task",
+    also=(
+        f"{OLD}:terminal-final",
+        f"{OLD}:cancel-terminal-refused",
+        f"{OLD}:last-updated-at-order",
+        f"{OLD}:status-cancelled",
+    ),
+    transports=PIPES,
+)
 class CancellingTheCallCancelsTheTask(Bug):
     """`notifications/cancelled` reaches the task that a call became."""
 
@@ -159,7 +170,9 @@ class CancellationsAreFatal(Bug):
         self._calls: set[Any] = set()
 
     def asked(self, message: Message, head: Head) -> Message | Instead:
-        if message.get("method") == "tools/call" and "task" not in message["params"]:
+        params = message.get("params")
+        is_plain = isinstance(params, dict) and "task" not in params
+        if message.get("method") == "tools/call" and is_plain:
             self._calls.add(message["id"])
         if message.get("method") == CANCELLED and named_by(message) in self._calls:
             return Instead(exits=True)
@@ -169,6 +182,12 @@ class CancellationsAreFatal(Bug):
 @plant(
     f"{OLD}:invalid-cancellation-ignored",
     f"{NEW}:invalid-cancellation-ignored",
+    also=(
+        f"{OLD}:notification-not-answered",
+        f"{OLD}:error-same-id",
+        f"{NEW}:notification-not-answered",
+        f"{NEW}:error-same-id",
+    ),
     transports=PIPES,
 )
 class CancellationsAreChecked(Bug):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.bugs.tools import results_in
+from tests.conformance.bugs.tools import SIGNED, results_in
 from tests.conformance.planting import Bug, Head, Instead, Message, plant
 
 OLD, NEW = "2025-11-25", "2026-07-28"
@@ -37,6 +37,7 @@ class _Question(Bug):
     f"{OLD}:elicitation-empty-is-form",
     f"{OLD}:elicitation-declared-modes-only",
     f"{NEW}:elicitation-declared-modes-only",
+    also=(f"{OLD}:only-negotiated-capabilities",),
 )
 class AsksOnTheWeb(_Question):
     """Every form is a page somewhere."""
@@ -138,9 +139,16 @@ class InsistsOnAnAnswer(Bug):
         answers = list(responses.values()) if isinstance(responses, dict) else []
         if {"action": "cancel"} not in answers:
             return message
-        result = {"resultType": "complete"}
+        result = {"resultType": "complete", **SIGNED}
         return Instead(({"jsonrpc": "2.0", "id": message["id"], "result": result},))
 
+
+FOREIGN = (
+    f"{OLD}:result-blocks",
+    f"{OLD}:bound-to-auth-context",
+    f"{OLD}:foreign-get-rejected",
+)
+"""What is broken as well when a task is shown to others."""
 
 # --- whose questions -------------------------------------------------------------------------
 
@@ -175,19 +183,32 @@ class _Owners(Bug):
         return [message]
 
 
-@plant(f"{OLD}:elicitation-bound-to-user", transports=("http",))
+@plant(
+    f"{OLD}:elicitation-bound-to-user",
+    also=(f"{OLD}:side-channel-allowed", f"{OLD}:sse-priming-event"),
+    transports=("http",),
+)
 class AsksSomebodyElse(_Owners):
     """Whoever looks at a task is asked what it asks."""
 
     def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message | Instead:
         question = self.questions.get(message["params"]["taskId"])
-        if message["method"] != "tasks/get" or question is None:
+        is_stolen = head.headers.get("mcp-session-id") == owner["mcp-session-id"]
+        if message["method"] != "tasks/result" or question is None or is_stolen:
             return message
         error = {"code": -32602, "message": "Unknown task"}
         return Instead((question, {"jsonrpc": "2.0", "id": message["id"], "error": error}))
 
 
-@plant(f"{OLD}:elicitation-state-per-user", transports=("http",))
+@plant(
+    f"{OLD}:elicitation-state-per-user",
+    also=(
+        *FOREIGN,
+        f"{OLD}:status-completed",
+        f"{OLD}:failed-on-jsonrpc-error",
+    ),
+    transports=("http",),
+)
 class ShowsWhatWasAnswered(_Owners):
     """A task that was answered is shown to everybody."""
 
@@ -198,7 +219,7 @@ class ShowsWhatWasAnswered(_Owners):
         return message
 
 
-@plant(f"{OLD}:elicitation-state-not-session-only", transports=("http",))
+@plant(f"{OLD}:elicitation-state-not-session-only", also=FOREIGN, transports=("http",))
 class SessionsAreEnough(_Owners):
     """Whoever knows the session needs nothing else."""
 

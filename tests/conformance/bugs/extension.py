@@ -36,10 +36,11 @@ def method_of(request: Message | None) -> str:
     return str(method.get("method"))
 
 
-def named_task(request: Message | None) -> Any:
-    """The id that a request names."""
+def named_task(request: Message | None) -> str | None:
+    """The id that a request names, if it is one."""
     params = None if request is None else request.get("params")
-    return params.get("taskId") if isinstance(params, dict) else None
+    id = params.get("taskId") if isinstance(params, dict) else None
+    return id if isinstance(id, str) else None
 
 
 def capabilities(request: Message) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.conformance.bugs.tools import SIGNED
 from tests.conformance.planting import Bug, Head, Instead, Message, plant
 
 NEW = "2026-07-28"
@@ -27,16 +28,20 @@ def call_of(message: Message) -> Message | None:
     return params if is_call else None
 
 
-def refused(message: Message) -> Instead:
-    """An error for wrong parameters."""
-    error = {"code": -32602, "message": "Invalid params"}
-    return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},))
+def refused(message: Message, code: int = -32602, status: int = 200) -> Instead:
+    """An error; usually for wrong parameters."""
+    error = {"code": code, "message": "That is wrong"}
+    return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},), status=status)
 
 
 # --- asking ----------------------------------------------------------------------------------
 
 
-@plant(f"{NEW}:server-sends-no-requests", f"{NEW}:questions-by-mrtr")
+@plant(
+    f"{NEW}:server-sends-no-requests",
+    f"{NEW}:questions-by-mrtr",
+    also=(f"{NEW}:sse-no-buffering-header",),
+)
 class AsksTheOldWay(Bug):
     """What a call asks is sent as a request, too."""
 
@@ -46,7 +51,10 @@ class AsksTheOldWay(Bug):
         return [{"jsonrpc": "2.0", "id": "question", **ASKED}, message]
 
 
-@plant(f"{NEW}:mrtr-no-other-requests")
+@plant(
+    f"{NEW}:mrtr-no-other-requests",
+    also=(f"{NEW}:get-result-type-complete", f"{NEW}:task-questions-not-mrtr"),
+)
 class TasksAskLikeCalls(Bug):
     """`tasks/get` of a task that asks has the result type of a call that asks."""
 
@@ -68,7 +76,7 @@ class AsksForTheMoon(Bug):
         return [message]
 
 
-@plant(f"{NEW}:mrtr-something-to-do")
+@plant(f"{NEW}:mrtr-something-to-do", also=(f"{NEW}:result-type-input-required-means-more",))
 class NothingToDo(Bug):
     """Input is required, but nobody knows which."""
 
@@ -78,7 +86,10 @@ class NothingToDo(Bug):
         return [message]
 
 
-@plant(f"{NEW}:mrtr-declared-kinds-only", also=(f"{NEW}:elicitation-declared-modes-only",))
+@plant(
+    f"{NEW}:mrtr-declared-kinds-only",
+    also=(f"{NEW}:elicitation-declared-modes-only", f"{NEW}:undeclared-capability-not-used"),
+)
 class AsksWhoeverCalls(Bug):
     """Whoever cannot be asked is asked."""
 
@@ -86,7 +97,7 @@ class AsksWhoeverCalls(Bug):
         params = call_of(request or {}) or {}
         if message.get("error", {}).get("code") != -32021 or params.get("name") != "tailor":
             return [message]
-        result = {"resultType": "input_required", "inputRequests": {"size": ASKED}}
+        result = {"resultType": "input_required", "inputRequests": {"size": ASKED}, **SIGNED}
         return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
 
 
@@ -210,7 +221,7 @@ class StatesAreFatal(_States):
     def meddle(self, message: Message, params: Message, head: Head) -> Message | Instead:
         if params["requestState"] in self.handed:
             return message
-        return Instead(refused(message).messages, status=500)
+        return refused(message, -32603, 500)
 
 
 @plant(f"{NEW}:request-state-bound-to-request")

@@ -46,7 +46,7 @@ class ExtLegacyTtl(Shown):
         task["ttl"] = task.pop("ttlMs", None)
 
 
-@plant(*ext("created-at-iso", "reads-do-not-write"))
+@plant(*ext("created-at-iso", "reads-do-not-write"), also=ext("info-changes-nothing"))
 class ExtCreatedAtMoves(Shown):
     """The time of creation is another one with each poll."""
 
@@ -86,7 +86,7 @@ class ExtUpdatedBeforeCreated(Shown):
         task["lastUpdatedAt"] = "2020-01-01T00:00:00Z"
 
 
-@plant(*ext("last-updated-at-iso", "reads-do-not-write"))
+@plant(*ext("last-updated-at-iso", "reads-do-not-write"), also=ext("info-changes-nothing"))
 class ExtUpdatedGoesBack(Shown):
     """With each poll the last change was earlier."""
 
@@ -118,6 +118,9 @@ class ExtUnknownStatus(Shown):
             task["status"] = "running"
 
 
+_ALSO = ext("notification-is-whole-task", "last-updated-at-iso", "info-changes-nothing")
+
+
 class _SecondLook(Shown):
     """Every second time that a task is shown after its end it is something else."""
 
@@ -135,7 +138,7 @@ class _SecondLook(Shown):
 
 @plant(
     *ext("terminal-final"),
-    also=ext("notification-is-whole-task", "last-updated-at-iso"),
+    also=_ALSO,
 )
 class ExtTerminalBackToWorking(_SecondLook):
     """What was over works again."""
@@ -146,7 +149,7 @@ class ExtTerminalBackToWorking(_SecondLook):
         task.pop("error", None)
 
 
-@plant(*ext("terminal-final"), also=ext("notification-is-whole-task", "last-updated-at-iso"))
+@plant(*ext("terminal-final"), also=_ALSO)
 class ExtCancelledBecomesCompleted(_SecondLook):
     """What was cancelled completes."""
 
@@ -155,7 +158,7 @@ class ExtCancelledBecomesCompleted(_SecondLook):
             task.update(status="completed", result={"content": [], "resultType": "complete"})
 
 
-@plant(*ext("terminal-final"), also=ext("notification-is-whole-task"))
+@plant(*ext("terminal-final"), also=_ALSO)
 class ExtResultDiffers(_SecondLook):
     """Another result with each poll."""
 
@@ -165,7 +168,7 @@ class ExtResultDiffers(_SecondLook):
             task["result"]["content"] = [{"type": "text", "text": f"look {count}"}]
 
 
-@plant(*ext("terminal-final"), also=ext("notification-is-whole-task"))
+@plant(*ext("terminal-final"), also=_ALSO)
 class ExtErrorDiffers(_SecondLook):
     """Another error with each poll."""
 

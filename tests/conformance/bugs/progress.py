@@ -47,7 +47,12 @@ class ProgressSaysNothing(Bug):
 @plant(
     "2025-11-25:progress-token-known",
     "2026-07-28:progress-token-known",
-    also=("2025-11-25:progress-same-token", "2025-11-25:progress-after-create-result"),
+    also=(
+        "2025-11-25:progress-same-token",
+        "2025-11-25:progress-after-create-result",
+        "2025-11-25:progress-supported-on-tasks",
+        "2026-07-28:sse-notifications-related",
+    ),
 )
 class ProgressOfNobody(Bug):
     """A token that nobody brought."""
@@ -58,7 +63,11 @@ class ProgressOfNobody(Bug):
         return [message]
 
 
-@plant("2025-11-25:progress-same-token", "2025-11-25:progress-after-create-result")
+@plant(
+    "2025-11-25:progress-same-token",
+    "2025-11-25:progress-after-create-result",
+    also=("2025-11-25:progress-supported-on-tasks",),
+)
 class ProgressOfTheWaiter(Bug):
     """The token of whoever waits for the result is used instead of that of the call."""
 
@@ -78,7 +87,11 @@ class ProgressOfTheWaiter(Bug):
         return [message]
 
 
-@plant("2025-11-25:progress-stops-at-terminal", "2025-11-25:progress-operation-running")
+@plant(
+    "2025-11-25:progress-stops-at-terminal",
+    "2025-11-25:progress-operation-running",
+    also=("2025-11-25:get-not-upgraded-to-sse",),
+)
 class ProgressAfterTheEnd(Bug):
     """A task that is over still tells how far it is."""
 

@@ -110,13 +110,13 @@ def _now(ago: timedelta = timedelta()) -> str:
 
 @plant(*of("task-id-string"))
 class NumbersAsIds(Shown):
-    """Some ids are numbers, for whoever looks at the list."""
+    """The ids of some tasks are numbers."""
 
     tool = "topple"
 
     def change(self, task: Message, where: str) -> None:
         if where == "tools/call" and self.times[task["taskId"], where] == 1:
-            task["taskId"] = 7
+            task["taskId"] = len(self.tools)
 
 
 @plant(*of("task-id-from-receiver"))
@@ -193,7 +193,9 @@ class Pauses(Shown):
             task["status"] = "paused" if self.times[task["taskId"], where] % 2 == 0 else "working"
 
 
-@plant(*of("paths-from-input-required", "status-values"), also=of("last-updated-at-order"))
+@plant(*of("paths-from-input-required", "status-values"), also=of(
+    "last-updated-at-order", "paths-from-working", "terminal-final"
+))  # fmt: skip
 class PausesAfterInput(Shown):
     """A task that asked is paused before it goes on."""
 

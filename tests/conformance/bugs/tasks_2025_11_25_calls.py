@@ -165,7 +165,8 @@ class RequiredIsOptional(Bug):
         is_plain = _is_call(request, "ferment") and "task" not in params_of(request)
         if is_plain and "error" in message:
             del message["error"]
-            message["result"] = {"content": [{"type": "text", "text": "{}"}]}
+            text = {"type": "text", "text": '{"bubbles":7}'}
+            message["result"] = {"content": [text], "structuredContent": {"bubbles": 7}}
         return [message]
 
 

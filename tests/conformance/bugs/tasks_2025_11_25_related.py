@@ -61,7 +61,7 @@ class MetadataIsText(Answers):
         result["_meta"] = {RELATED: task_id_of(request)}
 
 
-@plant(*of("side-channel-allowed"))
+@plant(*of("side-channel-allowed"), also=of("request-id-not-reused"))
 class AsksTwice(Bug):
     """A question is sent again before it is answered."""
 
@@ -120,7 +120,9 @@ class MetadataDecides(Bug):
 # --- progress --------------------------------------------------------------------------------
 
 
-@plant(*of("progress-supported-on-tasks"))
+@plant(*of("progress-supported-on-tasks"), also=of(
+    "progress-token-known", "progress-after-create-result", "progress-same-token"
+))  # fmt: skip
 class AnotherToken(Bug):
     """Progress of a task has a token of its own."""
 
@@ -130,7 +132,11 @@ class AnotherToken(Bug):
         return [message]
 
 
-@plant(*of("cancel-stops-work"), transports=("stdio",))
+@plant(
+    *of("cancel-stops-work"),
+    also=of("progress-operation-running", "progress-stops-at-terminal"),
+    transports=("stdio",),
+)
 class GoesOnAfterCancel(Bug):
     """The work of a cancelled task goes on, as its progress shows."""
 
@@ -190,7 +196,7 @@ class AnswerIsLost(Bug):
         return [message]
 
 
-@plant(*of("status-input-required", "status-working"))
+@plant(*of("status-input-required", "status-working"), also=of("cancelled-same-direction"))
 class AsksNothing(Bug):
     """A task needs input, and does not say which."""
 
@@ -198,7 +204,7 @@ class AsksNothing(Bug):
         return [] if method_of(message) == "elicitation/create" else [message]
 
 
-@plant(*of("question-task-id-matches"))
+@plant(*of("question-task-id-matches"), also=of("sse-messages-related"))
 class QuestionsNameTheFirst(Bug):
     """All questions that are open belong to the first task that asked."""
 

@@ -27,7 +27,7 @@ def _refused(message: Message, request: Message | None, *methods: str) -> bool:
 # --- get -------------------------------------------------------------------------------------
 
 
-@plant(*of("get-returns-task-flat"))
+@plant(*of("get-returns-task-flat"), also=of("task-id-unique", "begins-working"))
 class NestedGet(Bug):
     """After the result was fetched a task is wrapped."""
 
@@ -54,7 +54,7 @@ class GetIsAStream(Bug):
         return [message, b": that was it\n\n"]
 
 
-@plant(*of("streamable-http-still-applies"), transports=("http",))
+@plant(*of("streamable-http-still-applies"), also=of("http-json-or-sse"), transports=("http",))
 class ListIsPlainText(Bug):
     """A list is a text."""
 
@@ -259,6 +259,11 @@ class AnyCursor(Bug):
 
 # --- owners ----------------------------------------------------------------------------------
 
+SHARED: Final = of(
+    "elicitation-state-per-user", "elicitation-state-not-session-only", "elicitation-bound-to-user"
+)
+"""Whoever sees the task of somebody else sees what that one answered."""
+
 
 class _Confuses(Bug):
     """Takes the second caller for the first, for some methods."""
@@ -286,28 +291,28 @@ class _Confuses(Bug):
         return token != self._tokens[0]
 
 
-@plant(*of("foreign-get-rejected", "bound-to-auth-context"), transports=("http",))
+@plant(*of("foreign-get-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
 class EverybodyGets(_Confuses):
     """Tasks of others can be read."""
 
     methods = ("tasks/get",)
 
 
-@plant(*of("foreign-result-rejected", "bound-to-auth-context"), transports=("http",))
+@plant(*of("foreign-result-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
 class EverybodyFetches(_Confuses):
     """Results of others can be fetched."""
 
     methods = ("tasks/result",)
 
 
-@plant(*of("foreign-cancel-rejected", "bound-to-auth-context"), transports=("http",))
+@plant(*of("foreign-cancel-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
 class EverybodyCancels(_Confuses):
     """Tasks of others can be cancelled."""
 
     methods = ("tasks/cancel",)
 
 
-@plant(*of("foreign-not-listed", "bound-to-auth-context"), transports=("http",))
+@plant(*of("foreign-not-listed", "bound-to-auth-context"), also=SHARED, transports=("http",))
 class EverybodyLists(_Confuses):
     """Tasks of others are listed."""
 

@@ -128,7 +128,9 @@ class GetWaitsForResult(_Watches):
         return [message]
 
 
-@plant(*of("result-request-cancellable"), also=of("status-cancelled", "cancel-terminal-refused"))
+@plant(*of("result-request-cancellable"), also=of(
+    "status-cancelled", "cancel-terminal-refused", "disconnect-is-not-cancel"
+))  # fmt: skip
 class GivingUpCancels(_Watches):
     """Who does not want to wait cancels the task."""
 
@@ -171,7 +173,7 @@ class ResultsDiffer(Answers):
         result["content"] = [{"type": "text", "text": f"Answer {self._times}"}]
 
 
-@plant(*of("result-exactly-underlying"))
+@plant(*of("result-exactly-underlying"), also=of("structured-result-conforms"))
 class StructureIsLost(Answers):
     """What a tool says to machines is forgotten."""
 
@@ -227,7 +229,7 @@ class CompletedWithAnError(Shown):
             task["status"] = "completed"
 
 
-@plant(*of("status-failed"))
+@plant(*of("status-failed"), also=of("tool-execution-errors"))
 class FailedWithAResult(Shown):
     """A task that has a result is shown as failed."""
 

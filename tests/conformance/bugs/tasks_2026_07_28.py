@@ -196,7 +196,7 @@ class ExtTaskWithoutTask(Answers):
 
 @plant(
     *ext("durable-before-create-answer"),
-    also=ext("wait-for-consistency", "get-working"),
+    also=ext("wait-for-consistency", "get-working", "kept-until-ttl", "connection-not-required"),
 )
 class ExtNotThereYet(Answers):
     """The first read of a task does not find it."""
@@ -259,24 +259,28 @@ class ExtCancelsByItself(Shown):
             task.pop("statusMessage", None)
 
 
-@plant(*ext("get-working"))
+@plant(*ext("get-working"), also=ext("info-changes-nothing"))
 class ExtNotReadyYet(Answers):
-    """The second read of a task at work is an error."""
+    """The second read of a task at work is an error, unless progress was asked for."""
 
-    methods = _GETS
+    methods = ("tools/call", *_GETS)
 
     def __init__(self) -> None:
         self.times: Counter[Any] = Counter()
+        self.quiet: set[Any] = set()
 
     def change(self, message: Message, request: Message) -> Message:
-        if message.get("result", {}).get("status") == "working":
-            self.times[named_task(request)] += 1
-            if self.times[named_task(request)] == 2:
+        task = message.get("result", {})
+        if method_of(request) == "tools/call" and "progressToken" not in request["params"]["_meta"]:
+            self.quiet.add(task.get("taskId"))
+        elif task.get("status") == "working" and task["taskId"] in self.quiet:
+            self.times[task["taskId"]] += 1
+            if self.times[task["taskId"]] == 2:
                 return error(request, -32603, "The task is not ready")
         return message
 
 
-@plant(*ext("reads-do-not-write", "last-updated-at-iso"))
+@plant(*ext("reads-do-not-write", "last-updated-at-iso"), also=ext("info-changes-nothing"))
 class ExtReadsTouch(Shown):
     """Whoever looks at a task changes it."""
 
@@ -321,7 +325,13 @@ class ExtIsErrorFails(_Outcomes):
             task.update(status="failed", error=failed, statusMessage="The tool failed")
 
 
-@plant(*ext("is-error-is-completed"), also=ext("result-is-underlying"))
+@plant(
+    *ext("is-error-is-completed"),
+    also=ext(
+        *("result-is-underlying", "input-responses-validated", "structured-result-conforms"),
+        "tool-input-validated",
+    ),
+)
 class ExtIsErrorLost(_Outcomes):
     """Nobody learns that the tool failed."""
 

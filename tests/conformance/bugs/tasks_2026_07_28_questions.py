@@ -41,7 +41,7 @@ class _Asking(Shown):
 
 @plant(
     *ext("key-not-two-requests", "keys-unique-for-life"),
-    also=ext("notification-is-whole-task"),
+    also=ext("notification-is-whole-task", "info-changes-nothing"),
 )
 class ExtQuestionChanges(_Asking):
     """Another question under the same key with each poll."""
@@ -55,7 +55,10 @@ class ExtQuestionChanges(_Asking):
 
 @plant(
     *ext("key-not-reused-after-answer", "keys-unique-for-life"),
-    also=ext("terminal-final", "notification-is-whole-task", "last-updated-at-iso"),
+    also=ext(
+        *("terminal-final", "notification-is-whole-task", "last-updated-at-iso"),
+        "info-changes-nothing",
+    ),
 )
 class ExtKeyComesBack(Shown):
     """Once it was answered the question goes, and is asked again."""
@@ -86,7 +89,7 @@ class ExtKeyComesBack(Shown):
 
 @plant(
     *ext("input-requests-complete", "questions-repeated-until-answered"),
-    also=ext("get-input-required-has-requests"),
+    also=ext("get-input-required-has-requests", "info-changes-nothing"),
 )
 class ExtQuestionLeftOut(_Asking):
     """Every second poll does not show it."""
@@ -207,14 +210,20 @@ class _Untyped(Answers):
         return message
 
 
-@plant(*ext("update-result-type-complete"), also=ext("result-type-present"))
+@plant(
+    *ext("update-result-type-complete"),
+    also=ext("result-type-present", "modern-request-served-statelessly"),
+)
 class ExtUpdateUntyped(_Untyped):
     """The acknowledgement has no type."""
 
     methods = ("tasks/update",)
 
 
-@plant(*ext("cancel-result-type-complete"), also=ext("result-type-present"))
+@plant(
+    *ext("cancel-result-type-complete"),
+    also=ext("result-type-present", "modern-request-served-statelessly"),
+)
 class ExtCancelUntyped(_Untyped):
     """The acknowledgement has no type."""
 

@@ -7,6 +7,10 @@ from tests.conformance.broken_server import TOKENS
 from tests.conformance.planting import Bug, Head, Instead, Message, plant
 
 OLD, NEW = "2025-11-25", "2026-07-28"
+SIGNED: Message = {
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "taskmachine", "version": "0.1.0"}}
+}
+"""What every result of 2026-07-28 has."""
 
 
 def results_in(message: Message) -> list[Message]:
@@ -34,7 +38,7 @@ class ToolsInSecret(Bug):
         return [message]
 
 
-@plant(f"{NEW}:tools-list-answered")
+@plant(f"{NEW}:tools-list-answered", also=(f"{NEW}:result-type-complete-means-final",))
 class ListsWithoutTools(Bug):
     """The list of tools is not where it belongs, except for the first time."""
 
@@ -79,11 +83,29 @@ class EveryToolExists(Bug):
             return [message]
         if not str(params.get("name")).startswith("no-such-tool"):
             return [message]
-        result = {"content": [{"type": "text", "text": "Done."}], "resultType": "complete"}
+        result = {
+            "content": [{"type": "text", "text": "Done."}],
+            "resultType": "complete",
+            **SIGNED,
+        }
         return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
 
 
-@plant(f"{OLD}:tool-execution-errors", f"{NEW}:tool-execution-errors")
+@plant(
+    f"{OLD}:tool-execution-errors",
+    f"{NEW}:tool-execution-errors",
+    also=(
+        f"{OLD}:status-failed",
+        f"{OLD}:structured-result-conforms",
+        f"{OLD}:tool-input-validated",
+        f"{NEW}:status-failed",
+        f"{NEW}:failed-only-for-jsonrpc-errors",
+        f"{NEW}:payload-matches-status",
+        f"{NEW}:get-answers-by-status",
+        f"{NEW}:get-failed-has-error",
+        f"{NEW}:failed-status-message",
+    ),
+)
 class FailuresLookFine(Bug):
     """A tool that failed does not say so in its result; of 2026-07-28 the task says so instead."""
 
@@ -112,22 +134,35 @@ class PromisesNumbers(Bug):
 
 @plant(f"{OLD}:tool-input-validated", f"{NEW}:tool-input-validated")
 class AnyArgumentsWillDo(Bug):
-    """Arguments that are wrong are replaced by better ones."""
+    """Arguments that are wrong are replaced by better ones; of 2026-07-28 so is the answer."""
 
     def asked(self, message: Message, head: Head) -> Message:
-        params = message.get("params")
-        if message.get("method") != "tools/call" or not isinstance(params, dict):
-            return message
-        arguments = params.get("arguments")
-        if params.get("name") == "heap" and isinstance(arguments, dict):
-            is_wrong = "pebbles" not in arguments or isinstance(arguments["pebbles"], dict)
-            params["arguments"] = {"pebbles": 1} if is_wrong else arguments
+        if _is_wrong(message) and "task" in message["params"]:
+            message["params"]["arguments"] = {"pebbles": 1}
         return message
+
+    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        if request is None or not _is_wrong(request) or "task" in request["params"]:
+            return [message]
+        fine = {"resultType": "complete", "content": [], "structuredContent": {"height": 2}}
+        return [{"jsonrpc": "2.0", "id": message["id"], "result": {**fine, **SIGNED}}]
+
+
+def _is_wrong(request: Message) -> bool:
+    """Whether it calls a tool without what the tool needs."""
+    params = request.get("params")
+    if request.get("method") != "tools/call" or not isinstance(params, dict):
+        return False
+    arguments = params.get("arguments")
+    if params.get("name") != "heap" or not isinstance(arguments, dict):
+        return False
+    return not isinstance(arguments.get("pebbles"), int)
 
 
 @plant(
     f"{OLD}:tool-access-controlled",
     f"{NEW}:tool-access-controlled",
+    also=(f"{OLD}:http-authentication", f"{NEW}:http-authentication"),
     transports=("http",),
 )
 class CallsAreFree(Bug):
@@ -162,13 +197,17 @@ class CursorsMove(Bug):
         return [message]
 
 
-@plant(f"{OLD}:bad-cursor-graceful", transports=("http",))
+@plant(
+    f"{OLD}:bad-cursor-graceful",
+    also=(f"{OLD}:list-bad-cursor-32602",),
+    transports=("http",),
+)
 class BadCursorsBreakIt(Bug):
     """A cursor that was never given out is more than it can bear."""
 
     def asked(self, message: Message, head: Head) -> Message | Instead:
         params = message.get("params")
         if isinstance(params, dict) and params.get("cursor") == "never-given-out":
-            error = {"code": -32602, "message": "Internal server error"}
+            error = {"code": -32603, "message": "Internal server error"}
             return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},), status=500)
         return message

@@ -114,17 +114,17 @@ class LosesHeaders(Bug):
 
 
 class _Marked(Bug):
-    """Wants parameters of two tools in headers, and checks them: the bugs say how not."""
+    """Checks the headers of parameters by itself, before the server: the bugs say how not.
 
-    marks: Final = {"heap": ("pebbles", "Pebbles"), "glance": ("at", "At")}
+    The parameter of one tool may be null, which the server behind does not know.
+    """
+
+    marks: Final = {"heap": ("pebbles", "mcp-param-pebbles"), "glance": ("at", "mcp-param-at")}
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for tool in message.get("result", {}).get("tools", ()):
-            if tool["name"] in self.marks:
-                name, mark = self.marks[tool["name"]]
-                tool["inputSchema"]["properties"][name]["x-mcp-header"] = mark
-                if name == "at":
-                    tool["inputSchema"]["properties"][name]["type"] = ["string", "null"]
+            if tool["name"] == "glance":
+                tool["inputSchema"]["properties"]["at"]["type"] = ["string", "null"]
         return [message]
 
     def asked(self, message: Message, head: Head) -> Message | Instead:
@@ -134,11 +134,16 @@ class _Marked(Bug):
         arguments, tool = params.get("arguments"), params.get("name")
         if not isinstance(arguments, dict) or not isinstance(tool, str) or tool not in self.marks:
             return message
-        name, mark = self.marks[tool]
-        if self.is_wrong(arguments, name, head.headers.get(f"mcp-param-{mark.lower()}")):
+        name, header = self.marks[tool]
+        value = arguments.get(name)
+        if value is not None and not isinstance(value, str | int):
+            return message
+        if self.is_wrong(arguments, name, head.headers.pop(header, None)):
             return refusal(message, self.code)
-        if arguments.get(name, "") is None:  # the server behind does not know null
-            del arguments[name]
+        if value is None:
+            arguments.pop(name, None)
+        else:
+            head.headers[header] = str(value)
         return message
 
     code = -32020
@@ -238,7 +243,7 @@ class IntegersAreTexts(_Marked):
 class _MarksSchema(Bug):
     """Changes the schema of one tool."""
 
-    tool = "heap"
+    tool = "drift"
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for tool in message.get("result", {}).get("tools", ()):
@@ -255,7 +260,7 @@ class EmptyMark(_MarksSchema):
     """A header without a name."""
 
     def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["pebbles"]["x-mcp-header"] = ""
+        schema["properties"]["along"]["x-mcp-header"] = ""
 
 
 @plant("2026-07-28:x-mcp-header-token", transports=_HTTP)
@@ -263,7 +268,7 @@ class MarkWithSpaces(_MarksSchema):
     """A name that no header can have."""
 
     def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["pebbles"]["x-mcp-header"] = "How Many"
+        schema["properties"]["along"]["x-mcp-header"] = "Along What"
 
 
 @plant(
@@ -275,7 +280,7 @@ class MarkWithNewline(_MarksSchema):
     """A name that ends the header."""
 
     def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["pebbles"]["x-mcp-header"] = "Pebbles\r\nX-Evil"
+        schema["properties"]["along"]["x-mcp-header"] = "Along\r\nX-Evil"
 
 
 @plant("2026-07-28:x-mcp-header-unique", transports=_HTTP)
@@ -283,8 +288,8 @@ class MarkTwice(_MarksSchema):
     """Two parameters in one header."""
 
     def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["pebbles"]["x-mcp-header"] = "Size"
-        schema["properties"]["stones"]["x-mcp-header"] = "SIZE"
+        schema["properties"]["along"]["x-mcp-header"] = "Along"
+        schema["properties"]["beyond"] = {"type": "string", "x-mcp-header": "ALONG"}
 
 
 @plant("2026-07-28:x-mcp-header-primitive", transports=_HTTP)
@@ -315,5 +320,5 @@ class MarkInChoice(_MarksSchema):
     """A parameter that is there only sometimes."""
 
     def mark(self, schema: dict[str, Any]) -> None:
-        marked = {"type": "integer", "x-mcp-header": "Pebbles"}
-        schema["anyOf"] = [{"properties": {"pebbles": marked}}, {}]
+        marked = {"type": "string", "x-mcp-header": "Along"}
+        schema["anyOf"] = [{"properties": {"along": marked}}, {}]

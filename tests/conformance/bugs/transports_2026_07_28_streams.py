@@ -103,8 +103,8 @@ class WorkGoesOnAndIsTold(Bug):
         if not is_get or not self._tokens or head.status != 200:
             return [message]
         self._told += 1
-        told = {"progressToken": self._tokens[-1], "progress": self._told}
-        return [_notification("notifications/progress", **told), message]
+        told = [{"progressToken": token, "progress": self._told} for token in self._tokens]
+        return [*(_notification("notifications/progress", **one) for one in told), message]
 
 
 @plant(

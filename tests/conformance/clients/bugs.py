@@ -21,6 +21,16 @@ class Bug:
     """The tools to call, separated by commas; all if empty."""
     transport: Literal["http", "stdio"] = "http"
 
+    @property
+    def hello_ms(self) -> float:
+        """How long the first answer takes: for whoever does not wait for it, very long."""
+        return 2_000 if self.words == "does not wait for the answer" else 100
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether one call after the other shows it."""
+        return self.scenario == "sessions" or self.words == "keeps its answers"
+
 
 def _old(
     words: str, scenario: str, breaks: str, also: str = "", only: str = "", transport: str = "http"
@@ -112,7 +122,13 @@ BUGS: Final = (
     _old("has its own code for unknown tasks", "receiver",
          "get-unknown-32602 result-unknown-32602 cancel-unknown-32602"),
     _old("revives cancelled tasks", "receiver", "cancelled-sticks terminal-final",
-         "paths-from-working last-updated-at-order"),
+         "paths-from-working"),
+    _old("answers what was cancelled", "receiver", "cancelled-request-not-answered"),
+    _old("answers notifications", "receiver",
+         "notification-not-answered invalid-cancellation-ignored",
+         "result-same-id"),
+    _old("samples whatever it is given", "receiver",
+         "sampling-missing-tool-result-32602 sampling-mixed-tool-result-32602"),
     _old("chats on the pipe", "no_tasks", "stdio-stdin-only-mcp stdio-no-embedded-newlines",
          transport="stdio"),
     _old("writes over several lines", "no_tasks",
@@ -169,6 +185,8 @@ BUGS: Final = (
     _new("retries with the same id", "retries", "retry-new-id", only="retry"),
     _new("takes nonsense for a task", "nonsense", "unknown-result-type-invalid",
          "client-uses-task-id state-by-explicit-id", only="nonsense"),
+    _new("follows any task", "misplaced", "task-for-unsupported-request-invalid"),
+    _new("keeps its answers", "retries", "answers-only-for-retry", only="retry,plain"),
     _new("wants a kind", "lifecycle", "absent-result-type-is-complete", only="without_type"),
     _new("waits for what was not granted", "unacknowledged", "client-checks-ack"),
     _new("insists on its version", "versions", "client-retries-with-supported-version"),

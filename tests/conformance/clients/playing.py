@@ -31,12 +31,13 @@ async def played(main: Main, scenario: Scenario, transport: Transport) -> Played
     """One run."""
 
     async def run(address: str, begun: asyncio.Event, over: Callable[[Ran], None]) -> Ran:
-        returncode: int | None = None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(scenario.patience_s):
-                returncode = await _exit_status(main(address))
-        ran = Ran(returncode, "")
+        running = asyncio.ensure_future(_exit_status(main(address)))
+        await asyncio.wait([running], timeout=scenario.patience_s)
+        ran = Ran(running.result() if running.done() else None, "")
         over(ran)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
         return ran
 
     return await play(run, scenario, transport)

@@ -1,7 +1,8 @@
 """Correct clients break nothing, and are put to the test in most of what can be."""
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -11,43 +12,56 @@ from taskmachine.adapters.conformance.clients.script import Scenario
 from tests.conformance.clients import a_client, our_client
 from tests.conformance.clients.playing import Main, broken, findings, played, words_of
 
+AT_ONCE = 8
+CLIENTS = ("a_client", "our_client")
 REVISIONS = ("2025-11-25", "2026-07-28")
-AT_ONCE = 6
+TRANSPORTS: tuple[Transport, ...] = ("http", "stdio")
+CASES = list(itertools.product(CLIENTS, REVISIONS, TRANSPORTS))
+
+Case = tuple[str, str, Transport]
 
 
-def _through_all(revision: str, transport: Transport, client: str) -> Sequence[Played]:
-    """All scenarios of a revision, several at the same time."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(scenario: Scenario) -> Played:
-        async with room:
-            return await played(_main(revision, scenario, client), scenario, transport)
-
-    async def all_of_them() -> list[Played]:
-        fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
-        return await asyncio.gather(*map(one, fitting))
-
-    return asyncio.run(all_of_them())
-
-
-def _main(revision: str, scenario: Scenario, client: str) -> Main:
+def _main(client: str, scenario: Scenario) -> Main:
     in_turn = ["--in-turn"] if scenario.name == "sessions" else []
 
     async def main(address: str) -> None:
         if client == "a_client":
-            await a_client.main([*in_turn, revision, *words_of(address)])
+            await a_client.main([*in_turn, scenario.revision, *words_of(address)])
         else:
             target = address if address.startswith("http") else words_of(address)
-            await our_client.main(revision, target)
+            await our_client.main(scenario.revision, target)
 
     return main
 
 
-@pytest.mark.parametrize("client", ["a_client", "our_client"])
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_correct_client_breaks_nothing(revision: str, transport: Transport, client: str) -> None:
-    runs = _through_all(revision, transport, client)
-    assert not broken(runs)
-    exercised = [finding for finding in findings(runs) if finding.times]
-    assert len(exercised) >= {"http": 75, "stdio": 45}[transport]
+@pytest.fixture(scope="module")
+def runs() -> Mapping[Case, Sequence[Played]]:
+    """All scenarios with all clients; many at the same time, because most of it is waiting."""
+
+    async def all_of_them() -> list[list[Played]]:
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(client: str, scenario: Scenario, transport: Transport) -> Played:
+            async with room:
+                return await played(_main(client, scenario), scenario, transport)
+
+        async def case(client: str, revision: str, transport: Transport) -> list[Played]:
+            fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
+            return await asyncio.gather(*(one(client, each, transport) for each in fitting))
+
+        return await asyncio.gather(*itertools.starmap(case, CASES))
+
+    return dict(zip(CASES, asyncio.run(all_of_them()), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_a_correct_client_breaks_nothing(case: Case, runs: Mapping[Case, Sequence[Played]]) -> None:
+    assert not broken(runs[case])
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_a_correct_client_is_put_to_the_test(
+    case: Case, runs: Mapping[Case, Sequence[Played]]
+) -> None:
+    exercised = [finding for finding in findings(runs[case]) if finding.times]
+    assert len(exercised) >= {"http": 75, "stdio": 45}[case[2]]

@@ -1,0 +1,140 @@
+"""Clients as processes: how they are started, bounded, and judged as a whole."""
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taskmachine.adapters.conformance.clients.program import (
+    Ran,
+    command_line,
+    relay_command,
+    run_program,
+)
+from taskmachine.adapters.conformance.clients.run import check_client
+from taskmachine.adapters.conformance.judging import Verdict
+from taskmachine.adapters.conformance.run import Options
+from taskmachine.statemachine import ConfigurationError
+from tests.oracle import REPOSITORY
+
+A_CLIENT = [sys.executable, str(REPOSITORY / "tests" / "conformance" / "clients" / "a_client.py")]
+
+
+def _run(
+    command: list[str], within_s: float = 20.0, *, talks: bool = True
+) -> tuple[Ran, list[Ran]]:
+    async def main() -> tuple[Ran, list[Ran]]:
+        begun, over = asyncio.Event(), list[Ran]()
+        if talks:
+            begun.set()
+        return await run_program(command, "a scene", within_s, begun=begun, over=over.append), over
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("client", ["client", "http://x/mcp"]),
+        ("client --to {url} --quiet", ["client", "--to", "http://x/mcp", "--quiet"]),
+        ("client --to={url}", ["client", "--to=http://x/mcp"]),
+        ("'my client' 'a b'", ["my client", "a b", "http://x/mcp"]),
+        ("client -- {server}", ["client", "--", "relay", "--port", "1"]),
+        ("client --command={server}", ["client", "--command=relay --port 1"]),
+    ],
+)
+def test_addresses_are_filled_in(command: str, expected: list[str]) -> None:
+    assert command_line(command, url="http://x/mcp", server="relay --port 1") == expected
+
+
+@pytest.mark.parametrize("command", ["", "  ", "client 'x"])
+def test_a_command_that_cannot_be_read_is_a_configuration_error(command: str) -> None:
+    with pytest.raises(ConfigurationError):
+        command_line(command, url="", server="")
+
+
+def test_a_program_that_is_not_there_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="no-such-client"):
+        _run(["no-such-client"])
+
+
+def test_the_scenario_and_what_was_said_are_known() -> None:
+    script = "import os, sys; sys.exit(os.environ['MCP_CONFORMANCE_SCENARIO'])"
+    ran, over = _run([sys.executable, "-c", script])
+    assert (ran.returncode, ran.words) == (1, "a scene\n")
+    assert [one.returncode for one in over] == [1]
+
+
+def test_only_the_end_of_what_was_said_is_kept() -> None:
+    script = "import sys; sys.stderr.write('x' * 100_000 + 'the end')"
+    ran, _ = _run([sys.executable, "-c", script])
+    assert ran.words.endswith("the end")
+    assert len(ran.words) <= 20_000
+
+
+def test_nobody_is_left_behind(tmp_path: Path) -> None:
+    """Neither the client, which does not listen to SIGTERM, nor its child."""
+    note = tmp_path / "pids"
+    script = f"""
+import os, pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({str(note)!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(60)
+"""
+    began = time.monotonic()
+    ran, over = _run([sys.executable, "-c", script], within_s=2)
+    assert ran.returncode is None
+    assert [one.returncode for one in over] == [None]
+    assert time.monotonic() - began < 20
+    for pid in map(int, note.read_text().split()):
+        assert not _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_the_relay_says_that_it_was_stopped_and_exits_when_nobody_is_there() -> None:
+    command = shlex.split(relay_command(1))  # nobody listens there
+    ran, _ = _run(command)
+    assert ran.returncode == 1
+
+
+def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.fspath(REPOSITORY))
+    told: list[str] = []
+    bug = shlex.join([*A_CLIENT, "--bug", "is anonymous", "2026-07-28"])
+    run = asyncio.run(check_client(bug, "2026-07-28", Options(budget_s=100), tell=told.append))
+    assert run.stopped is None
+    assert (run.transport, told[0]) == ("http", "lifecycle")
+    bad = {one.id: one for one in run.findings if one.verdict in (Verdict.FAIL, Verdict.WARNING)}
+    assert list(bad) == ["2026-07-28:client-info-sent"]
+    [finding] = bad.values()
+    assert finding.verdict is Verdict.WARNING
+    assert "scenario" in finding.words
+    assert [entry.kind.value for entry in finding.transcript][:1] == ["heard"]
+
+
+def test_a_client_that_says_nothing_is_not_judged() -> None:
+    words = shlex.join([sys.executable, "-c", "import sys; sys.exit('cannot do that')"])
+    run = asyncio.run(check_client(words, "2025-11-25", Options(budget_s=30)))
+    assert run.stopped is not None
+    assert "cannot do that" in run.stopped
+    assert not run.count(Verdict.FAIL, Verdict.WARNING, Verdict.PASS)
+
+
+def test_only_what_is_wanted_is_judged() -> None:
+    words = shlex.join([sys.executable, "-c", ""])
+    only = frozenset({"2025-11-25:session-id-sent", "2025-11-25:http-accept-both"})
+    options = Options(budget_s=30, only=only, skip=frozenset({"2025-11-25:http-accept-both"}))
+    run = asyncio.run(check_client(words, "2025-11-25", options))
+    assert [one.id for one in run.findings] == ["2025-11-25:session-id-sent"]

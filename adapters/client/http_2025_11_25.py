@@ -80,7 +80,8 @@ class LegacyHttp:
         if self._session is not None:  # 2025-11-25:session-deleted-by-client
             with contextlib.suppress(ConnectionLost, TimeoutError):
                 async with asyncio.timeout(GOODBYE_S):
-                    await self._endpoint.delete(self._headers)
+                    # The headers are not there yet if the handshake has failed.
+                    await self._endpoint.delete({SESSION: self._session, **self._headers})
 
     # --- one message -----------------------------------------------------------------------------
 

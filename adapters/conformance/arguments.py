@@ -236,10 +236,11 @@ def _numbers(schema: Schema, name: str, *, whole: bool) -> Iterator[Any]:
     step = schema.get("multipleOf")
     described = f"{name} {schema.get('description', '')} {schema.get('title', '')}"
     larger = LARGER_MS if _MILLISECONDS.search(described) else LARGER
-    near = [n for n in (low, high) if n is not None]
-    between = [(low + high) / 2] if low is not None and high is not None else []
-    beyond = [n + d for n in near for d in (1, -1)]
-    for number in (SMALL, *near, *between, *beyond, larger, schema.get("default")):
+    # A bound is tried only if there is nothing small within: the largest number may be a day.
+    near = [low, low + 1] if low is not None and low >= SMALL else []
+    near += [high, high - 1] if high is not None and high <= SMALL else []
+    near += [(low + high) / 2] if near and low is not None and high is not None else []
+    for number in (SMALL, *near, larger, schema.get("default")):
         if not isinstance(number, int | float) or isinstance(number, bool):
             continue
         if isinstance(step, int | float) and step > 0:

@@ -13,7 +13,14 @@ from taskmachine.adapters.conformance import checks, probes
 from taskmachine.adapters.conformance.judging import CHECKS, REASONS
 from taskmachine.specs import load_requirements
 
-__all__ = ["OURS", "Requirement", "load_checks", "load_probes", "requirements_of_servers"]
+__all__ = [
+    "OURS",
+    "Requirement",
+    "load_checks",
+    "load_probes",
+    "requirements_of_servers",
+    "transports_of",
+]
 
 
 @attrs.frozen
@@ -54,7 +61,8 @@ _HTTP_BEGINNINGS: Final = (
     "http-", "sse-", "get-stream-", "result-stream-", "session-", "resume-", "no-broadcast",
     "message-on-one-stream", "messages-on-any-stream", "get-not-upgraded-to-sse",
     "protocol-version-", "disconnect-", "loss-mitigated", "header-", "param-header",
-    "mcp-name", "mcp-method", "streamable-http",
+    "mcp-name", "mcp-method", "streamable-http", "meta-missing-400", "undeclared-capability-400",
+    "binding-may-mirror", "connection-not-required",
 )  # fmt: skip
 
 
@@ -68,7 +76,7 @@ def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
             row["page"],
             row["section"],
             row["says"],
-            _transports(row["id"].partition(":")[2], row["page"]),
+            transports_of(row["id"].partition(":")[2], row["page"]),
             row.get("unobservable"),
         )
         for row in load_requirements(revision)
@@ -77,7 +85,8 @@ def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
     return found | {ours.id: ours for ours in OURS}
 
 
-def _transports(name: str, page: str) -> tuple[str, ...]:
+def transports_of(name: str, page: str) -> tuple[str, ...]:
+    """Where a requirement of that name and page can be seen."""
     if page.endswith("/stdio") or name.startswith("stdio-"):
         return ("stdio",)
     if page.endswith("/streamable-http") or name.startswith(_HTTP_BEGINNINGS):

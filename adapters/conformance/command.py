@@ -157,11 +157,14 @@ async def _check_server(
     options: argparse.Namespace, known: frozenset[str], tell: Callable[[str], None]
 ) -> Report:
     target = _target(options)
-    began = time.monotonic()
+    deadline = time.monotonic() + options.budget
     revisions = await _spoken(target, options.generation)
-    left = max(options.budget - (time.monotonic() - began), options.budget / 2)
-    given = _options(options, left / len(revisions))
-    runs = [await check_server(target, revision, given, tell=tell) for revision in revisions]
+    least = options.budget / 2 / len(revisions)
+    runs = []
+    for done, revision in enumerate(revisions):  # what one does not need the next one can have
+        left = (deadline - time.monotonic()) / (len(revisions) - done)
+        given = _options(options, max(left, least))
+        runs.append(await check_server(target, revision, given, tell=tell))
     return Report(options.url or options.stdio, options.seed, runs, known)
 
 

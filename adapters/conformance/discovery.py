@@ -18,7 +18,7 @@ MOST_TOOLS: Final = 40
 MOST_TRIES: Final = 6
 AT_ONCE: Final = 6
 TRY_MS: Final = 6_000.0
-"""How long a task is watched."""
+"""How long a task is watched, at most."""
 
 PLAIN_MS: Final = 2_000.0
 """How long a plain call may take to be of use."""
@@ -26,8 +26,11 @@ PLAIN_MS: Final = 2_000.0
 SLOW_MS: Final = 250.0
 """A task that still works after that can be cancelled in time."""
 
+LONGEST_MS: Final = 4_000
+"""Probes wait so long for the end of a slow task."""
+
 ENOUGH_MS: Final = 12_000.0
-"""No new try after that: the rest of the time is for what was found."""
+"""No new try after that, or sooner: the rest of the time is for what was found."""
 
 _WANTED: Final = (Role.COMPLETES, Role.SLOW, Role.FAILS, Role.ASKS)
 
@@ -56,6 +59,7 @@ async def discover(
     given: Profile,
     wanted: Sequence[ToolCall] = (),
     allow_destructive: bool = False,
+    within_ms: float = ENOUGH_MS,
 ) -> Profile:
     """The calls that were given, and what was found for the other roles.
 
@@ -66,7 +70,7 @@ async def discover(
     caller = await lab.caller()
     tools = [tool for tool in await list_tools(caller) if allow_destructive or not _destroys(tool)]
     trials = {tool["name"]: _trials(tool, wanted) for tool in tools}
-    search = _Search(lab, caller)
+    search = _Search(lab, caller, min(within_ms, ENOUGH_MS))
     plain = [] if lab.revision == "2026-07-28" else [t for t in tools if not _can_be_task(t)]
     others = [tool for tool in tools if tool not in plain]
     await asyncio.gather(
@@ -135,14 +139,15 @@ def _can_be_task(tool: Mapping[str, Any]) -> bool:
 class _Search:
     """What was found so far."""
 
-    def __init__(self, lab: Lab, caller: Caller) -> None:
+    def __init__(self, lab: Lab, caller: Caller, within_ms: float) -> None:
         self.found: dict[Role, ToolCall] = {}
         self.promising: list[str] = []
         """Tools that may do something else with other arguments."""
         self._lab = lab
         self._caller = caller
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._end = lab.recorder.now() + ENOUGH_MS
+        self._watch_ms = min(TRY_MS, within_ms / 2)
+        self._end = lab.recorder.now() + within_ms
 
     async def for_plain(self, trials: Sequence[_Trial]) -> None:
         """Call one after the other, until one answers well and soon."""
@@ -181,7 +186,7 @@ class _Search:
         if task_id is None:
             return []
         since = len(lab.recorder)
-        task = await caller.until(task_id, within_ms=TRY_MS)
+        task = await caller.until(task_id, within_ms=self._watch_ms)
         seen = lab.history(since)
         kinds = _asked(seen, task_id)
         worked_ms = max(0.0, _worked_until(seen, task_id) - began)
@@ -210,9 +215,14 @@ class _Search:
 
 
 def _better(role: Role, old: ToolCall | None, new: ToolCall) -> ToolCall:
-    """The one that is clearly quicker; for what is to be cancelled, the slower one."""
+    """The one that is clearly quicker; for what is to be cancelled, the slower one.
+
+    But not one that never ends: what a tool does that ends after it was cancelled is of interest.
+    """
     if old is None or old.takes_ms is None or new.takes_ms is None:
         return old or new
+    if role is Role.SLOW and max(old.takes_ms, new.takes_ms) > LONGEST_MS:
+        return min(old, new, key=lambda call: call.takes_ms or 0)
     quick, slow = (old, new) if role is Role.SLOW else (new, old)
     is_clear = (quick.takes_ms or 0) + SLOW_MS < (slow.takes_ms or 0)
     return new if is_clear else old

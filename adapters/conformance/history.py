@@ -7,6 +7,7 @@ way as the target must not hide (design 9).
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal
 
 import attrs
@@ -297,7 +298,15 @@ class History:
 
     def calls(self, *methods: str) -> Iterator[Exchange]:
         """The exchanges of these methods."""
-        return (exchange for exchange in self.exchanges if exchange.method in methods)
+        found = chain.from_iterable(self._by_method.get(method, ()) for method in {*methods})
+        return iter(sorted(found, key=lambda exchange: exchange.request.number))
+
+    @cached_property
+    def _by_method(self) -> dict[str, list[Exchange]]:
+        found: dict[str, list[Exchange]] = {}
+        for exchange in self.exchanges:
+            found.setdefault(exchange.method, []).append(exchange)
+        return found
 
     @cached_property
     def heard(self) -> list[Entry]:
@@ -403,7 +412,7 @@ class History:
                 found = [(fields, _CARRIERS[exchange.method])]
             elif exchange.method == "tasks/list" and isinstance(fields.get("tasks"), list):
                 found = [(task, "list") for task in fields["tasks"]]
-            elif isinstance(fields.get("task"), dict):  # 2025-11-25
+            elif isinstance(fields.get("task"), dict) and not exchange.method.startswith("tasks/"):
                 found = [(fields["task"], "create")]
             elif fields.get("resultType") == "task":  # 2026-07-28
                 found = [(fields, "create")]
@@ -449,7 +458,7 @@ def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
         elif entry.kind is Kind.GAVE_UP:
             ends.setdefault((entry.line, id_key(entry.body.get("id"))), entry)
         elif entry.kind in (Kind.ENDED, Kind.LEFT) and entry.post is not None:
-            ends.setdefault(("post", entry.post), entry)
+            ends["post", entry.post] = entry  # left before it was resumed: not the target's fault
         elif entry.kind in (Kind.EXITED, Kind.ENDED, Kind.LEFT):
             ends.setdefault((entry.line, None), entry)
     for entry in entries:

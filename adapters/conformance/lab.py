@@ -105,7 +105,7 @@ class Lab:
         if known is not None and known.death is None and not fresh and capabilities is None:
             return known
         caller = await self.stranger(name, capabilities=capabilities)
-        hello = await caller.introduce(wait_ms=max(START_MS, self.patience_ms))
+        hello = await caller.introduce(wait_ms=START_MS)
         if self._web is None:
             self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
         if "result" not in (hello.response.body if hello.response else {}):

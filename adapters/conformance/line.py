@@ -90,10 +90,15 @@ class Line:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
         if self.pipe is not None:
-            if self.death is None:
+            is_ours = self.death is None
+            if is_ours:
                 self._add(Kind.LEFT, text="we closed its input")
                 self.death = "we left"
-            await self.pipe.close()
+            leaves = await self.pipe.close()
+            if is_ours and leaves:
+                self._add(Kind.EXITED, text="its process left by itself")
+            elif is_ours:
+                self._add(Kind.GAVE_UP, text="its process had to be ended")
         elif "mcp-session-id" in self.session and self.death is None:
             await self.send(b"", method="DELETE", wait_ms=2_000)
 
@@ -284,7 +289,11 @@ class Line:
             # 2025-11-25:sse-may-close-connection
             if pending.response or not pending.request.is_request or not parser.last_event_id:
                 break
-            await asyncio.sleep(min(parser.retry_ms or 100, LONGEST_RETRY_MS) / 1_000)
+            try:
+                await asyncio.sleep(min(parser.retry_ms or 100, LONGEST_RETRY_MS) / 1_000)
+            except asyncio.CancelledError:
+                pending.settle(end=self._add(Kind.LEFT, post=post))
+                raise
             resumed = {**headers, "last-event-id": parser.last_event_id}
             resumed.pop("content-type", None)
             parser.restart()
@@ -319,7 +328,7 @@ class Line:
                 else:
                     text = await self._whole(response, kind, pending, post)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
-            return self._add(Kind.ENDED, post=post, text=str(error) or type(error).__name__)
+            return self._add(Kind.ENDED, post=post, text=f"{type(error).__name__}: {error}")
         except Flooded as error:
             self.death = str(error)
             return self._add(Kind.ENDED, post=post, text=self.death)

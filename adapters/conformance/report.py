@@ -11,7 +11,7 @@ from taskmachine.adapters.conformance.history import Entry, History
 from taskmachine.adapters.conformance.judging import CHECKS, Check, Observation, Verdict, judge
 from taskmachine.adapters.conformance.profile import Profile
 
-__all__ = ["OUR_FAULT", "Finding", "Report", "Run", "judge_all"]
+__all__ = ["OUR_FAULT", "Finding", "Report", "Run", "finding_of", "judge_all"]
 
 OUR_FAULT: Final = "the check itself broke on what it saw"
 
@@ -53,6 +53,8 @@ class Run:
     """Why it ended before everything was tried."""
     replays: Mapping[str, Any] = attrs.field(factory=dict)
     """For what exploration found: the steps that show it, by the id of the requirement."""
+    is_client: bool = False
+    """Whether the target is a client, which has no tools."""
 
     def count(self, *verdicts: Verdict) -> int:
         """How many findings have one of these verdicts."""
@@ -103,7 +105,7 @@ class Report:
         """
         if self.count(Verdict.FAIL):
             return 1
-        if not any(run.profile for run in self.runs):
+        if not any(run.exercised if run.is_client else run.profile for run in self.runs):
             return 3
         return 4 if strict and self.count(Verdict.WARNING) else 0
 
@@ -127,7 +129,7 @@ def judge_all(
         else:
             if check not in seen:  # one may decide about several requirements
                 seen[check] = _observe(check, history)
-            findings.append(_finding(requirement, seen[check], check.needs))
+            findings.append(finding_of(requirement, seen[check], check.needs))
     return findings
 
 
@@ -139,7 +141,8 @@ def _observe(check: Check, history: History) -> list[Observation]:
         return [Observation("note", f"{OUR_FAULT}: {error!r}")]
 
 
-def _finding(requirement: Requirement, seen: Sequence[Observation], needs: str) -> Finding:
+def finding_of(requirement: Requirement, seen: Sequence[Observation], needs: str) -> Finding:
+    """The verdict on a requirement by all that was seen: the worst of it."""
     judged = list(judge(requirement.level, seen))
     if not judged:
         words = f"it was not put to the test: needs {needs}" if needs else "it did not come to it"

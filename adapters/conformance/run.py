@@ -28,6 +28,9 @@ __all__ = ["Options", "check_server", "says_hello"]
 AT_ONCE: Final = 8
 """Probes that go on at the same time."""
 
+FOR_DISCOVERY: Final = 0.25
+"""Of the budget."""
+
 PROBE_S: Final = 20.0
 """The longest that one probe may take."""
 
@@ -85,10 +88,14 @@ async def check_server(
             async with asyncio.timeout(left_s):
                 tell("looking for tools")
                 lab.profile = await discover(
-                    lab, options.profile, options.tools, options.allow_destructive
+                    lab,
+                    options.profile,
+                    options.tools,
+                    options.allow_destructive,
+                    within_ms=options.budget_s * 1_000 * FOR_DISCOVERY,
                 )
                 await _probe_all(lab, tell)
-                if lab.profile:
+                if lab.profile and options.examples:
                     tell("exploring")
                     replays = await explore(lab, options, deadline - clock(), tell)
         except TimeoutError:

@@ -19,7 +19,8 @@ from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Pipe", "Web", "parse", "read_body", "read_events"]
 
-PATIENCE_S: Final = 2.0  # for each step of a process's way out: asked, told, forced
+LEAVING_S: Final = 4.0  # for a process whose input was closed
+PATIENCE_S: Final = 2.0  # for each further step of its way out: told, forced
 KEPT_STDERR: Final = 40  # lines
 CHUNK: Final = 65_536
 CONNECT_S: Final = 5.0
@@ -70,17 +71,22 @@ class Pipe:
         if not self._process.stdin.is_closing():
             self._process.stdin.write(line + b"\n")
 
-    async def close(self) -> None:
-        """Close its input, wait, terminate it, wait, kill it and what it left behind."""
+    async def close(self) -> bool:
+        """Close its input, wait, terminate it, wait, kill it and what it left behind.
+
+        Whether it left by itself.
+        """
         self._is_closing = True
         assert self._process.stdin is not None
         self._process.stdin.close()
+        leaves = False
         for signum in (None, signal.SIGTERM, signal.SIGKILL):
             if signum is not None:
                 self._signal(signum)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(LEAVING_S if signum is None else PATIENCE_S):
                     await self._process.wait()
+                    leaves = signum is None
                     break
         self._signal(signal.SIGKILL)
         for reader in self._readers:
@@ -88,6 +94,7 @@ class Pipe:
         await asyncio.gather(*self._readers, return_exceptions=True)
         with contextlib.suppress(ConnectionError):
             await self._process.stdin.wait_closed()
+        return leaves
 
     def kill(self) -> None:
         """At once."""
@@ -154,7 +161,10 @@ class Web:
         self._client = httpx.AsyncClient(
             headers={"User-Agent": "taskmachine-check", **headers},
             timeout=httpx.Timeout(None, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            # Most servers close idle connections after 5 s: not while we send a request.
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=20, keepalive_expiry=2.0
+            ),
         )
 
     @contextlib.asynccontextmanager

@@ -314,6 +314,8 @@ async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[s
         listener = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
         )
+        # Connections inherit it; asyncio itself forgets it for listeners such as this one.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         why = error.strerror or error
         raise ConfigurationError(f"cannot listen on {settings.http}: {why}") from None

@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--at-once", metavar="N", type=int, default=AT_ONCE)
     parser.add_argument("--undecided", action="store_true", help="what was not put to the test")
     given = parser.parse_args()
-    is_full = given.full or given.transport is not None
+    is_full = given.full or given.transport is not None or given.revision is not None
     chosen = [
         job
         for job in [*variation_jobs(full=is_full), *jobs(full=is_full)]

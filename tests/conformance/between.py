@@ -66,6 +66,7 @@ class Between:
         self.bug = bug
         self._witness = witness
         self._asked: dict[tuple[str, str], list[Message]] = {}
+        self._answered: dict[tuple[str, str], Message] = {}
 
     def watched(self, hook: Callable[..., _T], default: Any, *arguments: Any) -> _T:
         """What a hook of the bug returns.  One that fails is a mistake, and changes nothing."""
@@ -80,19 +81,18 @@ class Between:
         """A request that the server is about to see under that id, as the tester sent it."""
         self._asked.setdefault((line, _key(id)), []).append(request)
 
-    def said(
-        self, line: str, message: Message, head: Head, latest: Message | None = None
-    ) -> list[Any]:
-        """What is said instead; `latest` is what an answer without an id belongs to."""
-        request = None if "method" in message else self._answered_by(line, message, latest)
-        return self.watched(self.bug.said, [message], message, as_request(request), head)
+    def said(self, line: str, message: Message, head: Head) -> list[Any]:
+        """What is said instead."""
+        key = line, _key(message.get("id"))
+        if "method" not in message and self._asked.get(key):
+            self._answered[key] = self._asked[key].pop(0)
+        # It may be told again after a break.
+        return self.answer(message, self._answered.get(key), head)
 
-    def _answered_by(self, line: str, answer: Message, latest: Message | None) -> Message | None:
-        asked = self._asked.get((line, _key(answer.get("id"))))
-        if not asked:
-            return latest
-        # The oldest of those with the same id; an answer may be told again after a break.
-        return asked.pop(0) if len(asked) > 1 else asked[0]
+    def answer(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        """The same, if it is known which request it answers."""
+        answered = None if "method" in message else as_request(request)
+        return self.watched(self.bug.said, [message], message, answered, head)
 
 
 def _key(id: Any) -> str:

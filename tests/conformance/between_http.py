@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from taskmachine.adapters.server.asgi import headers_of
 from taskmachine.adapters.server.disconnects import disconnected
 from taskmachine.adapters.server.sse import event
+from taskmachine.adapters.server.streams import EVENT_STREAM
 from tests.conformance.between import Between, as_bytes, as_object, as_request
 from tests.conformance.planting import HANG_UP, STAY, Ending, Head, Instead, Later, Message
 
@@ -17,6 +18,7 @@ __all__ = ["BrokenApplication"]
 
 EVENTS: Final = "text/event-stream"
 JSON: Final = "application/json"
+SESSION: Final = "mcp-session-id"
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -92,12 +94,13 @@ class _Answer:
         self._between = between
         self._asked = asked
         self._method = asked_head.method
-        self._session = asked_head.headers.get("mcp-session-id", "")
+        self._session = asked_head.headers.get(SESSION, "")
         self._line = self._session or f"alone {id(self)}"  # nobody can come back to it
         self._send = send
         self._head = Head()
         self._is_stream = self._is_started = self._is_over = False
         self._seen = bytearray()
+        self._filling = b""
         self.is_held = False
         """Whether the bug does not let it end."""
 
@@ -151,9 +154,9 @@ class _Answer:
         if len(said) == 1 and not isinstance(said[0], Ending):
             await self._whole(as_bytes(said[0]))
         elif said:
-            self._head.headers["content-type"] = EVENTS
+            self._head.headers |= {k.decode(): v.decode() for k, v in EVENT_STREAM}
             await self._begin()
-            if self._session:  # 2025-11-25:sse-priming-event
+            if self._session or SESSION in self._head.headers:  # 2025-11-25:sse-priming-event
                 await self._put(
                     b"id: %s.0\nretry: 1000\ndata: \n\n" % secrets.token_hex(16).encode()
                 )
@@ -182,9 +185,11 @@ class _Answer:
         data = b"\n".join(line[6:] for line in lines if line.startswith(b"data: "))
         message = as_object(data)
         if message is None:
+            self._filling += self._between.watched(
+                self._between.bug.filled, block, block, self._head
+            )
             if self._is_started:
-                filled = self._between.bug.filled
-                await self._put(self._between.watched(filled, block, block, self._head))
+                await self._fill()
             return
         if not self._is_started:  # it waits for what would be the only message
             if "method" not in message:
@@ -195,6 +200,7 @@ class _Answer:
             if "id" not in message:
                 return
             await self._begin()
+            await self._fill()
         described = b"".join(
             line + b"\n" for line in lines if line and not line.startswith(b"data: ")
         )
@@ -218,7 +224,10 @@ class _Answer:
             described = b"event: message\n"
 
     def _said(self, message: Message) -> list[Any]:
-        return self._between.said(self._line, message, self._head, self._asked)
+        # On the answer to a POST also what has no id, or another one.
+        if self._method == "POST":
+            return self._between.answer(message, self._asked, self._head)
+        return self._between.said(self._line, message, self._head)
 
     # --- bytes ---------------------------------------------------------------------------------
 
@@ -227,6 +236,10 @@ class _Answer:
         if self._head.headers.get("content-type") == EVENTS:
             self._head.headers.pop("content-length", None)
         await _start(self._send, self._head)
+
+    async def _fill(self) -> None:
+        filling, self._filling = self._filling, b""
+        await self._put(filling)
 
     async def _put(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

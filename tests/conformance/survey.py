@@ -24,11 +24,10 @@ from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.report import Finding, judge_all
 
-__all__ = ["PATIENCE_MS", "Survey", "meet", "survey"]
+__all__ = ["Survey", "meet", "survey"]
 
 AT_ONCE: Final = 4
 PROBE_S: Final = 20.0
-PATIENCE_MS: Final = 6_000.0
 
 INTRODUCTION: Final = ""
 DISCOVERY: Final = "discovery"
@@ -91,7 +90,7 @@ async def meet(
     """What is found by these probes alone, one after the other, with tools that are known."""
     load_checks()
     load_probes()
-    lab = Lab(target, revision, Recorder(_clock), profile=profile, patience_ms=PATIENCE_MS)
+    lab = Lab(target, revision, Recorder(_clock), profile=profile)
     try:
         with contextlib.suppress(TargetLost):
             await list_tools(await lab.caller())

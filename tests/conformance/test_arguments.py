@@ -35,12 +35,16 @@ REAL: dict[str, Schema] = {
     "nothing at all": {},
     "no parameters": {"type": "object"},
     "closed": {"type": "object", "properties": {}, "additionalProperties": False},
-    "draft 7": a_tool({"topic": TEXT, "deep": {"type": "boolean", "default": False}},
-                      more={"$schema": "http://json-schema.org/draft-07/schema#"}),
+    "draft 7": a_tool(
+        {"topic": TEXT, "deep": {"type": "boolean", "default": False}},
+        more={"$schema": "http://json-schema.org/draft-07/schema#"},
+    ),
     "optional of pydantic": a_tool(
         {"name": {"anyOf": [TEXT, {"type": "null"}], "default": None, "title": "Name"}}, []
     ),
-    "needed, though it may be null": a_tool({"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}),
+    "needed, though it may be null": a_tool(
+        {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}
+    ),
     "enumeration by reference": a_tool(
         {"colour": {"$ref": "#/$defs/Colour"}},
         more={"$defs": {"Colour": {"enum": ["red", "green"], "type": "string"}}},
@@ -53,12 +57,16 @@ REAL: dict[str, Schema] = {
         more={"$defs": {"P": a_tool({"x": {"type": "number"}, "y": {"type": "number"}})}},
     ),
     "contains itself": a_tool({"node": {"$ref": "#/$defs/Node"}}, more={"$defs": {"Node": NODE}}),
-    "refers to itself": a_tool({"first": {"type": "integer"}, "second": {"$ref": "#/properties/first"}}),
+    "refers to itself": a_tool(
+        {"first": {"type": "integer"}, "second": {"$ref": "#/properties/first"}}
+    ),
     "an object of anything": a_tool({"options": {"type": "object"}}),
     "safe integers": a_tool(
         {"n": {"type": "integer", "minimum": -9007199254740991, "maximum": 9007199254740991}}
     ),
-    "between 0 and 1": a_tool({"p": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}),
+    "between 0 and 1": a_tool(
+        {"p": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+    ),
     "far away": a_tool({"n": {"type": "integer", "minimum": 1_000, "maximum": 1_001}}),
     "below nothing": a_tool({"n": {"type": "integer", "maximum": -7}}),
     "steps": a_tool({"n": {"type": "number", "minimum": 7, "multipleOf": 2.5}}),
@@ -66,31 +74,67 @@ REAL: dict[str, Schema] = {
     "one letter": a_tool({"code": {"type": "string", "maxLength": 1}}),
     "a pattern": a_tool({"id": {"type": "string", "pattern": "^[A-Z]{3}-\\d{4}$"}}),
     "a pattern and a length": a_tool({"id": {"type": "string", "pattern": "^x+$", "minLength": 5}}),
-    "formats": a_tool({
-        f: {"type": "string", "format": f}
-        for f in ("email", "uri", "date", "date-time", "time", "uuid", "ipv4", "ipv6", "duration")
-    }),
+    "formats": a_tool(
+        {
+            f: {"type": "string", "format": f}
+            for f in (
+                "email",
+                "uri",
+                "date",
+                "date-time",
+                "time",
+                "uuid",
+                "ipv4",
+                "ipv6",
+                "duration",
+            )
+        }
+    ),
     "a list": a_tool({"names": {"type": "array", "items": TEXT, "minItems": 2}}),
     "a list of different ones": a_tool(
-        {"c": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 3, "uniqueItems": True}}
-    ),
-    "a pair": a_tool({
-        "at": {"type": "array", "prefixItems": [{"type": "number"}, TEXT], "minItems": 2, "maxItems": 2}
-    }),
-    "a constant": a_tool({"kind": {"const": "circle"}, "radius": {"type": "number", "exclusiveMinimum": 0}}),
-    "one of several": a_tool({
-        "shape": {
-            "oneOf": [
-                a_tool({"kind": {"const": "circle"}, "r": {"type": "number"}}),
-                a_tool({"kind": {"const": "box"}, "w": {"type": "number"}, "h": {"type": "number"}}),
-            ]
+        {
+            "c": {
+                "type": "array",
+                "items": {"enum": ["a", "b", "c"]},
+                "minItems": 3,
+                "uniqueItems": True,
+            }
         }
-    }),
+    ),
+    "a pair": a_tool(
+        {
+            "at": {
+                "type": "array",
+                "prefixItems": [{"type": "number"}, TEXT],
+                "minItems": 2,
+                "maxItems": 2,
+            }
+        }
+    ),
+    "a constant": a_tool(
+        {"kind": {"const": "circle"}, "radius": {"type": "number", "exclusiveMinimum": 0}}
+    ),
+    "one of several": a_tool(
+        {
+            "shape": {
+                "oneOf": [
+                    a_tool({"kind": {"const": "circle"}, "r": {"type": "number"}}),
+                    a_tool(
+                        {"kind": {"const": "box"}, "w": {"type": "number"}, "h": {"type": "number"}}
+                    ),
+                ]
+            }
+        }
+    ),
     "several types": a_tool({"value": {"type": ["integer", "null"]}}),
     "needed and not described": {"type": "object", "required": ["x"]},
-    "nested": a_tool({"filter": a_tool({"field": TEXT, "limit": {"type": "integer", "minimum": 1}})}),
-    "examples": a_tool({"city": {"type": "string", "examples": ["Rome"], "enum": ["Rome", "Paris"]}}),
-}  # fmt: skip
+    "nested": a_tool(
+        {"filter": a_tool({"field": TEXT, "limit": {"type": "integer", "minimum": 1}})}
+    ),
+    "examples": a_tool(
+        {"city": {"type": "string", "examples": ["Rome"], "enum": ["Rome", "Paris"]}}
+    ),
+}
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -157,9 +201,12 @@ def test_what_may_do_something_else_is_among_the_first_few(
         a_tool({"x": {"type": "string", "pattern": "("}}),
         a_tool({"x": {"type": "integer", "minimum": 2, "maximum": 1}}),
         a_tool({"x": False}),
-        a_tool({"x": {"$ref": "#/$defs/X"}}, more={"$defs": {"X": a_tool({"x": {"$ref": "#/$defs/X"}})}}),
+        a_tool(
+            {"x": {"$ref": "#/$defs/X"}},
+            more={"$defs": {"X": a_tool({"x": {"$ref": "#/$defs/X"}})}},
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_fulfilled_has_no_arguments(schema: Schema) -> None:
     assert candidates(schema) == []
 
@@ -167,11 +214,20 @@ def test_what_cannot_be_fulfilled_has_no_arguments(schema: Schema) -> None:
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """Schemas of tools, from the keywords that tools use; not all of them can be fulfilled."""
-    leaf = st.sampled_from([
-        TEXT, {"type": "boolean"}, {"type": "null"}, {"enum": ["a", 1, None]}, {"const": {"a": 1}},
-        {"type": "string", "format": "date"}, {"type": "string", "minLength": 3}, {},
-        {"type": "array", "minItems": 1}, {"$ref": "#/$defs/D"},
-    ])  # fmt: skip
+    leaf = st.sampled_from(
+        [
+            TEXT,
+            {"type": "boolean"},
+            {"type": "null"},
+            {"enum": ["a", 1, None]},
+            {"const": {"a": 1}},
+            {"type": "string", "format": "date"},
+            {"type": "string", "minLength": 3},
+            {},
+            {"type": "array", "minItems": 1},
+            {"$ref": "#/$defs/D"},
+        ]
+    )
     number = st.fixed_dictionaries(
         {"type": st.sampled_from(["integer", "number"])},
         optional={

@@ -22,6 +22,7 @@ from tests.conformance.modern import (
     shown,
 )
 from tests.conformance.test_transports_2026_07_28 import ROWS as ROWS_OF_TRANSPORTS
+from tests.conformance.test_transports_2026_07_28_headers import ROWS as ROWS_OF_HEADERS
 
 load_checks()
 
@@ -429,8 +430,16 @@ GARBAGE: list[Any] = [None, True, 1.5, "x", [], [[]], {}, {"a": []}, [{"name": [
 
 @pytest.mark.parametrize("value", GARBAGE)
 def test_no_check_stumbles_over_garbage(value: Any) -> None:
-    names = ("resultType", "taskId", "status", "inputRequests", "result", "error", "content")
-    names += ("supportedVersions", "capabilities", "tools", "protocolVersion", "_meta")
+    names: tuple[str, ...] = (
+        "resultType",
+        "taskId",
+        "status",
+        "inputRequests",
+        "result",
+        "error",
+        "content",
+    )
+    names = (*names, "supportedVersions", "capabilities", "tools", "protocolVersion", "_meta")
     marked = {"name": "a", "inputSchema": {"properties": {"n": mark_of(value)}}}
     for tale in (by_http(), by_pipe()):
         for method in ("server/discover", "tools/list", "tools/call", "tasks/get", "initialize"):
@@ -456,7 +465,7 @@ def mark_of(value: Any) -> dict[str, Any]:
 
 def test_every_check_of_these_pages_is_seen_to_accept_and_to_condemn() -> None:
     said: dict[str, set[str]] = {}
-    for name, _, expected in [*ROWS, *ROWS_OF_TRANSPORTS]:
+    for name, _, expected in [*ROWS, *ROWS_OF_TRANSPORTS, *ROWS_OF_HEADERS]:
         said.setdefault(name, set()).update(expected)
     for id, row in requirements_of_servers("2026-07-28").items():
         name = id.partition(":")[2]

@@ -8,6 +8,7 @@ import attrs
 
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.runtime import Surroundings
+from taskmachine.statemachine import Times
 from tests.conformance.planting import REVISIONS, Bug, Head, Instead, Later, Message, Planted
 
 __all__ = ["VARIATIONS"]
@@ -95,11 +96,12 @@ class NoPollInterval(Bug):
 
 @vary()
 class NoStatusMessage(Bug):
-    """A status says enough."""
+    """A status says enough, unless it is `failed`."""
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for task in tasks_in(message):
-            task.pop("statusMessage", None)
+            if task.get("status") != "failed":
+                task.pop("statusMessage", None)
         return [message]
 
 
@@ -148,12 +150,12 @@ class NoGeneralStream(Bug):
 
 @vary()
 class UnlimitedTtl(Bug):
-    """Tasks are kept for ever."""
+    """Tasks are kept for ever, but not because somebody asks for too much."""
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for task in tasks_in(message):
             for name in ("ttl", "ttlMs"):
-                if name in task:
+                if task.get(name, Times().max_ttl_ms) < Times().max_ttl_ms:
                     task[name] = None
         return [message]
 
@@ -216,7 +218,7 @@ class ExtraFields(Bug):
         for holder in (message.get("result"), message.get("params")):
             if isinstance(holder, dict):
                 holder["xMore"] = more
-                holder["_meta"] = {**holder.get("_meta", {}), "example.org/more": more}
+                holder["_meta"] = {**holder.get("_meta", {}), "org.example/more": more}
                 holder.get("capabilities", {})["xMore"] = more
                 for tool in holder.get("tools", ()):
                     tool["xMore"] = more
@@ -225,12 +227,12 @@ class ExtraFields(Bug):
 
 @vary()
 class OtherWords(Bug):
-    """Errors say little, and have data only where that is demanded."""
+    """Errors have other words, and data only where that is demanded."""
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if "error" in message:
             error = message["error"]
-            error["message"] = f"no ({error['code']})"
+            error["message"] = f"Sorry! {error['message'].upper()}"
             if error["code"] not in (-32_021, -32_022, -32_042):
                 error.pop("data", None)
         return [message]
@@ -245,13 +247,12 @@ class JsonWherePossible(Bug):
 
 @vary(transports=("http",))
 class StreamsWherePossible(Bug):
-    """Every answer to a request is a stream."""
+    """Every answer to a request is a stream, but that of `tasks/get`."""
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        is_json = head.headers.get("content-type") == "application/json"
-        if request is None or not is_json or head.status != 200:
+        is_json = head.headers.get("content-type") == "application/json" and head.status == 200
+        if request is None or not is_json or request["method"] == "tasks/get":
             return [message]
-        head.headers["content-type"] = "text/event-stream"
         return [message, b": that was it\n\n"]
 
 
@@ -271,7 +272,7 @@ class CancelledAreDeleted(Bug):
     """As soon as a task is cancelled it is gone."""
 
     def __init__(self) -> None:
-        self._gone: set[str] = set()
+        self._gone: list[str] = []
 
     def asked(self, message: Message, head: Head) -> Message:
         params = message.get("params")
@@ -282,7 +283,7 @@ class CancelledAreDeleted(Bug):
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         method = None if request is None else request.get("method")
         if method == "tasks/cancel" and "result" in message:
-            self._gone.add(message["result"]["taskId"])
+            self._gone.append(message["result"]["taskId"])
         elif method == "tasks/list" and "result" in message:
             tasks = message["result"]["tasks"]
             message["result"]["tasks"] = [t for t in tasks if t["taskId"] not in self._gone]
@@ -327,12 +328,14 @@ class UnheededCancel(Bug):
     """A cancellation is acknowledged, and the work goes on."""
 
     def asked(self, message: Message, head: Head) -> Message:
-        if message.get("method") == "tasks/cancel":
+        is_cancel = message.get("method") == "tasks/cancel"
+        if is_cancel and head.headers.get("mcp-method", "tasks/cancel") == "tasks/cancel":
             message["method"] = "tasks/get"
         return message
 
     def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         is_cancel = request is not None and request.get("method") == "tasks/cancel"
         if is_cancel and "result" in message:
-            message["result"] = {"resultType": "complete"}
+            kept = ("resultType", "_meta")
+            message["result"] = {k: v for k, v in message["result"].items() if k in kept}
         return [message]

@@ -14,7 +14,7 @@ from taskmachine.adapters.conformance.checks.meta import label_fault, name_fault
 from taskmachine.adapters.conformance.clients.judging import client_check
 from taskmachine.adapters.conformance.clients.view import as_client
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, Sighting
-from taskmachine.adapters.conformance.judging import Observation, bad, good, note
+from taskmachine.adapters.conformance.judging import Observation, bad, good, note, warning
 
 __all__ = ["capabilities_of"]
 
@@ -170,7 +170,8 @@ def handles_both(history: History) -> Iterator[Observation]:
         if end is not None and asked:
             yield good(created, end)
         elif not asked and is_done and lived_until(history) - created.sent_at > _SEEN_MS:
-            yield bad("declared the extension, but does not follow the task", created)
+            # It may mean to come back another day.
+            yield warning("declared the extension, but does not follow the task", created)
 
 
 @client_check(

@@ -281,11 +281,14 @@ def _after_the_answer(history: History) -> Iterator[Observation]:
 
 def _after_the_end(history: History) -> Iterator[Observation]:
     """Of a task: none after its end."""
+    known: dict[tuple[str, Exchange], list[Sighting | Exchange]] = {}
     for notice in _notices(history):
         task_id = _task_of(history, notice)
         if task_id is None or notice.origin is None:
             continue
-        ends = list(_ends(history, task_id, notice.entry))
+        if (task_id, notice.origin) not in known:
+            known[task_id, notice.origin] = list(_ends(history, task_id, notice.entry))
+        ends = known[task_id, notice.origin]
         late = next((end for end in ends if is_after(history, notice.entry, _heard(end))), None)
         if late is not None:
             yield bad("progress came after the end of the task", late, notice.entry)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, id_key
-from taskmachine.adapters.conformance.judging import Observation, bad, check, good
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good, warning
 
 __all__: list[str] = []
 
@@ -28,8 +28,12 @@ def goes_on(history: History) -> Iterator[Observation]:
     """Nothing ends its process, or makes it refuse connections that it took before."""
     has_answered = has_refused = False
     headed = {entry.post for entry in history.entries if entry.kind is Kind.HEAD}
+    left: set[int] = set()  # whoever is left may leave
     for entry in history.entries:
-        if entry.kind is Kind.EXITED or (entry.kind is Kind.ENDED and entry.post is None):
+        is_end = entry.kind is Kind.EXITED or (entry.kind is Kind.ENDED and entry.post is None)
+        if entry.kind is Kind.LEFT and entry.post is None:
+            left.add(entry.line)
+        elif is_end and entry.line not in left:
             yield bad(entry.text or "it ended", *_last_before(history, entry), entry)
         elif has_refused:
             continue  # whoever is gone refuses everything
@@ -66,6 +70,8 @@ def answers_everything(history: History) -> Iterator[Observation]:
             yield good(exchange)
         elif _key(request) not in cancelled and (why := _why_lost(history, exchange)):
             yield bad(f"{exchange.method}: {why}", exchange)
+        elif _is_broken_off(exchange):
+            yield warning(f"{exchange.method}: the connection broke", exchange)
 
 
 def _key(entry: Entry) -> Key:
@@ -100,8 +106,16 @@ def _last_before(history: History, end: Entry) -> list[Entry]:
 
 
 def _is_refusal(entry: Entry) -> bool:
-    """An HTTP request that ended with an error."""
-    return entry.kind is Kind.ENDED and entry.post is not None and entry.text is not None
+    """Nobody listens: a connection that breaks later may be one that was idle for too long."""
+    is_ended = entry.kind is Kind.ENDED and entry.post is not None
+    return is_ended and (entry.text or "").startswith("Connect")
+
+
+def _is_broken_off(exchange: Exchange) -> bool:
+    """Perhaps the connection was idle for too long just then: no more than a warning."""
+    end = exchange.end
+    is_ended = end is not None and end.kind is Kind.ENDED and end.post is not None
+    return is_ended and exchange.head is None and end is not None and not _is_refusal(end)
 
 
 def _is_proper(exchange: Exchange) -> bool:

@@ -217,21 +217,24 @@ def terminal_final(history: History, *statuses: str) -> Iterator[Observation]:
     Two different ends contradict each other in whatever order they were seen.
     """
     for life in lives(history):
-        for later in life.sightings:
-            earlier = next((s for s in life.sightings if _is_end_before(s, later)), None)
+        ends = [sighting for sighting in life.sightings if sighting.is_terminal]
+        for later in life.sightings if ends else ():
+            earlier = next((end for end in ends if _is_end_before(end, later)), None)
             if earlier is None or (statuses and earlier.status not in statuses):
                 continue
+            if statuses and not earlier.precedes(later):
+                continue  # they contradict each other, but which one was it that changed?
             if earlier.status == later.status:
                 yield good(earlier, later)
             elif "status" in later.task:
                 yield bad(f"{earlier.status!r} was followed by {later.status!r}", earlier, later)
 
 
-def _is_end_before(one: Sighting, other: Sighting) -> bool:
-    if not one.is_terminal or one is other:
+def _is_end_before(end: Sighting, other: Sighting) -> bool:
+    if end is other:
         return False
-    contradicts = other.is_terminal and one.status != other.status
-    return one.precedes(other) or (contradicts and one.entry.number < other.entry.number)
+    contradicts = other.is_terminal and end.status != other.status
+    return end.precedes(other) or (contradicts and end.entry.number < other.entry.number)
 
 
 # --- times ---------------------------------------------------------------------------------------

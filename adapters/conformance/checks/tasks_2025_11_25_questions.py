@@ -139,23 +139,34 @@ def _silent(history: History, life: Life) -> Iterator[tuple[Exchange, Sighting, 
         line = asked.request.line
         if any(q.line == line and _may_be_of(q, life) for q, _ in history.questions):
             continue
-        if not _hears_everything(history, line):
-            continue
         during = [s for s in waiting if in_flight(asked, s.entries[0], s.entry)]
-        if during and during[-1].since - during[0].until > SOON_MS:
+        first = min(_results(history, life), key=lambda exchange: exchange.request.number)
+        if not during or not _hears_everything(history, first, during[-1].entry):
+            continue
+        if during[-1].since - during[0].until > SOON_MS:
             yield asked, during[0], during[-1]
             return
 
 
-def _hears_everything(history: History, line: int) -> bool:
+def _hears_everything(history: History, asked: Exchange, until: Entry) -> bool:
     """Whether questions would have been heard: they may come on the stream of a GET as well."""
-    return history.transport == "stdio" or any(
-        entry.kind is Kind.SENT
-        and entry.line == line
+    if history.transport == "stdio":
+        return True
+    gets = {
+        entry.post
+        for entry in history.entries
+        if entry.kind is Kind.SENT
+        and entry.line == asked.request.line
+        and entry.number < asked.request.number
         and entry.http is not None
         and entry.http.method == "GET"
+    }
+    ended = {
+        entry.post
         for entry in history.entries
-    )
+        if entry.kind in (Kind.ENDED, Kind.LEFT) and entry.number < until.number
+    }
+    return bool(gets - ended)
 
 
 def _may_be_of(question: Entry, life: Life) -> bool:

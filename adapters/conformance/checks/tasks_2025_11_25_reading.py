@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.order import SOON_MS
-from taskmachine.adapters.conformance.checks.sightings import Life, life_of, lives
+from taskmachine.adapters.conformance.checks.sightings import Life, life_of
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "TASK_FIELDS",
     "call_key",
     "cancelled_requests",
-    "created_by",
     "declares",
     "has_principals",
     "in_flight",
@@ -290,10 +289,3 @@ def is_foreign(history: History, life: Life, asked_by: str) -> bool:
     owner = history.principals.get(life.created.entry.caller)
     other = history.principals.get(asked_by)
     return owner is not None and other is not None and owner != other
-
-
-def created_by(history: History) -> Iterator[tuple[Life, Exchange]]:
-    """Each task with the call that made it."""
-    for life in lives(history):
-        if life.created is not None and life.created.exchange is not None:
-            yield life, life.created.exchange

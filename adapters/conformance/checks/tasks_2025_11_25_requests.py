@@ -56,8 +56,8 @@ def get_is_no_stream(history: History) -> Iterator[Observation]:
     """`tasks/get` is answered with JSON."""
     for exchange in history.calls("tasks/get"):
         kind = _content_type(exchange)
-        if exchange.code == -32601:
-            continue  # no tasks, and so nobody polls
+        if "tasks" not in history.capabilities.get(exchange.request.line, {}):
+            continue  # there are none, and so nobody polls
         if kind == "text/event-stream":
             yield bad("'tasks/get' is answered with a stream", exchange)
         elif kind == "application/json":

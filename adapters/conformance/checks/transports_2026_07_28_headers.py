@@ -200,7 +200,8 @@ def wrong_parameters_get_32020(history: History) -> Iterator[Observation]:
 def _not_expected(history: History, nothing: object) -> Iterator[Observation]:
     for exchange, found in _right(history):
         without = [m for m in found if m.is_parameter and m.sent is None]
-        if not any(m.expected is nothing for m in without):
+        is_asked = any(m.expected is nothing for m in without)
+        if not is_asked or any(m.is_encoded for m in found):
             continue
         if exchange.error is None:
             yield good(exchange)

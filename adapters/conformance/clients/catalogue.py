@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.conformance.catalogue import Requirement, _transports
+from taskmachine.adapters.conformance.catalogue import Requirement, transports_of
 from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS, CLIENT_REASONS
 from taskmachine.adapters.conformance.judging import CHECKS, Check
 from taskmachine.specs import load_requirements
@@ -67,7 +67,7 @@ def requirements_of_clients(revision: str) -> Mapping[str, ClientRequirement]:
             row["page"],
             row["section"],
             row["says"],
-            _transports(row["id"].partition(":")[2], row["page"]),
+            transports_of(row["id"].partition(":")[2], row["page"]),
             row.get("unobservable"),
             row["who"] == "receiver",
         )

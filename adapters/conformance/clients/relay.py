@@ -9,6 +9,7 @@ import argparse
 import base64
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -29,6 +30,8 @@ def main(arguments: list[str] | None = None) -> None:
     tester.settimeout(None)
 
     def told(signum: int, frame: FrameType | None) -> None:
+        if _is_at_end():  # it came first, and was not read yet
+            _tell(tester, {"end": True})
         _tell(tester, {"signal": signum})
         os._exit(128 + signum)
 
@@ -40,6 +43,14 @@ def main(arguments: list[str] | None = None) -> None:
     for line in sys.stdin.buffer:
         _tell(tester, {"line": base64.b64encode(line).decode()})
     _tell(tester, {"end": True})
+
+
+def _is_at_end() -> bool:
+    """Whether the client has closed our input; what it wrote last does not matter any more."""
+    while select.select([0], [], [], 0)[0]:
+        if not os.read(0, 65_536):
+            return True
+    return False
 
 
 def _tell(tester: socket.socket, fact: dict[str, object]) -> None:

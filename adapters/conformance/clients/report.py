@@ -11,7 +11,7 @@ from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.adapters.conformance.clients.view import original
 from taskmachine.adapters.conformance.history import History
 from taskmachine.adapters.conformance.judging import Check, Observation, Verdict
-from taskmachine.adapters.conformance.report import Finding, _finding
+from taskmachine.adapters.conformance.report import Finding, finding_of
 
 __all__ = ["Played", "judge_clients"]
 
@@ -63,7 +63,7 @@ def judge_clients(
                 words = "the client takes no tasks"
                 findings.append(Finding(requirement, Verdict.NOT_APPLICABLE, words))
             else:
-                findings.append(_finding(requirement, seen[check], check.needs))
+                findings.append(finding_of(requirement, seen[check], check.needs))
     return findings
 
 

@@ -93,6 +93,7 @@ async def check_client(
         client_info(played[0].history) if played else {},
         took_ms=(time.monotonic() - began) * 1_000,
         stopped=stopped,
+        is_client=True,
     )
 
 

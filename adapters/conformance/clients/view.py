@@ -47,7 +47,12 @@ def as_client(history: History) -> History:
 
 def original(history: History, entry: Entry) -> Entry:
     """The entry of the history that a mirrored one stands for."""
-    return next(one for one in history.entries if one.number == entry.number)
+    return _by_number(history)[entry.number]
+
+
+@lru_cache(maxsize=64)
+def _by_number(history: History) -> Mapping[int, Entry]:
+    return {entry.number: entry for entry in history.entries}
 
 
 def speaks(history: History) -> bool:

@@ -59,11 +59,13 @@ async def _look_back(caller: Caller, id: str) -> None:
 
 @probe(Role.SLOW, revisions=_ONLY)
 async def cancelled_on_the_way(lab: Lab) -> None:
-    """A task that is read at work, cancelled, and cancelled again."""
+    """A task that is read at work, also elsewhere, cancelled, and cancelled again."""
     caller = await lab.caller()
+    other = await lab.caller(fresh=True) if lab.transport == "http" else caller
     id = await caller.create(lab.profile.calls[Role.SLOW])
     if id is None:
         return
+    await other.get(id)
     for _ in range(3):
         await caller.get(id)
     await caller.cancel(id)

@@ -56,8 +56,9 @@ def _show_run(run: Run, report: Report, console: Console) -> None:
             console.print(f"  ... and {len(notes) - MOST_NOTES} more")
     console.print()
     console.print(_sections(run))
-    roles = ", ".join(f"{role} {call.name}" for role, call in run.profile.calls.items())
-    console.print(f"Tools: {roles or 'none can be a task'}", markup=False)
+    if not run.is_client:
+        roles = ", ".join(f"{role} {call.name}" for role, call in run.profile.calls.items())
+        console.print(f"Tools: {roles or 'none can be a task'}", markup=False)
     console.print(
         f"{run.exercised} of {run.observable} requirements exercised in "
         f"{run.took_ms / 1_000:.1f} s; seed {report.seed}"

@@ -100,6 +100,7 @@ class CodesAreTexts(_Answers):
         "2026-07-28:http-202-for-notification",
         "2026-07-28:http-error-for-refused-notification",
         "2026-07-28:error-same-id",
+        "2026-07-28:invalid-cancellation-ignored",
     ),
 )
 class NotificationsAreAnswered(Bug):

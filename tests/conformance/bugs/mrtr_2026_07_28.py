@@ -107,14 +107,14 @@ class WaitsForTheAnswer(Bug):
 
     def __init__(self) -> None:
         self._asking: set[Any] = set()
-        self._is_waiting = False
+        self._waiting = 0
 
     def asked(self, message: Message, head: Head) -> Message | None:
         params = call_of(message)
         if params is None or {"requestState", "inputResponses"} & params.keys():
             return message
-        if params.get("name") in self._asking and not self._is_waiting:
-            self._is_waiting = True
+        if params.get("name") in self._asking and self._waiting < 3:
+            self._waiting += 1
             return None
         return message
 

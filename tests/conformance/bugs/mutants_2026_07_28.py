@@ -107,7 +107,7 @@ class ExtGuessableIds(Shown):
 # --- statuses ------------------------------------------------------------------------------------
 
 
-@plant(*ext("status-values", "paths-from-working"))
+@plant(*ext("status-values", "paths-from-working"), also=ext("notification-is-whole-task"))
 class ExtUnknownStatus(Shown):
     """A status of another protocol."""
 
@@ -295,7 +295,10 @@ class _Acknowledged(Answers):
         return message
 
 
-@plant(*ext("update-unknown-32602"), also=ext("auth-on-each-request", "server-info-sent"))
+@plant(
+    *ext("update-unknown-32602"),
+    also=ext("auth-on-each-request", "server-info-sent", "input-responses-malformed-error"),
+)
 class ExtUnknownUpdated(_Acknowledged):
     """An answer to nobody's question is fine."""
 

@@ -120,6 +120,7 @@ class ProgressAfterTheEnd(Bug):
     "2025-11-25:progress-operation-running",
     "2026-07-28:progress-stops-after-completion",
     "2026-07-28:progress-operation-running",
+    also=("2026-07-28:sse-ends-after-response", "2026-07-28:sse-no-buffering-header"),
 )
 class ProgressAfterTheAnswer(Bug):
     """A call that was answered still tells how far it is."""

@@ -177,7 +177,7 @@ class AsksAtWork(Bug):
 
 @plant(*of("leaves-input-required-when-answered"), also=("answers",))
 class AnswerIsLost(Bug):
-    """The second answer of a form never arrives."""
+    """Every second answer to a form never arrives."""
 
     def __init__(self) -> None:
         self._forms: set[Any] = set()
@@ -186,7 +186,7 @@ class AnswerIsLost(Bug):
     def asked(self, message: Message, head: Head) -> Message | None:
         if "method" not in message and message.get("id") in self._forms:
             self._answers += 1
-            if self._answers == 2:
+            if self._answers % 2 == 0:
                 return None
         return message
 

@@ -91,7 +91,7 @@ class LateResult(_Watches):
 
 @plant(*of("result-of-cancelled-task"), also=("answers",))
 class NoResultOfCancelled(_Watches):
-    """The first who asks for the result of a cancelled task waits for ever."""
+    """The first who ask for the result of a cancelled task wait for ever."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class NoResultOfCancelled(_Watches):
 
     def asked(self, message: Message, head: Head) -> Message | None:
         status = self.statuses.get(task_id_of(message))
-        if self.is_result(message, "drift") and status == "cancelled" and not self._swallowed:
+        if self.is_result(message, "drift") and status == "cancelled" and self._swallowed < 3:
             self._swallowed += 1
             return None
         return message

@@ -179,6 +179,7 @@ class ExtListBecomesTask(Answers):
         "last-updated-at-iso",
         "ttl-ms-integer-or-null",
         "task-parameter-ignored",
+        "task-id-from-server",
     ),
 )
 class ExtTaskWithoutTask(Answers):
@@ -215,7 +216,10 @@ class ExtNotThereYet(Answers):
 
 @plant(
     *ext("wait-for-consistency"),
-    also=ext("durable-before-create-answer", "get-working", "connection-not-required"),
+    also=ext(
+        *("durable-before-create-answer", "get-working", "connection-not-required"),
+        "kept-until-ttl",
+    ),
     transports=("http",),
 )
 class ExtNotThereElsewhere(Answers):

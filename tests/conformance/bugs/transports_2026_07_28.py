@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from tests.conformance.broken_server import TOKENS
-from tests.conformance.planting import HANG_UP, Bug, Head, Instead, Later, Message, plant
+from tests.conformance.planting import Bug, Head, Instead, Later, Message, plant
 
 __all__ = ["NEW", "VERSION", "ModernOnly", "meta_of", "refusal"]
 
@@ -57,7 +57,11 @@ class ForeignOriginsAreBadRequests(Bug):
         return Instead(status=400) if "origin" in head.headers else message
 
 
-@plant("2026-07-28:http-authentication", transports=_HTTP)
+@plant(
+    "2026-07-28:http-authentication",
+    also=("2026-07-28:auth-on-each-request", "2026-07-28:tool-access-controlled"),
+    transports=_HTTP,
+)
 class NobodyIsSomebody(Bug):
     """Who has no token is taken for the first one."""
 
@@ -240,14 +244,15 @@ class Latin1(Bug):
 
 @plant(
     "2026-07-28:binding-delivers",
-    also=("answers", "2026-07-28:sse-no-buffering-header"),
+    also=("answers",),
     transports=_HTTP,
 )
 class SomeAnswersAreLost(Bug):
     """The stream ends, and there was nothing on it."""
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        return [HANG_UP] if message.get("id") == "7" else [message]
+    def asked(self, message: Message, head: Head) -> Message | Instead:
+        stream = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
+        return Instead(headers=stream) if message.get("id") == "7" else message
 
 
 # --- pipes -----------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ CASES: list[tuple[str, str, History]] = [
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}))),
     ("2026-07-28:client-handles-both-results", "nothing", seen(
         call().answer({"resultType": "task", **task()}), "exit status 1", 1_000)),
-    ("2026-07-28:client-handles-both-results", "bad", seen(
+    ("2026-07-28:client-handles-both-results", "warning", seen(
         call().answer({"resultType": "task", **task()}), after_ms=1_000)),
     ("2026-07-28:stdio-process-outlives-task", "bad", seen(
         call().answer({"resultType": "task", **task()})

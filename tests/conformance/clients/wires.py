@@ -161,6 +161,7 @@ class PipeWire:
         assert self.process.stdin is not None
         if "kills its server" in self.bugs:
             self.process.terminate()
+            await self.process.wait()
         self.process.stdin.close()
         await self.process.wait()
         self.reading.cancel()

@@ -1,1 +1,1 @@
-"""Small servers on what others made: nothing here is imported by us."""
+"""Small servers on what others made, for their environments: nothing here is imported by us."""

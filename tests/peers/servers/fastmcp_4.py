@@ -6,6 +6,7 @@ import sys
 
 from fastmcp import Context, FastMCP
 from fastmcp_tasks import TasksExtension
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 mcp = FastMCP("tasks-of-fastmcp-4")
 mcp.add_extension(TasksExtension(url="memory://"))
@@ -31,10 +32,13 @@ async def fail() -> str:
 
 
 @mcp.tool(task=True)
-async def ask(context: Context) -> str:
+async def ask(context: Context):
     """Ask for a name"""
-    reply = await context.elicit("What is your name?", str)
-    return f"Hello, {getattr(reply, 'data', 'stranger')}"
+    if not context.input_responses:
+        form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        asked = ElicitRequestFormParams(message="What is your name?", requested_schema=form)
+        return InputRequiredResult(input_requests={"name": ElicitRequest(params=asked)})
+    return "Hello"
 
 
 if sys.argv[1:2] == ["http"]:

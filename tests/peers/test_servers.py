@@ -1,0 +1,49 @@
+"""`taskmachine check` finds in servers of others what is known to be wrong with them."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracle import REPOSITORY
+from tests.peers.checked import SERVERS, check
+from tests.peers.installed import Unavailable
+
+Reports = Mapping[str, Future[tuple[int, Mapping[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
+    """All of them, some at a time: they mostly wait.  Installed one by one."""
+    with ThreadPoolExecutor(3) as pool:
+        found: dict[str, Future[tuple[int, Mapping[str, Any]]]] = {}
+        for name, server in SERVERS.items():
+            try:
+                server.command()
+            except Unavailable as error:
+                found[name] = Future()
+                found[name].set_exception(error)
+            else:
+                found[name] = pool.submit(check, server, tmp_path_factory.mktemp(name))
+        yield found
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_what_is_known_is_found(name: str, reports: Reports) -> None:
+    try:
+        status, report = reports[name].result()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    assert status == 1
+    findings = [finding for run in report["runs"] for finding in run["findings"]]
+    broken = {f["id"] for f in findings if f["verdict"] in ("fail", "warning")}
+    assert broken >= SERVERS[name].known
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_what_is_known_is_written_down(name: str) -> None:
+    page = (Path(REPOSITORY) / "docs" / "findings.md").read_text()
+    for id in SERVERS[name].known:
+        assert f"`{id}`" in page

@@ -12,6 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
+ALONE: Final = [
+    "tests/conformance/test_bugs.py",
+    "tests/conformance/test_variations.py",
+    "tests/conformance/test_command.py",
+    "tests/conformance/clients/test_bugs.py",
+]
+"""Several hundred servers with bugs: they need the whole machine, or answers are late."""
+
 APART: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
     ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire", "tests/wire_faults"],
@@ -21,7 +29,7 @@ APART: Final = [
 BEFORE: Final = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
 WATCHED: Final = [
     *("coverage", "run", "-m", "pytest"),
-    *(f"--ignore={folder}" for folders in APART for folder in folders),
+    *(f"--ignore={folder}" for folders in [*APART, ALONE] for folder in folders),
 ]
 AFTER: Final = [
     ["coverage", "report", "--fail-under=100", "--include=*/statemachine/*,*/protocol/*"],
@@ -31,7 +39,7 @@ AFTER: Final = [
 
 def main() -> int:
     """Stop at the first step that fails, with its exit code."""
-    return _in_turn(BEFORE) or _side_by_side() or _in_turn(AFTER)
+    return _in_turn(BEFORE) or _side_by_side() or _in_turn([*AFTER, ["pytest", *ALONE]])
 
 
 def _in_turn(steps: Sequence[Sequence[str]]) -> int:

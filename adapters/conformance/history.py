@@ -430,13 +430,10 @@ def id_key(id: Any) -> tuple[str, Any]:
     return type(id).__name__, id if isinstance(id, str | int | float) else repr(id)
 
 
-def _is_without_session(head: Entry | None) -> bool:
-    """Whether HTTP says that there is no such session, or no such endpoint."""
-    return head is not None and head.http is not None and head.http.status == 404
-
-
-def _answers(response: Entry, request: Entry) -> bool:
-    return id_key(response.body.get("id")) == id_key(request.body.get("id"))
+def _is_without_session(head: Entry | None, response: Entry, request: Entry) -> bool:
+    """Whether HTTP says that there is no such session: then nobody has looked at the request."""
+    is_404 = head is not None and head.http is not None and head.http.status == 404
+    return is_404 and id_key(response.body.get("id")) != id_key(request.body.get("id"))
 
 
 def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
@@ -471,8 +468,8 @@ def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
         if response is not None and response.number < entry.number:
             response = None
         head = heads.get(entry.post or 0)
-        if response is not None and _is_without_session(head) and not _answers(response, entry):
-            response = None  # nobody has looked at the request
+        if response is not None and _is_without_session(head, response, entry):
+            response = None
         yield Exchange(
             entry,
             response,

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.runs import Job, Pool, jobs
 
-PATIENCE_S = 600.0
+PATIENCE_S = 3_600.0
 """For all runs that are before it in the queue."""
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.runs import Job, Pool, variation_jobs
 
-PATIENCE_S = 600.0
+PATIENCE_S = 3_600.0
 
 
 @pytest.mark.parametrize("job", variation_jobs(), ids=str)

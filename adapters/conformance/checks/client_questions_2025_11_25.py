@@ -45,7 +45,7 @@ def elicit_result_fault(result: Any, schema: Any) -> str | None:
     content = result.get("content")
     if not isinstance(content, dict):
         return "an accepted form has no `content`"
-    if not jsonschema_rs.is_valid(schema, content):
+    if not jsonschema_rs.is_valid(schema, content, offline=True):
         return "`content` does not fit the schema of the form"
     return None
 

@@ -221,7 +221,7 @@ def _is_fitting(question: Any, reply: Any) -> bool:
 
 def _is_valid(schema: Any, content: Any) -> bool:
     try:
-        return isinstance(content, dict) and jsonschema_rs.is_valid(schema, content)
+        return isinstance(content, dict) and jsonschema_rs.is_valid(schema, content, offline=True)
     except ValueError:
         return False
 

@@ -119,6 +119,7 @@ class CancellingTheCallCancelsTheTask(Bug):
 @plant(
     f"{OLD}:cancelled-request-not-answered",
     f"{NEW}:cancelled-request-not-answered",
+    also=(f"{NEW}:stdio-silence-after-cancel",),
     transports=PIPES,
 )
 class CancellationsAreIgnored(Bug):
@@ -160,7 +161,12 @@ class CancelledCallsGoOn(Bug):
 @plant(
     f"{OLD}:cancellation-races-handled",
     f"{NEW}:cancellation-races-handled",
-    also=("alive", "answers"),
+    also=(
+        "alive",
+        "answers",
+        f"{OLD}:invalid-cancellation-ignored",
+        f"{NEW}:invalid-cancellation-ignored",
+    ),
     transports=PIPES,
 )
 class CancellationsAreFatal(Bug):

@@ -104,6 +104,7 @@ class EveryToolExists(Bug):
         f"{NEW}:get-answers-by-status",
         f"{NEW}:get-failed-has-error",
         f"{NEW}:failed-status-message",
+        f"{NEW}:terminal-final",
     ),
 )
 class FailuresLookFine(Bug):

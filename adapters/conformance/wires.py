@@ -19,7 +19,7 @@ from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Pipe", "Web", "parse", "read_body", "read_events"]
 
-LEAVING_S: Final = 4.0  # for a process whose input was closed
+LEAVING_S: Final = 5.0  # for a process whose input was closed
 PATIENCE_S: Final = 2.0  # for each further step of its way out: told, forced
 KEPT_STDERR: Final = 40  # lines
 CHUNK: Final = 65_536

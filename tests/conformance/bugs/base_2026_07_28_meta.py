@@ -121,7 +121,12 @@ class TasksAreMixedUp(Bug):
 
 @plant(
     "2026-07-28:connection-not-required",
-    also=("2026-07-28:kept-until-ttl",),
+    also=(
+        "2026-07-28:kept-until-ttl",
+        "2026-07-28:durable-before-create-answer",
+        "2026-07-28:wait-for-consistency",
+        "2026-07-28:get-working",
+    ),
     transports=_HTTP,
 )
 class TasksBelongToALine(Bug):

@@ -24,7 +24,11 @@ def progress(token: Any, value: int, task_id: str | None = None) -> Message:
     return {"jsonrpc": "2.0", "method": PROGRESS, "params": params}
 
 
-@plant("2025-11-25:progress-increases", "2026-07-28:progress-increases")
+@plant(
+    "2025-11-25:progress-increases",
+    "2026-07-28:progress-increases",
+    also=("2025-11-25:no-broadcast",),  # what says the same twice seems to be told twice
+)
 class ProgressStandsStill(Bug):
     """Always as far as before."""
 

@@ -196,7 +196,11 @@ class AnswerIsLost(Bug):
         return [message]
 
 
-@plant(*of("status-input-required", "status-working"), also=of("cancelled-same-direction"))
+@plant(
+    *of("status-input-required", "status-working"),
+    also=of("cancelled-same-direction"),
+    transports=("stdio",),
+)
 class AsksNothing(Bug):
     """A task needs input, and does not say which."""
 

@@ -105,6 +105,8 @@ class EveryToolExists(Bug):
         f"{NEW}:get-failed-has-error",
         f"{NEW}:failed-status-message",
         f"{NEW}:terminal-final",
+        f"{NEW}:notification-is-whole-task",
+        f"{NEW}:is-error-is-completed",
     ),
 )
 class FailuresLookFine(Bug):
@@ -122,7 +124,11 @@ class FailuresLookFine(Bug):
         return [message]
 
 
-@plant(f"{OLD}:structured-result-conforms", f"{NEW}:structured-result-conforms")
+@plant(
+    f"{OLD}:structured-result-conforms",
+    f"{NEW}:structured-result-conforms",
+    also=(f"{NEW}:terminal-final", f"{NEW}:notification-is-whole-task"),
+)
 class PromisesNumbers(Bug):
     """The schema of the result says integer, the result says a word."""
 

@@ -66,6 +66,18 @@ _HTTP_BEGINNINGS: Final = (
 )  # fmt: skip
 
 
+_NEEDS_PRINCIPALS: Final = frozenset(
+    {
+        "auth-on-each-request", "bound-to-auth-context", "elicitation-bound-to-user",
+        "elicitation-state-not-session-only", "elicitation-state-per-user",
+        "foreign-cancel-rejected", "foreign-get-rejected", "foreign-not-listed",
+        "foreign-result-rejected", "ids-as-bearer-tokens", "list-not-declared-without-identity",
+        "request-state-bound-to-principal", "tool-access-controlled",
+    }
+)  # fmt: skip
+"""Whoever starts a process is alone with it."""
+
+
 @cache
 def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
     """All that a server must keep, in the order of the pages; ours come last."""
@@ -90,6 +102,8 @@ def transports_of(name: str, page: str) -> tuple[str, ...]:
     if page.endswith("/stdio") or name.startswith("stdio-"):
         return ("stdio",)
     if page.endswith("/streamable-http") or name.startswith(_HTTP_BEGINNINGS):
+        return ("http",)
+    if name in _NEEDS_PRINCIPALS:
         return ("http",)
     return ("stdio", "http")
 

@@ -15,6 +15,7 @@ from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Reply
 from tests.adapters.rig import call
 from tests.adapters.test_plain_calls import play
+from tests.requirements import covers
 
 FIELDS: Final[list[dict[str, Any]]] = [
     {"type": "string"},
@@ -48,9 +49,7 @@ def test_an_answer_fits_if_the_schema_says_so(schema: dict[str, Any], content: A
     assert fits(schema, content) == jsonschema_rs.is_valid(schema, content)
 
 
-@pytest.mark.requirement(
-    "2025-11-25:elicitation-server-validates", "2026-07-28:elicitation-server-validates"
-)
+@covers("2025-11-25:elicitation-server-validates", "2026-07-28:elicitation-server-validates")
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [

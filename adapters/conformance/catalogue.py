@@ -78,6 +78,15 @@ _NEEDS_PRINCIPALS: Final = frozenset(
 """Whoever starts a process is alone with it."""
 
 
+_BY_NOTIFICATION: Final = frozenset(
+    {
+        "cancellation-races-handled", "cancelled-may-be-ignored", "cancelled-request-not-answered",
+        "cancelled-request-stopped", "invalid-cancellation-ignored",
+    }
+)  # fmt: skip
+"""Over HTTP 2026-07-28 has no such notification from a client: it hangs up."""
+
+
 @cache
 def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
     """All that a server must keep, in the order of the pages; ours come last."""
@@ -105,6 +114,8 @@ def transports_of(name: str, page: str) -> tuple[str, ...]:
         return ("http",)
     if name in _NEEDS_PRINCIPALS:
         return ("http",)
+    if page == "basic/patterns/cancellation" and name in _BY_NOTIFICATION:
+        return ("stdio",)
     return ("stdio", "http")
 
 

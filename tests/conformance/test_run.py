@@ -1,0 +1,31 @@
+"""The whole tester against our own server: nothing is broken, and nearly everything is tried."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from taskmachine.adapters.conformance.lab import Revision, Target
+from taskmachine.adapters.conformance.report import OUR_FAULT, Run
+from taskmachine.adapters.conformance.run import Options, check_server
+from tests.conformance.between import Witness
+from tests.conformance.broken_server import TOKENS, serving
+from tests.conformance.planting import Bug
+
+OPTIONS = Options(budget_s=300, examples=2)
+
+
+async def checked(revision: Revision, witness: Witness) -> Run:
+    async with serving(Bug(), witness) as url:
+        return await check_server(Target(url, tokens=TOKENS), revision, OPTIONS)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_our_own_server_keeps_what_it_should(revision: Revision, tmp_path: Path) -> None:
+    run = asyncio.run(checked(revision, Witness(tmp_path / "one")))
+    if run.broken:  # what is wrong is wrong twice: a busy machine makes answers late
+        run = asyncio.run(checked(revision, Witness(tmp_path / "two")))
+    assert [(finding.id, finding.words) for finding in run.broken] == []
+    assert not [finding.id for finding in run.findings if OUR_FAULT in finding.words]
+    assert run.stopped is None
+    assert run.exercised / run.observable > 0.88, f"{run.exercised} of {run.observable}"

@@ -31,15 +31,21 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_is_known_is_found(name: str, reports: Reports) -> None:
+def test_what_is_known_is_found(name: str, reports: Reports, tmp_path: Path) -> None:
     try:
         status, report = reports[name].result()
     except Unavailable as error:
         pytest.skip(str(error))
     assert status == 1
-    findings = [finding for run in report["runs"] for finding in run["findings"]]
-    broken = {f["id"] for f in findings if f["verdict"] in ("fail", "warning")}
+    broken = _broken(report)
+    if not broken >= SERVERS[name].known:  # some are races: they have a second chance
+        broken |= _broken(check(SERVERS[name], tmp_path)[1])
     assert broken >= SERVERS[name].known
+
+
+def _broken(report: Mapping[str, Any]) -> set[str]:
+    findings = [finding for run in report["runs"] for finding in run["findings"]]
+    return {f["id"] for f in findings if f["verdict"] in ("fail", "warning")}
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
-__all__ = ["candidates", "is_valid", "strategy"]
+__all__ = ["candidates", "is_valid"]
 
 DEEPEST: Final = 6
 FULL_DEPTH: Final = 2
@@ -301,31 +301,3 @@ def _lists(schema: Schema, root: Schema, depth: int, name: str) -> Iterator[list
         if options or not missing:
             different = options[:missing]
             yield [*head, *different, *options[:1] * (missing - len(different))]
-
-
-# --- for exploration -------------------------------------------------------------------------
-
-
-def strategy(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
-    """Arguments that fit: the candidates, mixed, and with other texts where texts are free."""
-    tried = candidates(schema)
-    if not tried:
-        return st.nothing()
-    fields = schema.get("properties")
-    free = [
-        name
-        for name, field in (fields.items() if isinstance(fields, dict) else ())
-        if isinstance(field, dict)
-        and field.get("type") == "string"
-        and not {"const", "enum", "format", "minLength", "maxLength", "pattern"} & field.keys()
-    ]
-    if not free:
-        return st.sampled_from(tried)
-    text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20)
-    varied = st.builds(
-        lambda one, name, value: {**one, name: value},
-        st.sampled_from(tried),
-        st.sampled_from(free),
-        text,
-    ).filter(lambda value: is_valid(schema, value))
-    return st.sampled_from(tried) | varied

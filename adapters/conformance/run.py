@@ -28,6 +28,9 @@ __all__ = ["Options", "check_server", "says_hello"]
 AT_ONCE: Final = 8
 """Probes that go on at the same time."""
 
+WAY_OUT: Final = 0.12
+"""The part of the budget that it takes to stop the target, and to judge."""
+
 FOR_DISCOVERY: Final = 0.25
 """Of the budget."""
 
@@ -77,7 +80,7 @@ async def check_server(
     load_probes()
     recorder = Recorder(clock)
     lab = Lab(target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms)
-    deadline = clock() + options.budget_s * 1_000
+    deadline = clock() + options.budget_s * 1_000 * (1 - WAY_OUT)
     stopped: str | None = None
     replays: Mapping[str, Any] = {}
     server: Mapping[str, Any] = {}
@@ -97,7 +100,8 @@ async def check_server(
                 await _probe_all(lab, tell)
                 if lab.profile and options.examples:
                     tell("exploring")
-                    replays = await explore(lab, options, deadline - clock(), tell)
+                    # It ends before it is broken off: what it has found is not lost.
+                    replays = await explore(lab, options, (deadline - clock()) * 0.9, tell)
         except TimeoutError:
             stopped = f"the budget of {options.budget_s:.3g} s was over"
         except (TargetLost, Flooded) as error:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskmachine.adapters.conformance.arguments import candidates, strategy
+from taskmachine.adapters.conformance.arguments import candidates
 
 Schema = dict[str, Any]
 
@@ -147,18 +147,6 @@ def test_a_schema_as_people_write_them_has_arguments_that_fit(name: str) -> None
     assert all(one not in made[:place] for place, one in enumerate(made))
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_what_exploration_uses_fits(name: str) -> None:
-    schema = REAL[name]
-
-    @settings(max_examples=20)
-    @given(strategy(schema))
-    def fits(arguments: dict[str, Any]) -> None:
-        jsonschema_rs.validate(schema, arguments)
-
-    fits()
-
-
 @pytest.mark.parametrize(
     ("schema", "first"),
     [
@@ -255,12 +243,7 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 
 @settings(suppress_health_check=[HealthCheck.nested_given, HealthCheck.too_slow])
-@given(schemas(), st.data())
-def test_whatever_is_made_fits_whatever_the_schema_says(
-    schema: Schema, data: st.DataObject
-) -> None:
-    made = candidates(schema)
-    for one in made:
+@given(schemas())
+def test_whatever_is_made_fits_whatever_the_schema_says(schema: Schema) -> None:
+    for one in candidates(schema):
         jsonschema_rs.validate(schema, one)
-    if made:
-        jsonschema_rs.validate(schema, data.draw(strategy(schema)))

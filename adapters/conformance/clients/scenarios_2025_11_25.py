@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor
 from taskmachine.adapters.conformance.clients.hearing import Heard
+from taskmachine.adapters.conformance.clients.lives import WITHOUT_MODE, breaks, fails, paced
 from taskmachine.adapters.conformance.clients.receiving import drive
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
-    Broken,
     Life,
     Question,
     Scenario,
@@ -20,9 +20,6 @@ from taskmachine.adapters.conformance.clients.script import (
 __all__ = ["SCENARIOS"]
 
 _REVISION: Final = "2025-11-25"
-_WITHOUT_MODE: Final = Question(
-    "elicitation", {name: value for name, value in FORM.params.items() if name != "mode"}
-)
 _BY_URL: Final = Question(
     "elicitation",
     {
@@ -33,24 +30,6 @@ _BY_URL: Final = Question(
     },
     unless="url",
 )
-
-
-async def _paced(life: Life) -> dict[str, Any]:
-    life.interval_ms = 400
-    await life.work(1_000)
-    life.interval_ms = 700
-    await life.work(1_600)
-    return text_result("done, at your pace")
-
-
-async def _fails(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    return {**text_result("it did not work"), "isError": True}
-
-
-async def _breaks(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    raise Broken(-32603, "it broke")
 
 
 async def _notified(life: Life) -> dict[str, Any]:
@@ -80,7 +59,7 @@ async def _asks_poll(life: Life) -> dict[str, Any]:
 
 
 async def _asks_otherwise(life: Life) -> dict[str, Any]:
-    await life.ask(_WITHOUT_MODE, _BY_URL)
+    await life.ask(WITHOUT_MODE, _BY_URL)
     return text_result("asked, and done")
 
 
@@ -120,12 +99,12 @@ SCENARIOS: Final = (
         (
             (
                 _QUICK,
-                Tool("paced", "Changes its poll interval. Call it as a task.", live=_paced),
+                Tool("paced", "Changes its poll interval. Call it as a task.", live=paced),
                 _REQUIRED,
                 _UNMARKED,
                 _FORBIDDEN,
-                Tool("fails", "Ends as failed. Call it as a task.", live=_fails),
-                Tool("breaks", "Ends with an error. Call it as a task.", live=_breaks),
+                Tool("fails", "Ends as failed. Call it as a task.", live=fails),
+                Tool("breaks", "Ends with an error. Call it as a task.", live=breaks),
             ),
             (),
             (Tool("last", "Is on the last page. Call it as a task."),),

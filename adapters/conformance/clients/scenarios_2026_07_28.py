@@ -7,12 +7,11 @@ from typing import Any, Final
 from taskmachine.adapters.conformance.clients.actor import error, result
 from taskmachine.adapters.conformance.clients.actor_2026_07_28 import ModernActor, declared
 from taskmachine.adapters.conformance.clients.hearing import Heard
+from taskmachine.adapters.conformance.clients.lives import WITHOUT_MODE, breaks, fails, paced
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
-    Broken,
     Life,
-    Question,
     Scenario,
     Tool,
     text_result,
@@ -22,27 +21,6 @@ __all__ = ["SCENARIOS"]
 
 _REVISION: Final = "2026-07-28"
 _STATE: Final = ' {"odd": "ß=?&%20\\u0000"} =='
-_WITHOUT_MODE: Final = Question(
-    "elicitation", {name: value for name, value in FORM.params.items() if name != "mode"}
-)
-
-
-async def _paced(life: Life) -> dict[str, Any]:
-    life.interval_ms = 400
-    await life.work(1_000)
-    life.interval_ms = 700
-    await life.work(1_600)
-    return text_result("done, at your pace")
-
-
-async def _fails(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    return {**text_result("it did not work"), "isError": True}
-
-
-async def _breaks(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    raise Broken(-32603, "it broke")
 
 
 async def _asks(life: Life) -> dict[str, Any]:
@@ -60,7 +38,7 @@ async def _asks_both(life: Life) -> dict[str, Any]:
 async def _asks_twice(life: Life) -> dict[str, Any]:
     await life.ask(FORM)
     await life.work(300)
-    await life.ask(_WITHOUT_MODE)
+    await life.ask(WITHOUT_MODE)
     return text_result("asked, and done")
 
 
@@ -110,7 +88,7 @@ async def _ask_first(actor: ModernActor, heard: Heard, more: Mapping[str, Any]) 
 
 _REQUESTS: Final = {
     "stage/ß": {"method": FORM.method, "params": dict(FORM.params)},
-    "again": {"method": FORM.method, "params": dict(_WITHOUT_MODE.params)},
+    "again": {"method": FORM.method, "params": dict(WITHOUT_MODE.params)},
 }
 
 
@@ -184,14 +162,14 @@ SCENARIOS: Final = (
         (
             (
                 _QUICK,
-                Tool("paced", "Becomes a task that changes its poll interval.", live=_paced),
+                Tool("paced", "Becomes a task that changes its poll interval.", live=paced),
                 _PLAIN,
                 Tool("without_type", "Its result has no resultType.", respond=_without_type),
                 Tool("größe", "Has a name beyond ASCII.", task_id="tâche 1"),
                 Tool("padded", "Its task id has outer blanks.", task_id=" task 2 "),
                 Tool("lookalike", "Its task id looks encoded.", task_id="=?base64?dGFzaw==?="),
-                Tool("fails", "Becomes a task whose result is an error.", live=_fails),
-                Tool("breaks", "Becomes a task that ends with an error.", live=_breaks),
+                Tool("fails", "Becomes a task whose result is an error.", live=fails),
+                Tool("breaks", "Becomes a task that ends with an error.", live=breaks),
             ),
             (),
             (Tool("last", "Is on the last page."),),

@@ -22,6 +22,7 @@ _COLOURS = {
     Verdict.INCONCLUSIVE: "dim",
     Verdict.NOT_APPLICABLE: "dim",
 }
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 MOST_LINES = 12
 MOST_NOTES = 20
 
@@ -40,7 +41,8 @@ def show(report: Report, console: Console) -> None:
 
 
 def _show_run(run: Run, report: Report, console: Console) -> None:
-    info = run.server.get("serverInfo")
+    meta = run.server.get("_meta")
+    info = run.server.get("serverInfo", isinstance(meta, dict) and meta.get(SERVER_INFO))
     name = info.get("name") if isinstance(info, dict) else None
     console.print()
     title = f"{name or report.target}, {run.revision} over {run.transport}"

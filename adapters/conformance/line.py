@@ -13,7 +13,7 @@ from taskmachine.adapters.client.sse import Parser
 from taskmachine.adapters.conformance.answering import Reply, answer
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, Http, Kind, id_key
 from taskmachine.adapters.conformance.manners import routing_headers, with_meta
-from taskmachine.adapters.conformance.pending import Pending, TargetLost
+from taskmachine.adapters.conformance.pending import Pending, TargetLost, Work
 from taskmachine.adapters.conformance.recorder import MOST_BYTES, Flooded, Recorder
 from taskmachine.adapters.conformance.wires import Pipe, Web, parse, read_body, read_events
 from taskmachine.protocol.routing_headers import mirrored_parameters
@@ -69,7 +69,7 @@ class Line:
         self._web = web
         self._ids = count(1)
         self._pending: dict[tuple[str, Any], Pending] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[Work] = set()
 
     @property
     def patience_ms(self) -> float:
@@ -85,10 +85,7 @@ class Line:
 
     async def close(self) -> None:
         """Leave the target: break off what is open, end the session or the process."""
-        works = [*self._work, *(p.work for p in self._pending.values() if p.work is not None)]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await asyncio.gather(*(work.break_off() for work in self._work))
         if self.pipe is not None:
             is_ours = self.death is None
             if is_ours:
@@ -195,11 +192,11 @@ class Line:
         if pending.request.is_request:
             self._pending[id_key(pending.id)] = pending
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return task
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> Work:
+        work = Work(doing)
+        self._work.add(work)
+        work.task.add_done_callback(lambda _: self._work.discard(work))
+        return work
 
     def _with_meta(self, params: Any, meta: Mapping[str, Any] | None) -> Any:
         is_modern = self._revision == "2026-07-28"

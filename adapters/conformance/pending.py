@@ -1,12 +1,14 @@
 """A request that was sent and may be answered."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
+
+import anyio
 
 from taskmachine.adapters.conformance.history import Entry, Exchange
 
-__all__ = ["Pending", "TargetLost"]
+__all__ = ["Pending", "TargetLost", "Work"]
 
 
 class TargetLost(Exception):
@@ -27,6 +29,27 @@ class Asker(Protocol):
         """What came on the stream of a request, or on the pipe since it was sent."""
 
 
+class Work:
+    """Something that goes on beside, until it is broken off.
+
+    By a scope of anyio: from the cancellation of asyncio httpx does not shield the connections
+    that it is about to close, and they would stay open.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self._scope = anyio.CancelScope()
+        self.task = asyncio.create_task(self._go_on(work))
+
+    async def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        with self._scope:
+            await work
+
+    async def break_off(self) -> None:
+        """Returns when it is over."""
+        self._scope.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
 class Pending:
     """A request that was sent; its answer is awaited, or not."""
 
@@ -37,7 +60,7 @@ class Pending:
         self.head: Entry | None = None
         self.end: Entry | None = None
         self.others: list[Entry] = []
-        self.work: asyncio.Task[None] | None = None
+        self.work: Work | None = None
         self._caller = caller
         self._over = asyncio.Event()
 
@@ -70,9 +93,8 @@ class Pending:
 
     async def leave(self) -> None:
         """Break off: over HTTP the connection is closed, on a pipe nobody waits any more."""
-        if self.work is not None and not self.work.done():
-            self.work.cancel()
-            await asyncio.gather(self.work, return_exceptions=True)
+        if self.work is not None:
+            await self.work.break_off()
         self._over.set()
 
     def settle(self, *, response: Entry | None = None, end: Entry | None = None) -> None:

@@ -24,6 +24,8 @@ PATIENCE_S: Final = 2.0  # for each further step of its way out: told, forced
 KEPT_STDERR: Final = 40  # lines
 CHUNK: Final = 65_536
 CONNECT_S: Final = 5.0
+KEEPALIVE_S: Final = 2.0
+"""Most servers close idle connections after 5 s: not while we send a request."""
 MOST_SHOWN: Final = 200  # characters of a log
 _WORDS: Final = re.compile(r"\w.*\w")
 
@@ -150,7 +152,9 @@ class Pipe:
 class Web:
     """A target behind a URL."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], *, keepalive_s: float = KEEPALIVE_S
+    ) -> None:
         self.url = url
         try:
             parsed = httpx.URL(url)
@@ -161,9 +165,8 @@ class Web:
         self._client = httpx.AsyncClient(
             headers={"User-Agent": "taskmachine-check", **headers},
             timeout=httpx.Timeout(None, connect=CONNECT_S),
-            # Most servers close idle connections after 5 s: not while we send a request.
             limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=20, keepalive_expiry=2.0
+                max_connections=None, max_keepalive_connections=20, keepalive_expiry=keepalive_s
             ),
         )
 

@@ -1,0 +1,56 @@
+"""Whoever breaks off a request leaves no connection open."""
+
+import asyncio
+import gc
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from taskmachine.adapters.conformance.pending import Work
+from taskmachine.adapters.conformance.wires import Web, read_body
+
+TURNS = 12
+"""So often the loop goes around until a request has been sent and answered."""
+
+
+@asynccontextmanager
+async def greeting() -> AsyncIterator[str]:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+async def break_off_after(turns: int, url: str) -> None:
+    web = Web(url, {}, keepalive_s=0)  # so that each request closes what those before left idle
+
+    async def ask() -> None:
+        async with web.open("GET", {}, None) as response:
+            await read_body(response)
+
+    await asyncio.gather(*(ask() for _ in range(4)))
+    work = Work(ask())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await work.break_off()
+    await web.close()
+
+
+def test_idle_connections_are_closed_by_a_request_that_is_broken_off() -> None:
+    async def scenario() -> None:
+        async with greeting() as url:
+            for turns in range(TURNS):
+                await break_off_after(turns, url)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(scenario())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []

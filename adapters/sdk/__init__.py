@@ -1,0 +1,1 @@
+"""Bridges to what people already run: the official SDK, its first generation, FastMCP."""

@@ -21,52 +21,70 @@ ALONE: Final = [
 ]
 """Several hundred servers with bugs: they need the whole machine, or answers are late."""
 
-APART: Final = [
+UNWATCHED: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
     ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire", "tests/wire_faults"],
 ]
 """Tests of other processes, and one that watching each line would make twice as slow."""
 
-BEFORE: Final = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
-WATCHED: Final = [
-    *("coverage", "run", "-m", "pytest"),
-    *(f"--ignore={folder}" for folders in [*APART, ALONE] for folder in folders),
+APART: Final = ["tests/conformance"]
+"""As many tests as all others together."""
+
+WATCHED: Final = ["coverage", "run", "-m", "pytest"]
+BEFORE: Final = [
+    ["ruff", "check", "."],
+    ["ruff", "format", "--check", "."],
+    ["mypy"],
+    ["coverage", "erase"],
+]
+
+
+def _but(*groups: Sequence[str]) -> list[str]:
+    return [f"--ignore={path}" for group in groups for path in group]
+
+
+SIDE_BY_SIDE: Final = [
+    [*WATCHED, *_but(APART, ALONE, *UNWATCHED)],
+    [*WATCHED, *APART, *_but(ALONE)],
+    *(["pytest", *paths, *_but(ALONE)] for paths in UNWATCHED),
 ]
 AFTER: Final = [
+    ["coverage", "combine", "--quiet"],
     ["coverage", "report", "--fail-under=100", "--include=*/statemachine/*,*/protocol/*"],
     ["coverage", "report", "--fail-under=90"],
+    ["pytest", *ALONE],
 ]
 
 
 def main() -> int:
-    """Stop at the first step that fails, with its exit code."""
-    return _in_turn(BEFORE) or _side_by_side() or _in_turn([*AFTER, ["pytest", *ALONE]])
-
-
-def _in_turn(steps: Sequence[Sequence[str]]) -> int:
-    for step in steps:
-        print("$", *step, flush=True)
-        code = _start(step).wait()
-        if code:
+    """Whether all is well, as an exit code.  Tests are run only if style and types are right."""
+    for step in BEFORE:
+        if code := _run(step):
             return code
-    return 0
+    codes = [*_side_by_side(), *(_run(step) for step in AFTER)]
+    return max(codes, key=abs)
 
 
-def _side_by_side() -> int:
-    """All tests.  What those apart have to say comes when the others are done."""
+def _side_by_side() -> list[int]:
+    """What the first has to say is shown as it comes, the others follow when it is done."""
+    first, *others = SIDE_BY_SIDE
     with contextlib.ExitStack() as files:
         running = []
-        for folders in APART:
+        for step in others:
             said = files.enter_context(tempfile.TemporaryFile("w+"))
-            pytest = ["pytest", *folders, *(f"--ignore={file}" for file in ALONE)]
-            running.append((folders, _start(pytest, said.fileno()), said))
-        code = _in_turn([WATCHED])
-        for folders, process, said in running:
-            code = process.wait() or code
+            running.append((step, _start(step, said.fileno()), said))
+        codes = [_run(first)]
+        for step, process, said in running:
+            codes.append(process.wait())
             said.seek(0)
-            print("$ pytest", *folders)
+            print("$", *step)
             print(said.read(), flush=True)
-    return code
+    return codes
+
+
+def _run(step: Sequence[str]) -> int:
+    print("$", *step, flush=True)
+    return _start(step).wait()
 
 
 def _start(step: Sequence[str], output: int | None = None) -> "subprocess.Popen[bytes]":

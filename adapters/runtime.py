@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -18,14 +18,14 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters import processes
-from taskmachine.adapters.engines.local import LocalEngine
+from taskmachine.adapters.engines.local import GRACE_S, LocalEngine
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.plain_calls import PlainCalls
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, Worker, open_store
 from taskmachine.adapters.subscriptions import Subscriptions
 from taskmachine.adapters.supervision import keep_doing
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.tools import Tool, tool_for
 from taskmachine.adapters.upkeep import Leases, expire_overdue, recover, sweep, sweep_pause_s
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
@@ -70,7 +70,7 @@ class Runtime:
         self,
         store: Store,
         sealer: Sealer,
-        tools: Tools,
+        tools: Mapping[str, Tool],
         *,
         times: Times | None = None,
         limits: Limits | None = None,
@@ -94,7 +94,7 @@ class Runtime:
 
         `questions` were answered before.
         """
-        tool = self.tools.get(wish.call.name or "")
+        tool = tool_for(wish.call, self.tools)
         if tool is None:
             raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
         create = partial(
@@ -124,12 +124,12 @@ class Runtime:
         self._keep("the sweep", self._sweep)
         self._keep("the care for subscribers", self._close_idle)
 
-    async def stop(self) -> None:
-        """Graceful for 5 s, then forced."""
+    async def stop(self, grace_s: float = GRACE_S) -> None:
+        """Graceful for so long, then forced."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
-        await self.engine.shutdown()
+        await self.engine.shutdown(grace_s)
 
     def _keep(self, name: str, act: Callable[[], Awaitable[float]]) -> None:
         self._loops.append(asyncio.create_task(keep_doing(name, act), name=name))
@@ -166,7 +166,7 @@ def _timeout_ms(metadata: bytes, longest: int) -> int:
 
 async def start_runtime(
     store: Store,
-    tools: Tools,
+    tools: Mapping[str, Tool],
     *,
     times: Times | None = None,
     limits: Limits | None = None,
@@ -182,7 +182,7 @@ async def start_runtime(
 @asynccontextmanager
 async def open_runtime(
     url: str,
-    tools: Tools,
+    tools: Mapping[str, Tool],
     *,
     times: Times | None = None,
     limits: Limits | None = None,

@@ -31,6 +31,7 @@ from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject, decode_json, e
 from taskmachine.protocol.routing_headers import mirrored_parameters
 from taskmachine.protocol.rules import Tool as OfferedTool
 from taskmachine.statemachine import (
+    Call,
     ConfigurationError,
     LimitExceeded,
     Outcome,
@@ -38,7 +39,16 @@ from taskmachine.statemachine import (
     TaskmachineError,
 )
 
-__all__ = ["CallError", "Priority", "Threads", "Tool", "ToolError", "ToolResult", "Tools"]
+__all__ = [
+    "CallError",
+    "Priority",
+    "Threads",
+    "Tool",
+    "ToolError",
+    "ToolResult",
+    "Tools",
+    "tool_for",
+]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -238,6 +248,11 @@ class Tools(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+
+def tool_for(call: Call, tools: Mapping[str, Tool]) -> Tool | None:
+    """The tool that serves a call: the one of its name; if it is for no tool, of its method."""
+    return tools.get((call.name or "") if call.method == "tools/call" else call.method)
 
 
 def _checked(schema: JSONObject) -> JSONObject:

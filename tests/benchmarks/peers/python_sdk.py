@@ -5,10 +5,10 @@ import json
 import sys
 import time
 
-from mcp.shared.experimental.tasks.in_memory_task_store import (  # type: ignore[import-not-found]
+from mcp.shared.experimental.tasks.in_memory_task_store import (
     InMemoryTaskStore,
 )
-from mcp.types import (  # type: ignore[import-not-found]
+from mcp.types import (
     CallToolResult,
     TaskMetadata,
     TextContent,

@@ -3,8 +3,8 @@
 import sys
 
 import uvicorn
-from fastmcp import FastMCP  # type: ignore[import-not-found]
-from fastmcp_tasks import TasksExtension  # type: ignore[import-not-found]
+from fastmcp import FastMCP
+from fastmcp_tasks import TasksExtension
 
 NAME, TEXT = sys.argv[1:]
 

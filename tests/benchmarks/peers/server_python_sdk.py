@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import uvicorn
-from mcp.server.lowlevel import Server  # type: ignore[import-not-found]
-from mcp.server.streamable_http_manager import (  # type: ignore[import-not-found]
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import (
     StreamableHTTPSessionManager,
 )
-from mcp.types import (  # type: ignore[import-not-found]
+from mcp.types import (
     CallToolResult,
     TextContent,
     Tool,

@@ -27,7 +27,15 @@ def test_generated_documents_are_up_to_date(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/client.md", "docs/http.md", "docs/runtime.md", "docs/sans-io.md"]
+    "page",
+    [
+        "README.md",
+        "docs/adapters.md",
+        "docs/client.md",
+        "docs/http.md",
+        "docs/runtime.md",
+        "docs/sans-io.md",
+    ],
 )
 def test_the_example_prints_what_the_page_says(page: str) -> None:
     text = (REPOSITORY / page).read_text()

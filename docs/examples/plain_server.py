@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""A server whose tool takes its time, reports how far it is, and asks a person.
+
+    python plain_server.py                    on standard input and output
+    python plain_server.py 127.0.0.1:8000     over HTTP, at /mcp
+
+Tasks are kept in `plain.db`.  Kill it in the middle of one and start it again: the tool begins
+anew, what was answered stays answered, and its caller gets the result.
+"""
+
+import asyncio
+import sys
+from typing import Annotated
+
+from msgspec import Meta
+
+from taskmachine.adapters.context import Context, form
+from taskmachine.adapters.runtime import open_runtime
+from taskmachine.adapters.server.http import serve_http
+from taskmachine.adapters.server.settings import Settings
+from taskmachine.adapters.server.stdio import serve_stdio
+from taskmachine.adapters.tools import Tools
+from taskmachine.statemachine import TaskmachineError
+
+tools = Tools()
+
+DELIVERY = {
+    "type": "object",
+    "properties": {
+        "to": {"type": "string", "title": "Deliver to", "minLength": 1},
+        "gift": {"type": "boolean", "title": "Wrap it as a gift", "default": False},
+    },
+    "required": ["to"],
+}
+
+
+@tools.task(timeout=60, immediate="The order is being packed; the task tells how far it is.")
+async def order(ctx: Context, items: Annotated[int, Meta(ge=1, le=100)] = 3) -> str:
+    """Pack some items and send them to whomever a person names."""
+    for number in range(1, items + 1):
+        await asyncio.sleep(0.1)
+        await ctx.progress(number, items + 1, f"{number} of {items} packed")
+    answer = await ctx.ask("delivery", form("Where does it go?", DELIVERY))
+    if answer.action != "accept":
+        return "Nothing was sent."
+    await ctx.progress(items + 1, items + 1, "on its way")
+    wrapped = ", as a gift" if answer.content.get("gift") else ""
+    return f"Sent {items} items to {answer.content['to']}{wrapped}."
+
+
+async def main(address: str | None = None) -> None:
+    async with open_runtime("sqlite:plain.db", tools) as runtime:
+        if address is None:
+            await serve_stdio(runtime)
+        else:
+            await serve_http(runtime, Settings(http=address), ready=announce)
+
+
+def announce(url: str) -> None:
+    print("serving on", url, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main(*sys.argv[1:]))
+    except KeyboardInterrupt:  # the way to stop it
+        pass
+    except TaskmachineError as error:
+        sys.exit(str(error))

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""A client that shows how far a call is, and lets a person answer what the tool asks.
+
+    python questions.py                                starts plain_server.py itself
+    python questions.py http://127.0.0.1:8000/mcp      for a server that runs already
+
+The end of the input (Ctrl-D) declines a question.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.forms import Field, fields_of
+from taskmachine.adapters.client.remote_task import Question
+from taskmachine.statemachine import TaskmachineError
+
+SERVER = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
+
+
+async def answer(question: Question) -> dict[str, Any]:
+    """Called once for each question, while the call goes on."""
+    print("asked:", question.message, flush=True)
+    try:
+        typed = {field.name: await fill_in(field) for field in fields_of(question.params)}
+    except EOFError:
+        return question.decline()
+    return question.accept(**{name: value for name, value in typed.items() if value is not None})
+
+
+async def fill_in(field: Field) -> Any:
+    while True:
+        try:
+            return field.read(await asyncio.to_thread(input, f"  {field.label}: "))
+        except ValueError as error:
+            print(f"  {error}")
+
+
+async def main(target: str | list[str]) -> None:
+    async with connect(target, answer=answer) as session:
+        task = await session.call("order", {"items": 3})
+        async for update in task:  # until the end
+            print(f"{update.status}: {update.message or ''}", flush=True)
+        result = await task.result()
+        print(result["content"][0]["text"])
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main(sys.argv[1] if sys.argv[1:] else SERVER))
+    except TaskmachineError as error:
+        sys.exit(str(error))

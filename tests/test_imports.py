@@ -1,0 +1,181 @@
+"""Nobody gets more than was asked for: what is imported, looked at in a new interpreter."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.oracle import REPOSITORY
+from tests.test_architecture import imports
+
+PROJECT: Final = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+PURE: Final = sorted(
+    ".".join(("taskmachine", *path.relative_to(REPOSITORY).with_suffix("").parts))
+    for portion in ("statemachine", "protocol")
+    for path in (REPOSITORY / portion).rglob("*.py")
+)
+
+CORE: Final = [
+    "taskmachine.statemachine",
+    "taskmachine.protocol",
+    "taskmachine.adapters.cli",
+    "taskmachine.adapters.client.connect",
+    "taskmachine.adapters.runtime",
+    "taskmachine.adapters.sdk.required",
+    "taskmachine.adapters.server.stdio",
+    "taskmachine.adapters.stores.memory",
+    "taskmachine.adapters.stores.sqlite",
+]
+
+FOREIGN: Final = {"fastmcp", "mcp", "mcp_types", "pydantic", "pydantic_core"}
+FOR_CHECKS: Final = {"hypothesis", "jsonschema_rs", "pytest"}
+FOR_SERVERS: Final = {"httptools", "httpx", "jwt", "starlette", "uvicorn", "uvloop"}
+
+LOOK: Final = """
+import json, sys
+before = set(sys.modules)
+{code}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+USE: Final = """
+import asyncio, contextlib, io
+from taskmachine.adapters.cli import main
+from taskmachine.adapters.runtime import open_runtime
+from taskmachine.adapters.tools import Tools
+from taskmachine.protocol.operations import Create
+from taskmachine.statemachine import Call
+with contextlib.redirect_stdout(io.StringIO()) as table:
+    assert main(["table"]) == 0
+assert table.getvalue()
+tools = Tools()
+@tools.task()
+async def greet(name: str) -> str:
+    return f"Hello, {name}!"
+async def work(url: str) -> None:
+    async with open_runtime(url, tools) as runtime:
+        call = Call("tools/call", "greet", b'{"name": "Ada"}')
+        task = await runtime.create("alice", Create(call))
+        assert (await runtime.service.collect("alice", task.id)).outcome.result
+for url in ("memory:", "sqlite:tasks.db"):
+    asyncio.run(work(url))
+"""
+
+
+def pulled_in(code: str, place: Path) -> set[str]:
+    """The top names of all that a new interpreter has imported for this, but what is Python's."""
+    tops = {name.partition(".")[0] for name in _imported(code, place)}
+    return tops - {"taskmachine"} - sys.stdlib_module_names
+
+
+def names_of_ours(code: str, place: Path) -> set[str]:
+    """The modules of this package that a new interpreter has imported for this."""
+    return {name for name in _imported(code, place) if name.startswith("taskmachine.")}
+
+
+def source_of(module: str) -> Path:
+    path = REPOSITORY.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _imported(code: str, place: Path) -> list[str]:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOOK.format(code=code)],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    names: list[str] = json.loads(ended.stdout)
+    return names
+
+
+def importing(*modules: str) -> str:
+    return "\n".join(f"import {module}" for module in modules)
+
+
+def installed_with(wanted: list[str]) -> set[str]:
+    """The distributions that pip installs for these requirements, by what each says it needs."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in wanted]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        try:
+            waiting += map(Requirement, requires(name) or ())
+        except PackageNotFoundError:
+            pytest.fail(f"{name} is needed, and not installed")
+        found.add(name)
+    return found
+
+
+def strangers(names: set[str], wanted: list[str]) -> dict[str, set[str]]:
+    """The modules that belong to other packages than pip would install, and to which ones.
+
+    Those that a compiled module made up belong to none.
+    """
+    by_name, installed = packages_distributions(), installed_with(wanted)
+    owners = {name: {*map(str, map(canonicalize_name, by_name.get(name, ())))} for name in names}
+    return {name: of for name, of in owners.items() if of and installed.isdisjoint(of)}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [*map(importing, CORE), importing(*PURE), USE],
+    ids=[*CORE, "every module of the pure packages", "a command and two runtimes"],
+)
+def test_the_core_pulls_in_only_what_is_always_installed(code: str, tmp_path: Path) -> None:
+    found = pulled_in(code, tmp_path)
+    assert found.isdisjoint(FOREIGN | FOR_CHECKS | FOR_SERVERS)
+    assert strangers(found, PROJECT["dependencies"]) == {}
+
+
+@pytest.mark.parametrize(
+    "module", ["taskmachine.adapters.server.http", "taskmachine.adapters.client.http"]
+)
+def test_http_pulls_in_no_sdk_and_nothing_of_the_tester(module: str, tmp_path: Path) -> None:
+    found = pulled_in(importing(module), tmp_path)
+    assert found & FOR_SERVERS, "or this looks at the wrong module"
+    assert found.isdisjoint(FOREIGN | FOR_CHECKS)
+
+
+def test_the_tester_pulls_in_no_sdk(tmp_path: Path) -> None:
+    found = pulled_in(importing("taskmachine.adapters.conformance.command"), tmp_path)
+    assert found.isdisjoint(FOREIGN)
+    ours = pulled_in(importing("taskmachine.adapters.conformance.run"), tmp_path)
+    assert ours.isdisjoint(FOREIGN)
+    assert "hypothesis" in ours, "or this looks at the wrong module"
+
+
+@pytest.mark.parametrize("bridge", ["mcp", "fastmcp"])
+def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Path) -> None:
+    """By itself, that is: an SDK looks for more that might be there."""
+    ours = names_of_ours(importing(f"taskmachine.adapters.sdk.{bridge}"), tmp_path)
+    assert f"taskmachine.adapters.sdk.{bridge}" in ours
+    named = {name.partition(".")[0] for module in ours for name in imports(source_of(module))}
+    assert bridge in named
+    with_extra = PROJECT["dependencies"] + PROJECT["optional-dependencies"][bridge]
+    assert strangers(named - {"taskmachine"}, with_extra) == {}
+
+
+def test_what_an_import_pulls_in_would_be_noticed(tmp_path: Path) -> None:
+    """The check itself: with the official models it is red."""
+    found = pulled_in(importing("taskmachine.statemachine", "mcp_types"), tmp_path)
+    assert {"mcp_types", "pydantic"} <= found
+    assert strangers(found, PROJECT["dependencies"]).keys() >= {"mcp_types", "pydantic"}
+
+
+def test_the_names_that_must_not_appear_are_real_ones() -> None:
+    """A name that nobody has would never be found."""
+    assert packages_distributions().keys() >= (FOREIGN | FOR_CHECKS | FOR_SERVERS)

@@ -15,7 +15,6 @@ import attrs
 from taskmachine.adapters.context import Refused
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.stores import StoreError
-from taskmachine.adapters.tools import tool_for
 from taskmachine.adapters.waiting import persevere
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonrpc import (
@@ -312,7 +311,7 @@ class Conversation:
     # --- plain calls -------------------------------------------------------------------------
 
     async def _run(self, id: Id, wanted: Run) -> None:
-        tool = tool_for(wanted.call, self._runtime.tools)
+        tool = self._runtime.tools.get(wanted.call.name or "")
         if tool is None:
             raise InvalidParams(f"there is no tool {wanted.call.name!r:.80}")
         answers = self._answers(wanted)

@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -18,20 +18,27 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters import processes
-from taskmachine.adapters.engines.local import GRACE_S, LocalEngine
+from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.plain_calls import PlainCalls
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, Worker, open_store
 from taskmachine.adapters.subscriptions import Subscriptions
 from taskmachine.adapters.supervision import keep_doing
-from taskmachine.adapters.tools import Tool, tool_for
-from taskmachine.adapters.upkeep import Leases, expire_overdue, recover, sweep, sweep_pause_s
+from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.upkeep import (
+    Leases,
+    expire_overdue,
+    recover,
+    sweep,
+    sweep_pause_s,
+    with_room,
+)
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.protocol.operations import Create
 from taskmachine.protocol.sealing import Sealer
-from taskmachine.statemachine import LimitExceeded, Question, Task, Times
+from taskmachine.statemachine import Question, Task, Times
 
 __all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
 
@@ -70,7 +77,7 @@ class Runtime:
         self,
         store: Store,
         sealer: Sealer,
-        tools: Mapping[str, Tool],
+        tools: Tools,
         *,
         times: Times | None = None,
         limits: Limits | None = None,
@@ -94,7 +101,7 @@ class Runtime:
 
         `questions` were answered before.
         """
-        tool = tool_for(wish.call, self.tools)
+        tool = self.tools.get(wish.call.name or "")
         if tool is None:
             raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
         create = partial(
@@ -108,12 +115,7 @@ class Runtime:
             poll_interval_ms=tool.poll_interval_ms,
             questions=questions,
         )
-        try:
-            return await create()
-        except LimitExceeded:
-            if not await sweep(self.service):
-                raise
-            return await create()  # there was room that the next sweep would have made
+        return await with_room(self.service, create)
 
     async def start(self) -> None:
         """Pick up what others left, then keep going until `stop`."""
@@ -124,8 +126,8 @@ class Runtime:
         self._keep("the sweep", self._sweep)
         self._keep("the care for subscribers", self._close_idle)
 
-    async def stop(self, grace_s: float = GRACE_S) -> None:
-        """Graceful for so long, then forced."""
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Graceful for 5 s, or so long, then forced."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -166,7 +168,7 @@ def _timeout_ms(metadata: bytes, longest: int) -> int:
 
 async def start_runtime(
     store: Store,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     *,
     times: Times | None = None,
     limits: Limits | None = None,
@@ -182,7 +184,7 @@ async def start_runtime(
 @asynccontextmanager
 async def open_runtime(
     url: str,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     *,
     times: Times | None = None,
     limits: Limits | None = None,

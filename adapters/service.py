@@ -108,11 +108,13 @@ class TaskService:
         is_repeatable: bool = True,
         poll_interval_ms: int | None = None,
         questions: tuple[Question, ...] = (),
+        task_id: str | None = None,
     ) -> Task:
         """A new task, or the one that this owner has for the same call under the same key.
 
         Once this returns the task is durable.  `LimitExceeded`; `InvalidParams` for
-        a ttl or key that cannot be, or a key that was used for other arguments.
+        a ttl or key that cannot be, or a key that was used for other arguments; `Conflict` for
+        a `task_id` that is known.
         """
         _check_ttl(ttl_ms)
         if call.key is not None and not 0 < len(call.key) <= self.limits.key_chars:
@@ -120,7 +122,7 @@ class TaskService:
                 f"an idempotency key must have 1 to {self.limits.key_chars} characters"
             )
         step = lifecycle.submit(
-            self._new_id(),
+            task_id or self._new_id(),
             owner,
             call,
             self.clock(),

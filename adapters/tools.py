@@ -31,7 +31,6 @@ from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject, decode_json, e
 from taskmachine.protocol.routing_headers import mirrored_parameters
 from taskmachine.protocol.rules import Tool as OfferedTool
 from taskmachine.statemachine import (
-    Call,
     ConfigurationError,
     LimitExceeded,
     Outcome,
@@ -47,7 +46,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Tools",
-    "tool_for",
+    "outcome_of",
 ]
 
 log: Final = logging.getLogger("taskmachine")
@@ -163,10 +162,7 @@ class Tool:
             result["isError"] = True
         if returned.meta is not None:
             result["_meta"] = returned.meta
-        encoded = encode_json(to_json(result) if is_exact else result)
-        if len(encoded) > MAX_BYTES // 2:  # it has to fit into a message
-            raise ValueError(f"a result of {len(encoded)} bytes is more than {MAX_BYTES // 2}")
-        return Outcome.of_result(encoded, is_error=returned.is_error)
+        return outcome_of(to_json(result) if is_exact else result)
 
     def _wrapped(self, returned: Any) -> ToolResult:
         value = self.signature.write(returned)
@@ -233,12 +229,16 @@ class Tools(Mapping[str, Tool]):
                 _one_of("priority", priority, Priority),
                 questions_of(first or {}),
             )
-            if tool.name in self._tools:
-                raise ConfigurationError(f"there is a tool '{tool.name}' already")
-            self._tools[tool.name] = tool
+            self.add(tool)
             return function
 
         return offer
+
+    def add(self, tool: Tool) -> None:
+        """Offer a tool that is no function of ours; ConfigurationError if its name is taken."""
+        if tool.name in self._tools:
+            raise ConfigurationError(f"there is a tool '{tool.name}' already")
+        self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
@@ -250,9 +250,12 @@ class Tools(Mapping[str, Tool]):
         return len(self._tools)
 
 
-def tool_for(call: Call, tools: Mapping[str, Tool]) -> Tool | None:
-    """The tool that serves a call: the one of its name; if it is for no tool, of its method."""
-    return tools.get((call.name or "") if call.method == "tools/call" else call.method)
+def outcome_of(result: JSONObject) -> Outcome:
+    """That a call ended with this result; ValueError if it is no JSON, or too much of it."""
+    encoded = encode_json(result)
+    if len(encoded) > MAX_BYTES // 2:  # it has to fit into a message
+        raise ValueError(f"a result of {len(encoded)} bytes is more than {MAX_BYTES // 2}")
+    return Outcome.of_result(encoded, is_error=bool(result.get("isError")))
 
 
 def _checked(schema: JSONObject) -> JSONObject:

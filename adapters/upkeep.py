@@ -10,10 +10,25 @@ from typing import Final
 from taskmachine.adapters.claims import give_back
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Worker
-from taskmachine.statemachine import IllegalTransition, NotFound, Task, lifecycle
+from taskmachine.statemachine import (
+    IllegalTransition,
+    LimitExceeded,
+    NotFound,
+    Task,
+    lifecycle,
+)
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["BATCH", "LEASE_S", "Leases", "expire_overdue", "recover", "sweep", "sweep_pause_s"]
+__all__ = [
+    "BATCH",
+    "LEASE_S",
+    "Leases",
+    "expire_overdue",
+    "recover",
+    "sweep",
+    "sweep_pause_s",
+    "with_room",
+]
 
 BATCH: Final = 100
 """Tasks or sessions that are handled at a time, so that nothing else waits for long (ERL-61)."""
@@ -42,6 +57,16 @@ async def sweep(service: TaskService) -> int:
     while await service.store.forget_sessions(service.clock(), BATCH) == BATCH:
         pass
     return await _in_batches(service, service.store.forgettable, purge)
+
+
+async def with_room(service: TaskService, create: Callable[[], Awaitable[Task]]) -> Task:
+    """What `create` makes; beyond a limit it is tried again if there was something to forget."""
+    try:
+        return await create()
+    except LimitExceeded:
+        if not await sweep(service):
+            raise
+        return await create()  # there was room that the next sweep would have made
 
 
 def sweep_pause_s(removed: int) -> float:

@@ -165,9 +165,12 @@ def kind_of(question: Question) -> str:
 def capabilities_for(kinds: Iterable[str]) -> JSONObject:
     """What a client would have to declare to be asked these kinds of questions."""
     required: JSONObject = {}
-    for kind in kinds:
+    wanted = frozenset(kinds)
+    for kind in wanted:
         method, _, more = kind.partition(" ")
         required.setdefault(_CAPABILITIES[method], {}).update({more: {}} if more else {})
+    if wanted >= {"elicitation/create", "elicitation/create url"}:
+        required["elicitation"]["form"] = {}  # which goes without saying only where it is alone
     return required
 
 

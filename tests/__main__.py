@@ -17,9 +17,18 @@ ALONE: Final = [
     "tests/conformance/test_variations.py",
     "tests/conformance/test_command.py",
     "tests/conformance/clients/test_bugs.py",
+    "tests/peers/test_bridges.py",
     "tests/peers/test_servers.py",
 ]
 """Several hundred servers with bugs: they need the whole machine, or answers are late."""
+
+TIMED: Final = [
+    "tests/conformance/clients/test_clients.py",
+    "tests/conformance/test_bad_targets.py",
+    "tests/conformance/test_exploration.py",
+    "tests/conformance/test_run.py",
+]
+"""The same for whole runs of the tester, which are watched."""
 
 UNWATCHED: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
@@ -45,10 +54,11 @@ def _but(*groups: Sequence[str]) -> list[str]:
 
 SIDE_BY_SIDE: Final = [
     [*WATCHED, *_but(APART, ALONE, *UNWATCHED)],
-    [*WATCHED, *APART, *_but(ALONE)],
+    [*WATCHED, *APART, *_but(ALONE, TIMED)],
     *(["pytest", *paths, *_but(ALONE)] for paths in UNWATCHED),
 ]
 AFTER: Final = [
+    [*WATCHED, *TIMED],
     ["coverage", "combine", "--quiet"],
     ["coverage", "report", "--fail-under=100", "--include=*/statemachine/*,*/protocol/*"],
     ["coverage", "report", "--fail-under=90"],

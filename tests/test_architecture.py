@@ -83,20 +83,17 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
             parts = path.relative_to(REPOSITORY).with_suffix("").parts
             name = ".".join(("taskmachine", *parts)).removesuffix(".__init__")
             graph[name] = set(imports(path))
-    edges = {
-        name: {
-            other
-            for other in graph
-            if other != name
-            and any(used == other or used.startswith(other + ".") for used in graph[name])
-            and not (name.startswith(other + ".") and other.count(".") == 1)  # its own package
-        }
-        for name in graph
-    }
+    edges: dict[str, set[str]] = {name: set() for name in graph}
+    for name, names_used in graph.items():
+        for used in names_used:
+            run = [other for other in graph if is_below(used, {other})]
+            # A package gathers its own modules: they need it only for what it defines itself.
+            own = max(run, key=len, default=name)
+            edges[name] |= {other for other in run if other == own or not is_below(name, {other})}
+        edges[name].discard(name)
     while ready := [name for name, others in edges.items() if not others & edges.keys()]:
         for name in ready:
             del edges[name]
-    # A package's __init__ gathers its own modules, and importing a module runs its package.
     assert edges == {}
 
 

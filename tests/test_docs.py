@@ -46,9 +46,9 @@ def test_the_example_prints_what_the_page_says(page: str) -> None:
     assert printed.getvalue() == output
 
 
-def test_excerpts_are_taken_from_a_page_whose_example_is_run() -> None:
-    [excerpt] = blocks(README, "py")
-    assert excerpt in (REPOSITORY / "docs" / "runtime.md").read_text()
+def test_excerpts_are_taken_from_pages_whose_examples_are_run() -> None:
+    for page, excerpt in zip(["runtime.md", "sdk-mcp.md"], blocks(README, "py"), strict=True):
+        assert excerpt in (REPOSITORY / "docs" / page).read_text()
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:

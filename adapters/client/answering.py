@@ -4,7 +4,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from taskmachine.adapters.client.errors import Declined
 from taskmachine.adapters.client.remote_task import Question
+from taskmachine.adapters.tools import CallError
 from taskmachine.protocol.dialect import Dialect, answerable_kinds, kind_of
 from taskmachine.protocol.errors import InvalidParams, MethodNotFound
 from taskmachine.protocol.jsonrpc import (
@@ -18,36 +20,54 @@ from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Question as Recorded
 from taskmachine.statemachine import Reply, TaskmachineError
 
-__all__ = ["Answer", "Answering"]
+__all__ = ["USER_DECLINED", "Answer", "Answering", "declared"]
 
 log: Final = logging.getLogger("taskmachine")
 
 Answer = Callable[[Question], Awaitable[JSONObject]]
-"""Answers a question: with an ElicitResult or a CreateMessageResult, as its method wants."""
+"""Answers a question: with an ElicitResult or a CreateMessageResult, as its method wants.
+
+Raises `Declined` if the user does not want to, or `CallError` for any other error to answer with.
+"""
+
+USER_DECLINED: Final = -1
+"""The code of 2025-11-25 for sampling that the user rejected."""
+
+
+def declared(answer: Answer | None, *, sampling: bool = False) -> JSONObject:
+    """The capabilities of a client with that function, which also speaks for a model or not."""
+    if answer is None:
+        return {}
+    return {"elicitation": {"form": {}}} | ({"sampling": {}} if sampling else {})
 
 
 class Answering:
     """What is declared, and the function that keeps the promise."""
 
-    def __init__(self, answer: Answer | None, *, sampling: bool = False) -> None:
+    def __init__(self, answer: Answer | None, capabilities: JSONObject) -> None:
         self._answer = answer
-        self.capabilities: JSONObject = {}
-        """What a client that answers like this declares."""
-        if answer is not None:
-            self.capabilities["elicitation"] = {"form": {}}
-            if sampling:
-                self.capabilities["sampling"] = {}
-        self._kinds = answerable_kinds(self.capabilities)
+        self.capabilities = capabilities
+        self._kinds = answerable_kinds(capabilities)
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The requests that are answered at all."""
+        return frozenset(kind.partition(" ")[0] for kind in self._kinds)
 
     async def reply(self, question: Question) -> Reply:
         """The answer, or an error if there is nobody or nothing to answer with."""
         try:
-            self._check_declared(question)
+            self.check(question)
         except TaskmachineError as error:
             return _no(str(error))
         assert self._answer is not None, "without it nothing is declared"
         try:
             return Reply(encode_json(dict(await self._answer(question))))
+        except Declined:
+            what = question.method.partition("/")[0]
+            return _no(f"User declined {what} request", USER_DECLINED)
+        except CallError as error:
+            return _no(error.message, error.code)
         except Exception:  # whatever a caller's function raises, the server must not wait for ever
             log.exception("a question could not be answered")
             return _no("The question could not be answered.")
@@ -58,7 +78,7 @@ class Answering:
             return ResultResponse(request.id, {})
         question = Question(request.method, request.params, str(request.id))
         try:
-            self._check_declared(question)
+            self.check(question)
         except TaskmachineError as error:
             return dialect.encode_error(request.id, error)
         reply = await self.reply(question)
@@ -67,13 +87,14 @@ class Answering:
             return ErrorResponse(request.id, Error(body["code"], body["message"]))
         return ResultResponse(request.id, body)
 
-    def _check_declared(self, question: Question) -> None:
-        if not any(kind.startswith(question.method) for kind in self._kinds):
+    def check(self, question: Question) -> None:
+        """`MethodNotFound` or `InvalidParams` for what was not declared."""
+        if question.method not in self.methods:
             raise MethodNotFound(question.method)
         kind = kind_of(Recorded("", question.method, encode_json(question.params)))
         if kind not in self._kinds:  # 2025-11-25:elicitation-undeclared-mode-32602
             raise InvalidParams(f"params ask for what was not declared: {kind}")
 
 
-def _no(words: str) -> Reply:
-    return Reply(encode_json({"code": INTERNAL_ERROR, "message": words}), is_error=True)
+def _no(words: str, code: int = INTERNAL_ERROR) -> Reply:
+    return Reply(encode_json({"code": code, "message": words}), is_error=True)

@@ -7,12 +7,14 @@ from importlib.metadata import version
 import attrs
 
 from taskmachine.adapters.client import stdio
-from taskmachine.adapters.client.answering import Answer, Answering
+from taskmachine.adapters.client.answering import Answer, Answering, declared
 from taskmachine.adapters.client.errors import CallFailed
 from taskmachine.adapters.client.generations import REVISIONS, Generation, Server, legacy, modern
 from taskmachine.adapters.client.handshake import introduce, probe
 from taskmachine.adapters.client.line import Line
+from taskmachine.adapters.client.receiving import Receiver, Receiving, open_receiving
 from taskmachine.adapters.client.session import Session
+from taskmachine.protocol.jsonrpc import Message
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import ConfigurationError
 
@@ -27,6 +29,7 @@ async def connect(
     token: str | None = None,
     answer: Answer | None = None,
     sampling: bool = False,
+    receive: Receiver | None = None,
     info: JSONObject | None = None,
     timeout: float = 60.0,
 ) -> AsyncIterator[Session]:
@@ -34,25 +37,45 @@ async def connect(
 
     `generation` is found out if it is not given.  `token` goes to the server as a bearer token.
     With `answer` the server may ask for forms to be filled in, with `sampling` also for what a
-    model says.  `timeout` is for each request, in seconds: a task may take as long as it wants,
-    a plain call may not.
+    model says; with `receive` a server of 2025-11-25 may ask that as a task.  `timeout` is for
+    each request, in seconds: a task may take as long as it wants, a plain call may not.
     """
     if generation not in (None, *REVISIONS):
         raise ConfigurationError(f"no generation '{generation}'; there are {', '.join(REVISIONS)}")
-    answering = Answering(answer, sampling=sampling)
+    answering = Answering(answer, declared(answer, sampling=sampling))
     named = info or {"name": "taskmachine", "version": version("taskmachine")}
-    choice = _Choice(
-        modern(answering.capabilities, named), legacy(answering.capabilities, named), generation
-    )
     line = Line(timeout)
     async with contextlib.AsyncExitStack() as stack:
+        receiving = await _receiving(receive, answering, line, stack)
+        answered = answering.capabilities
+        received = {} if receiving is None else receiving.capabilities
+        choice = _Choice(
+            modern(answered, named), legacy({**answered, **received}, named), generation
+        )
         if isinstance(target, str):
             spoken, server = await _over_http(line, stack, target, token, choice)
         else:
             spoken, server = await _over_pipes(line, stack, target, choice)
-        session = Session(line, spoken, server, answering)
+        if spoken is choice.modern and receiving is not None:  # where clients have no tasks
+            await receiving.close()
+            receiving = None
+        session = Session(line, spoken, server, answering, receiving)
         stack.push_async_callback(session.close)
         yield session
+
+
+async def _receiving(
+    receiver: Receiver | None, answering: Answering, line: Line, stack: contextlib.AsyncExitStack
+) -> Receiving | None:
+    """Ready before the handshake: the server may ask at once."""
+    if receiver is None:
+        return None
+
+    def say(message: Message) -> None:
+        if line.death is None:
+            line.transport.send(message)
+
+    return await stack.enter_async_context(open_receiving(receiver, answering, say))
 
 
 @attrs.frozen(eq=False)

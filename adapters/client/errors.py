@@ -9,6 +9,7 @@ __all__ = [
     "CallFailed",
     "Cancelled",
     "ConnectionLost",
+    "Declined",
     "NoAnswer",
     "Refused",
     "SessionLost",
@@ -51,6 +52,13 @@ class CallFailed(TaskmachineError):
         self.code = code
         self.message = message
         self.data = data
+
+
+class Declined(TaskmachineError):
+    """Raised by whoever answers a question: the user does not want to (ROO-8).
+
+    For forms `question.decline()` says the same as an answer, and the server can go on with it.
+    """
 
 
 class Cancelled(TaskmachineError):

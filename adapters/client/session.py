@@ -13,6 +13,7 @@ from taskmachine.adapters.client.errors import BadAnswer, CallFailed, Connection
 from taskmachine.adapters.client.generations import Generation, Server
 from taskmachine.adapters.client.handshake import introduce
 from taskmachine.adapters.client.line import Line
+from taskmachine.adapters.client.receiving import Receiving
 from taskmachine.adapters.client.remote_task import Question, RemoteTask
 from taskmachine.protocol.dialect import TaskSupport
 from taskmachine.protocol.jsonrpc import (
@@ -42,13 +43,19 @@ class Session:
     """What `connect` gives.  After its block every call that is still waited for has ended."""
 
     def __init__(
-        self, line: Line, generation: Generation, server: Server, answering: Answering
+        self,
+        line: Line,
+        generation: Generation,
+        server: Server,
+        answering: Answering,
+        receiving: Receiving | None = None,
     ) -> None:
         self.server = server
         """Its name, its capabilities, and the generation that is spoken."""
         self._line = line
         self._generation = generation
         self._answering = answering
+        self._receiving = receiving
         self._supports: dict[str, TaskSupport | None] = {}
         self._are_tools_known = False
         self._speech = generation.speech(server, self._supports)
@@ -160,6 +167,8 @@ class Session:
     def received(self, message: Message) -> None:
         """A message that answers no question of the line."""
         match message:
+            case Request() if self._receiving is not None and self._receiving.takes(message):
+                self._receiving.receive(message)
             case Request() if self._generation.is_outside_tasks(message):
                 self._do(self._serve(message), message.id)
             case Notification(method="notifications/tools/list_changed"):
@@ -179,6 +188,8 @@ class Session:
         """The server has forgotten the session."""
         self._renewals += 1
         self._era += 1
+        if self._receiving is not None:
+            self._receiving.begin_anew()
         self._is_current.clear()
         if self._renewals > MOST_RENEWALS:
             self._line.gone(SessionLost("the server forgets every session"))
@@ -248,6 +259,8 @@ class Session:
     def _end_everything(self, error: ConnectionLost) -> None:
         self._line.death = self._line.death or error
         self._is_current.set()  # whoever waits for that finds out
+        if self._receiving is not None:
+            self._receiving.gone()
         if self._timer is not None:
             self._timer.cancel()
         for work in self._work:
@@ -280,6 +293,8 @@ class Session:
 
     def _withdraw(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
+            if self._receiving is not None:
+                self._receiving.receive(notification)
             self._stop_work_for(notification.params.get("requestId"))
 
     def _do(self, work: Coroutine[Any, Any, None], owner: str | Id | None = None) -> None:

@@ -17,7 +17,7 @@ from taskmachine.adapters.engines.fair_queue import FairQueue
 from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools import Threads, Tool, tool_for
+from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.adapters.waiting import persevere, wait_for
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import NotFound, Progress, Question, Reply, Task
@@ -70,7 +70,7 @@ class LocalEngine:
 
     def dispatch(self, task: Task) -> None:
         """There is a new job."""
-        tool = tool_for(task.call, self._tools)
+        tool = self._tools.get(task.call.name or "")
         if tool is None:
             return  # somebody else's: another server on the same store has other tools
         self._queue.push(task.id, task.owner, _priority(task, tool))
@@ -99,14 +99,15 @@ class LocalEngine:
                 self.dispatch(task)
         return LOOK_S
 
-    async def shutdown(self, grace_s: float = GRACE_S) -> None:
-        """Take nothing more, let the tools end for a while, then stop them and give back tasks.
+    async def shutdown(self, grace_s: float | None = None) -> None:
+        """Take nothing more, let the tools end for 5 s, or so long, then stop them.
 
-        What may be repeated goes to the queue, for whoever starts next; the rest fails.
+        Of their tasks what may be repeated goes to the queue, for whoever starts next; the rest
+        fails.
         """
         self._is_closing = True
         if self._legs:
-            await asyncio.wait(self._legs, timeout=grace_s)
+            await asyncio.wait(self._legs, timeout=GRACE_S if grace_s is None else grace_s)
         legs = list(self._legs)
         for leg in legs:
             leg.cancel()
@@ -147,9 +148,7 @@ class LocalEngine:
             log.warning("task %s could not be claimed: %s", task_id, error)
             return
         if held is not None:
-            tool = tool_for(held.task.call, self._tools)
-            assert tool is not None, "only what has a tool is queued"
-            await self._work(held, tool)
+            await self._work(held, self._tools[str(held.task.call.name)])
 
     async def _work(self, held: Claim, tool: Tool) -> None:
         timeout_s = held.task.timeout_ms / 1_000

@@ -1,15 +1,14 @@
 """What a server says of itself."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 
-from taskmachine.adapters.tools import Tool
+from taskmachine.adapters.tools import Tools
 from taskmachine.protocol.rules import Offer
 
 __all__ = ["offer_of"]
 
 
-def offer_of(tools: Mapping[str, Tool], *, listing: bool) -> Offer:
+def offer_of(tools: Tools, *, listing: bool) -> Offer:
     """The offer of these tools; `listing` if callers can be told apart."""
     info = {"name": "taskmachine", "version": version("taskmachine")}
     return Offer(info, {name: tool.offered for name, tool in tools.items()}, listing=listing)

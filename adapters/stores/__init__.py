@@ -6,7 +6,7 @@ and commits the next version on condition that the stored one is still the one t
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
 
 import attrs
@@ -32,6 +32,7 @@ __all__ = [
     "Worker",
     "check_caps",
     "check_sessions",
+    "check_url",
     "is_kept",
     "open_store",
 ]
@@ -248,11 +249,20 @@ async def open_store(url: str) -> Store:
     Others add theirs by the entry point group `taskmachine.stores`: the name is the scheme, the
     value an async function that takes the URL.
     """
+    store: Store = await _known(url).load()(url)
+    return store
+
+
+def check_url(url: str) -> None:
+    """`ConfigurationError` if no store is known for that URL: for whoever opens it later."""
+    _known(url)
+
+
+def _known(url: str) -> EntryPoint:
     scheme, colon, _ = url.partition(":")
     known = {point.name: point for point in entry_points(group="taskmachine.stores")}
     if not colon or scheme not in known:
         raise ConfigurationError(
             f"no store for '{url}': the scheme must be one of {', '.join(sorted(known))}"
         )
-    store: Store = await known[scheme].load()(url)
-    return store
+    return known[scheme]

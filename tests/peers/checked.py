@@ -92,13 +92,15 @@ SERVERS: Final[Mapping[str, Checked]] = {
 }  # fmt: skip
 
 
-def check(server: Checked, folder: Path) -> tuple[int, Mapping[str, Any]]:
-    """The status that the command left with, and its report."""
-    words = [*server.command(), *server.arguments]
+def check(server: Checked | str, folder: Path) -> tuple[int, Mapping[str, Any]]:
+    """The status that the command left with, and its report; a text is the URL of a server."""
     with contextlib.ExitStack() as stack:
-        if server.port is None:
-            target = ["--stdio", shlex.join(words)]
+        if isinstance(server, str):
+            target = [server]
+        elif server.port is None:
+            target = ["--stdio", shlex.join([*server.command(), *server.arguments])]
         else:
+            words = [*server.command(), *server.arguments]
             target = [stack.enter_context(_listening(words, server.port, folder))]
         ran = subprocess.run(
             [

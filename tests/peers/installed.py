@@ -42,8 +42,9 @@ def node_folder(name: str) -> Path:
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of an environment with these packages."""
-    folder, pins = CACHE / name, [f"{k}=={v}" for k, v in PINS["python"][name].items()]
+    """The interpreter of an environment with these packages; in any version if none is said."""
+    pins = [f"{k}=={v}" if v else k for k, v in PINS["python"][name].items()]
+    folder = CACHE / name
     python = folder / "bin" / "python"
     if not _is_there(folder, pins):
         venv.create(folder, with_pip=True)

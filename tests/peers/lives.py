@@ -246,13 +246,13 @@ PEERS: Final[Mapping[str, Peer]] = {
 }
 
 
-def watched(name: str, transport: Transport) -> Life:
-    """Let a client live with a server of its own."""
+def watched(name: str, transport: Transport, served: str = "demo") -> Life:
+    """Let a client live with a server of its own: see `serving`."""
     peer = PEERS[name]
     client = peer.command()
     if transport == "stdio":
-        return _judged(peer, [*client, *command("demo", "--stdio")])
-    with tempfile.TemporaryDirectory() as folder, serving("demo", Path(folder)) as server:
+        return _judged(peer, [*client, *command(served, "--stdio")])
+    with tempfile.TemporaryDirectory() as folder, serving(served, Path(folder)) as server:
         life = _judged(peer, [*client, server.url])
         is_up = "greet" in server.names()
         log = life.log + server.log.read_text()

@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +18,18 @@ _PATIENCE_S: Final = 20
 _REVISION: Final = "2026-07-28"
 
 
-def command(tools: str, *transport: str) -> list[str]:
-    """What starts the server."""
-    program = str(Path(sys.executable).with_name("taskmachine"))
-    return [program, "serve", *transport, "--store", "memory:", "--tools", tools]
+_SERVE: Final = [str(Path(sys.executable).with_name("taskmachine")), "serve", "--store", "memory:"]
+_STARTS: Final[Mapping[str, Sequence[str]]] = {
+    "demo": [*_SERVE, "--tools", "demo"],
+    "conformance": [*_SERVE, "--tools", "conformance"],
+    "sdk": [sys.executable, str(Path(__file__).parent / "servers" / "sdk_tasks.py")],
+}
+"""Our own server with one or the other tools, and the official SDK's with tasks of ours."""
+
+
+def command(name: str, *transport: str) -> list[str]:
+    """What starts a server."""
+    return [*_STARTS[name], *transport]
 
 
 class Server:
@@ -57,7 +65,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(tools: str, folder: Path) -> Iterator[Server]:
+def serving(name: str, folder: Path) -> Iterator[Server]:
     """A server over HTTP, from when it answers; `folder` keeps what it logs."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -65,7 +73,7 @@ def serving(tools: str, folder: Path) -> Iterator[Server]:
     log = folder / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            command(tools, "--http", address),
+            command(name, "--http", address),
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

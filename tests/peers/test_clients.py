@@ -1,5 +1,6 @@
 """Official clients live through whole tasks with our server, where they can be installed."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, get_args
@@ -9,33 +10,36 @@ import pytest
 from tests.peers.installed import Unavailable
 from tests.peers.lives import PEERS, Life, Transport, judge, watched
 
-Lives = Mapping[tuple[str, Transport], Future[Life]]
+Lives = Mapping[tuple[str, Transport, str], Future[Life]]
+WAYS = list(itertools.product(get_args(Transport), ("demo", "sdk")))
+"""Over what, and to which server: our own, or the official SDK's with our tasks."""
 
 
 @pytest.fixture(scope="module")
 def lives() -> Iterator[Lives]:
     """All of them, some at a time: they mostly wait.  Installed one by one."""
     with ThreadPoolExecutor(4) as pool:
-        found: dict[tuple[str, Transport], Future[Life]] = {}
+        found: dict[tuple[str, Transport, str], Future[Life]] = {}
         for name, peer in PEERS.items():
+            lives = [(name, transport, served) for transport, served in WAYS]
             try:
                 peer.command()
             except Unavailable as error:
                 failed: Future[Life] = Future()
                 failed.set_exception(error)
-                found |= {(name, transport): failed for transport in get_args(Transport)}
+                found |= dict.fromkeys(lives, failed)
             else:
-                found |= {(name, t): pool.submit(watched, name, t) for t in get_args(Transport)}
+                found |= {life: pool.submit(watched, *life) for life in lives}
         yield found
 
 
-@pytest.mark.parametrize("transport", get_args(Transport))
+@pytest.mark.parametrize(("transport", "served"), WAYS)
 @pytest.mark.parametrize("name", PEERS)
 def test_a_client_sees_what_the_specification_says(
-    name: str, transport: Transport, lives: Lives
+    name: str, transport: Transport, served: str, lives: Lives
 ) -> None:
     try:
-        life = lives[name, transport].result()
+        life = lives[name, transport, served].result()
     except Unavailable as error:
         if name == "mcp_1":  # pip is what installs us, too
             raise

@@ -3,3 +3,8 @@
 from taskmachine.adapters.sdk.required import require
 
 require("mcp", "mcp", "2.3")
+
+from taskmachine.adapters.sdk.mcp.channel import elicitation  # noqa: E402  after the one sentence
+from taskmachine.adapters.sdk.mcp.extension import Tasks  # noqa: E402
+
+__all__ = ["Tasks", "elicitation"]

@@ -3,3 +3,10 @@
 from taskmachine.adapters.sdk.required import require
 
 require("mcp", "mcp1", "1.26", below="2.0")
+
+from taskmachine.adapters.sdk.mcp1.message_queue import BoundedQueue  # noqa: E402
+from taskmachine.adapters.sdk.mcp1.requestors import Identify  # noqa: E402
+from taskmachine.adapters.sdk.mcp1.serving import enable_tasks  # noqa: E402
+from taskmachine.adapters.sdk.mcp1.store import TaskmachineStore  # noqa: E402
+
+__all__ = ["BoundedQueue", "Identify", "TaskmachineStore", "enable_tasks"]

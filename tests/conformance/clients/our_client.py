@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.receiving import Receiver
 from taskmachine.adapters.client.remote_task import Question
 from taskmachine.adapters.client.session import Session
 from taskmachine.statemachine import TaskmachineError
@@ -44,7 +45,12 @@ async def main(generation: str, target: str | Sequence[str]) -> None:
     """Call every tool once."""
     forced = None if generation == "any" else generation
     async with connect(
-        target, generation=forced, answer=answer, sampling=True, timeout=10
+        target,
+        generation=forced,
+        answer=answer,
+        sampling=True,
+        receive=Receiver(),
+        timeout=10,
     ) as session:
         for tool in await session.tools():
             if tool["name"] == "give_up":

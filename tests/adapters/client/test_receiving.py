@@ -1,0 +1,625 @@
+"""A client takes questions as tasks: what the server at the other end sees, and what its user."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.client.answering import Answer, Answering, declared
+from taskmachine.adapters.client.errors import Declined
+from taskmachine.adapters.client.receiving import Receiver, Receiving, open_receiving
+from taskmachine.adapters.client.remote_task import Question
+from taskmachine.adapters.runtime import Surroundings
+from taskmachine.adapters.tools import CallError
+from taskmachine.protocol.jsonrpc import Message, Request, decode_message, encode_message
+from taskmachine.protocol.mcp_2025_11_25 import DIALECT
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.client.scripted import FORM, Json
+from tests.adapters.rig import Clock, run
+from tests.oracle import judge
+from tests.requirements import covers
+
+RELATED = "io.modelcontextprotocol/related-task"
+SAMPLING: Json = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "2+2?"}}],
+    "maxTokens": 10,
+}
+FOUR: Json = {"role": "assistant", "content": {"type": "text", "text": "4"}, "model": "none"}
+ADA: Json = {"action": "accept", "content": {"name": "Ada"}}
+SHAPES = {
+    "elicitation/create": "CreateTaskResult",
+    "sampling/createMessage": "CreateTaskResult",
+    "tasks/get": "GetTaskResult",
+    "tasks/cancel": "CancelTaskResult",
+    "tasks/list": "ListTasksResult",
+    "tasks/result": "GetTaskPayloadResult",
+}
+
+
+class Prompt:
+    """What a person is shown, until they answer or it is taken away."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.said: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self.taken_away = asyncio.Event()
+
+
+class Person:
+    """Answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+        self._news = asyncio.Condition()
+
+    async def answer(self, question: Question) -> Json:
+        prompt = Prompt(question)
+        async with self._news:
+            self.prompts.append(prompt)
+            self._news.notify_all()
+        try:
+            return await prompt.said
+        except asyncio.CancelledError:
+            prompt.taken_away.set()
+            raise
+
+    async def prompt(self, number: int = 1) -> Prompt:
+        async with asyncio.timeout(10), self._news:
+            await self._news.wait_for(lambda: len(self.prompts) >= number)
+        return self.prompts[number - 1]
+
+
+class Server:
+    """The other end, in plain JSON.  All that arrives is judged by the schema."""
+
+    def __init__(self) -> None:
+        self.receiving: Receiving
+        self.told: list[Json] = []
+        self._ids = count(1)
+        self._waiting: dict[Any, tuple[str, asyncio.Future[Json]]] = {}
+        self._news = asyncio.Event()
+
+    def hear(self, message: Message) -> None:
+        said = json.loads(encode_message(message))
+        if "method" in said:
+            judge("2025-11-25", "TaskStatusNotification").validate(said)
+            self.told.append(said["params"])
+            self._news.set()
+            return
+        method, waiting = self._waiting.pop(said["id"])
+        if "error" in said:
+            judge("2025-11-25", "JSONRPCErrorResponse").validate(said)
+        else:
+            judge("2025-11-25", SHAPES[method]).validate(said["result"])
+        waiting.set_result(said)
+
+    def say(self, message: Json) -> None:
+        decoded = decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        assert not isinstance(decoded, Request) or self.receiving.takes(decoded)
+        self.receiving.receive(decoded)
+
+    def begin(self, method: str, params: Json) -> tuple[int, asyncio.Future[Json]]:
+        id, answer = next(self._ids), asyncio.get_running_loop().create_future()
+        self._waiting[id] = method, answer
+        self.say({"id": id, "method": method, "params": params})
+        return id, answer
+
+    async def ask(self, method: str, **params: Any) -> Json:
+        """The result."""
+        answer = await self.answer(method, **params)
+        assert "result" in answer, answer
+        result = answer["result"]
+        assert isinstance(result, dict)
+        return result
+
+    async def refusal(self, method: str, **params: Any) -> Json:
+        """The error."""
+        answer = await self.answer(method, **params)
+        assert "error" in answer, answer
+        error = answer["error"]
+        assert isinstance(error, dict)
+        return error
+
+    async def answer(self, method: str, **params: Any) -> Json:
+        async with asyncio.timeout(10):
+            return await self.begin(method, params)[1]
+
+    async def elicit(self, **task: Any) -> Json:
+        created = await self.ask("elicitation/create", **FORM, task=task)
+        assert isinstance(created["task"], dict)
+        return created["task"]
+
+    async def sample(self, **task: Any) -> Json:
+        created = await self.ask("sampling/createMessage", **SAMPLING, task=task)
+        assert isinstance(created["task"], dict)
+        return created["task"]
+
+    async def until(self, status: str, task_id: str) -> Json:
+        """The first notification of that status."""
+        async with asyncio.timeout(10):
+            while True:
+                for told in self.told:
+                    if (told["status"], told["taskId"]) == (status, task_id):
+                        return told
+                self._news.clear()
+                await self._news.wait()
+
+
+@contextlib.asynccontextmanager
+async def received(
+    answer: Answer, receiver: Receiver | None = None, clock: Clock | None = None
+) -> AsyncIterator[Server]:
+    server = Server()
+    answering = Answering(answer, declared(answer, sampling=True))
+    world = Surroundings() if clock is None else Surroundings(clock=clock)
+    terms = receiver or Receiver()
+    async with open_receiving(terms, answering, server.hear, world) as server.receiving:
+        yield server
+
+
+# --- from the question to its result ---------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:create-result-returned",
+    "2025-11-25:create-answer-prompt",
+    "2025-11-25:result-blocks",
+    "2025-11-25:get-works-while-result-blocks",
+    "2025-11-25:result-matches-request-type",
+    "2025-11-25:related-task-on-result",
+)
+@pytest.mark.parametrize(
+    ("method", "params", "said"),
+    [("elicitation/create", FORM, ADA), ("sampling/createMessage", SAMPLING, FOUR)],
+)
+def test_a_question_is_a_task_until_the_user_has_answered(
+    method: str, params: Json, said: Json
+) -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task = (await server.ask(method, **params, task={}))["task"]
+            # ROO-20
+            assert (task["status"], task["ttl"], task["pollInterval"]) == ("working", 60_000, 2_000)
+            prompt = await person.prompt()
+            assert prompt.question.method == method
+            assert prompt.question.params == params
+            _, result = server.begin("tasks/result", {"taskId": task["taskId"]})
+            shown = await server.ask("tasks/get", taskId=task["taskId"])
+            # ROO-6, ROO-7: nothing is wanted from the server
+            assert shown["status"] == "working"
+            assert "user" in shown["statusMessage"]
+            assert not result.done()
+            # ROO-18
+            prompt.said.set_result({**said, "_meta": {"com.example/by": "hand"}})
+            meta = {"com.example/by": "hand", RELATED: {"taskId": task["taskId"]}}
+            assert (await result)["result"] == {**said, "_meta": meta}
+            await server.until("completed", task["taskId"])
+            shown = await server.ask("tasks/get", taskId=task["taskId"])
+            assert shown["status"] == "completed"
+            again = await server.ask("tasks/result", taskId=task["taskId"])
+            assert again == {**said, "_meta": meta}
+            seen = [told["status"] for told in server.told]
+            assert seen == ["working", "completed"]  # the message, and the end (ROO-17)
+
+    run(main())
+
+
+@covers("2025-11-25:task-id-unique", "2025-11-25:concurrency-limit")
+def test_so_many_questions_at_a_time_and_all_have_their_own_prompt() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer, Receiver(tasks=20)) as server:
+            tasks = [await server.elicit() for _ in range(20)]
+            assert len({task["taskId"] for task in tasks}) == 20
+            await person.prompt(20)
+            refusal = await server.refusal("elicitation/create", **FORM, task={})
+            assert refusal["code"] == -32603
+            assert "20" in refusal["message"]
+            person.prompts[0].said.set_result(ADA)
+            await server.until("completed", person.prompts[0].question.key)
+            assert (await server.elicit())["status"] == "working"
+
+    run(main())
+
+
+def test_the_user_is_asked_about_the_task_that_the_key_of_the_question_names() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            first, second = await server.elicit(), await server.sample()
+            await person.prompt(2)
+            keys = {prompt.question.key: prompt.question.method for prompt in person.prompts}
+            assert keys == {
+                first["taskId"]: "elicitation/create",
+                second["taskId"]: "sampling/createMessage",
+            }
+
+    run(main())
+
+
+# --- the user does not want to ---------------------------------------------------------------
+
+
+@covers("2025-11-25:failed-on-jsonrpc-error", "2025-11-25:result-same-error")
+def test_sampling_that_the_user_declines_fails() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task = await server.sample()
+            (await person.prompt()).said.set_exception(Declined())
+            told = await server.until("failed", task["taskId"])
+            assert told["statusMessage"] == "User declined sampling request"  # ROO-8
+            refusal = await server.refusal("tasks/result", taskId=task["taskId"])
+            assert refusal == {"code": -1, "message": "User declined sampling request"}
+
+    run(main())
+
+
+def test_a_user_who_declines_is_the_same_error_without_a_task() -> None:
+    async def main() -> None:
+        async def answer(_: Question) -> Json:
+            raise Declined
+
+        answering = Answering(answer, declared(answer, sampling=True))
+        asked = Request("a", "sampling/createMessage", SAMPLING)
+        said = json.loads(encode_message(await answering.serve(asked, DIALECT)))
+        assert said["error"] == {"code": -1, "message": "User declined sampling request"}
+
+    run(main())
+
+
+def test_a_form_that_the_user_declines_is_answered_with_that() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task = await server.elicit()
+            prompt = await person.prompt()
+            prompt.said.set_result(prompt.question.decline())
+            await server.until("completed", task["taskId"])
+            assert (await server.ask("tasks/result", taskId=task["taskId"]))["action"] == "decline"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "message"),
+    [
+        (CallError(-32001, "no model today"), -32001, "no model today"),
+        (RuntimeError("secret"), -32603, "The question could not be answered."),
+    ],
+)
+def test_whatever_goes_wrong_with_an_answer_is_an_error_without_secrets(
+    raised: Exception, code: int, message: str
+) -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task = await server.sample()
+            (await person.prompt()).said.set_exception(raised)
+            refusal = await server.refusal("tasks/result", taskId=task["taskId"])
+            assert refusal == {"code": code, "message": message}
+            shown = await server.ask("tasks/get", taskId=task["taskId"])
+            assert (shown["status"], shown["statusMessage"]) == ("failed", message)
+
+    run(main())
+
+
+def test_an_answer_that_is_no_json_fails() -> None:
+    async def main() -> None:
+        async def answer(_: Question) -> Any:
+            return {"action": object()}
+
+        async with received(answer) as server:
+            task = await server.elicit()
+            assert (await server.refusal("tasks/result", taskId=task["taskId"]))["code"] == -32603
+
+    run(main())
+
+
+# --- the server does not want to any more ----------------------------------------------------
+
+
+@covers(
+    "2025-11-25:cancel-answers-with-task",
+    "2025-11-25:cancel-stops-work",
+    "2025-11-25:result-of-cancelled-task",
+    "2025-11-25:cancel-terminal-refused",
+)
+def test_a_cancel_takes_the_prompt_away() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task_id = (await server.elicit())["taskId"]
+            prompt = await person.prompt()
+            _, result = server.begin("tasks/result", {"taskId": task_id})
+            cancelled = await server.ask("tasks/cancel", taskId=task_id)
+            assert (cancelled["taskId"], cancelled["status"]) == (task_id, "cancelled")
+            async with asyncio.timeout(10):  # ROO-15
+                await prompt.taken_away.wait()
+            told = await server.until("cancelled", task_id)
+            assert told["statusMessage"]
+            assert (await result)["error"]["message"] == "Task cancelled"
+            # ROO-12: asked later, the same
+            refusal = await server.refusal("tasks/result", taskId=task_id)
+            assert refusal["message"] == "Task cancelled"
+            refusal = await server.refusal("tasks/cancel", taskId=task_id)
+            assert refusal["code"] == -32602
+            assert "cancelled" in refusal["message"]
+
+    run(main())
+
+
+@covers("2025-11-25:cancelled-sticks")
+def test_an_answer_that_comes_after_the_cancel_changes_nothing() -> None:
+    async def main() -> None:
+        is_asked, is_stopped, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def stubborn(_: Question) -> Json:
+            is_asked.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_future()
+            await is_stopped.wait()
+            has_ended.set()
+            return ADA
+
+        async with received(stubborn) as server:
+            task_id = (await server.elicit())["taskId"]
+            await is_asked.wait()
+            await server.ask("tasks/cancel", taskId=task_id)
+            is_stopped.set()
+            await has_ended.wait()
+            refusal = await server.refusal("tasks/result", taskId=task_id)  # ROO-26, ROO-33
+            assert refusal["message"] == "Task cancelled"
+            assert (await server.ask("tasks/get", taskId=task_id))["status"] == "cancelled"
+            assert [told["status"] for told in server.told].count("completed") == 0
+
+    run(main())
+
+
+@covers("2025-11-25:result-request-cancellable", "2025-11-25:cancelled-notification-keeps-task")
+def test_who_gives_up_waiting_is_not_answered_and_the_prompt_stays() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task_id = (await server.elicit())["taskId"]
+            prompt = await person.prompt()
+            id, result = server.begin("tasks/result", {"taskId": task_id})
+            await server.ask("tasks/get", taskId=task_id)
+            server.say({"method": "notifications/cancelled", "params": {"requestId": id}})
+            prompt.said.set_result(ADA)
+            await server.until("completed", task_id)
+            assert (await server.ask("tasks/result", taskId=task_id))["action"] == "accept"
+            assert not result.done()
+
+    run(main())
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+@covers("2025-11-25:actual-ttl-in-get", "2025-11-25:expired-cleaned-up")
+def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
+    async def main() -> None:
+        person, clock = Person(), Clock()
+        async with received(person.answer, clock=clock) as server:
+            task_id = (await server.elicit(ttl=90_000))["taskId"]
+            prompt = await person.prompt()
+            _, result = server.begin("tasks/result", {"taskId": task_id})
+            clock.now += 89_999
+            # Unlike work, a prompt does not make the ttl grow (ROO-19).
+            shown = await server.ask("tasks/get", taskId=task_id)
+            assert (shown["status"], shown["ttl"]) == ("working", 90_000)
+            clock.now += 2
+            told = await server.until("failed", task_id)
+            assert "expired" in told["statusMessage"]
+            async with asyncio.timeout(10):
+                await prompt.taken_away.wait()
+                assert "expired" in (await result)["error"]["message"]  # ROO-22
+
+    run(main())
+
+
+@covers("2025-11-25:may-delete-after-ttl", "2025-11-25:purged-reads-as-not-found")
+def test_what_has_ended_is_forgotten_when_room_is_needed() -> None:
+    async def main() -> None:
+        async def answer(question: Question) -> Json:
+            return ADA
+
+        clock = Clock()
+        async with received(answer, Receiver(tasks=1), clock) as server:
+            for _ in range(10):
+                first = (await server.elicit())["taskId"]
+                await server.ask("tasks/result", taskId=first)
+            refusal = await server.refusal("elicitation/create", **FORM, task={})  # ROO-24
+            assert refusal["code"] == -32603
+            clock.now += 60_001
+            second = (await server.elicit())["taskId"]
+            refusal = await server.refusal("tasks/get", taskId=first)
+            assert refusal["code"] == -32602
+            await server.ask("tasks/result", taskId=second)
+
+    run(main())
+
+
+@covers("2025-11-25:ttl-maximum", "2025-11-25:ttl-may-be-overridden")
+def test_nobody_is_asked_for_longer_than_a_day() -> None:
+    async def main() -> None:
+        async with received(Person().answer, Receiver(ttl=5, poll_interval=0.5)) as server:
+            assert (await server.elicit(ttl=10**12))["ttl"] == 86_400_000
+            task = await server.elicit()
+            assert (task["ttl"], task["pollInterval"]) == (5_000, 500)
+
+    run(main())
+
+
+# --- who may see what ------------------------------------------------------------------------
+
+
+@covers("2025-11-25:list-result-shape", "2025-11-25:list-bad-cursor-32602")
+def test_a_list_has_every_task_page_by_page() -> None:
+    async def main() -> None:
+        async with received(Person().answer) as server:
+            made = {(await server.elicit())["taskId"] for _ in range(60)}
+            page = await server.ask("tasks/list")
+            more = await server.ask("tasks/list", cursor=page["nextCursor"])
+            listed = [task["taskId"] for task in [*page["tasks"], *more["tasks"]]]
+            assert len(listed) == 60
+            assert set(listed) == made
+            assert "nextCursor" not in more
+            assert (await server.refusal("tasks/list", cursor="mine"))["code"] == -32602
+
+    run(main())
+
+
+@covers(
+    "2025-11-25:foreign-get-rejected",
+    "2025-11-25:foreign-result-rejected",
+    "2025-11-25:foreign-cancel-rejected",
+    "2025-11-25:foreign-not-listed",
+)
+def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'tasks.db'}"
+
+    async def main() -> None:
+        ada, bob = Person(), Person()
+        async with received(bob.answer, Receiver(store, owner="bob")) as theirs:
+            async with received(ada.answer, Receiver(store, owner="ada")) as ours:
+                task_id = (await ours.elicit())["taskId"]
+                await ada.prompt()
+                for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+                    assert (await theirs.refusal(method, taskId=task_id))["code"] == -32602
+                assert (await theirs.ask("tasks/list"))["tasks"] == []
+                assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
+            # Now it waits for somebody who answers, but not for them (ROO-23).
+            await theirs.receiving._runtime.engine.look()
+            made = {(await theirs.elicit())["taskId"]}
+            assert {(await bob.prompt()).question.key} == made
+            async with received(ada.answer, Receiver(store, owner="ada")):
+                assert (await ada.prompt(2)).question.key == task_id
+            assert len(bob.prompts) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
+@covers(
+    "2025-11-25:get-unknown-32602",
+    "2025-11-25:result-unknown-32602",
+    "2025-11-25:cancel-unknown-32602",
+)
+def test_what_was_never_made_is_not_found(method: str) -> None:
+    async def main() -> None:
+        async with received(Person().answer) as server:
+            refusal = await server.refusal(method, taskId="none")
+            assert refusal["code"] == -32602
+            assert "not found" in refusal["message"]  # ROO-9
+
+    run(main())
+
+
+# --- connections come and go -----------------------------------------------------------------
+
+
+def test_a_question_outlives_the_connection_where_it_is_kept(tmp_path: Path) -> None:
+    terms = Receiver(f"sqlite:{tmp_path / 'tasks.db'}", owner="https://server.example")
+
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer, terms) as server:
+            task_id = (await server.elicit(ttl=60_000))["taskId"]
+            first = await person.prompt()
+        assert first.taken_away.is_set()
+        async with received(person.answer, terms) as server:
+            second = await person.prompt(2)
+            assert second.question == first.question
+            assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
+            second.said.set_result(ADA)
+            assert (await server.ask("tasks/result", taskId=task_id))["content"] == ADA["content"]
+
+    run(main())
+
+
+def test_a_connection_that_is_gone_takes_its_prompts_along() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            await server.elicit()
+            prompt = await person.prompt()
+            server.receiving.gone()
+            async with asyncio.timeout(3):  # not after the 5 s that a server gives its tools
+                await prompt.taken_away.wait()
+
+    run(main())
+
+
+def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            task_id = (await server.elicit())["taskId"]
+            prompt = await person.prompt()
+            server.begin("tasks/result", {"taskId": task_id})
+            await server.ask("tasks/get", taskId=task_id)
+            server.receiving.begin_anew()
+            server._ids = count(1)
+            for _ in range(4):
+                assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
+            _, result = server.begin("tasks/result", {"taskId": task_id})
+            prompt.said.set_result(ADA)
+            async with asyncio.timeout(10):
+                assert (await result)["result"]["action"] == "accept"
+
+    run(main())
+
+
+# --- what cannot be --------------------------------------------------------------------------
+
+
+def test_a_mode_that_was_not_declared_is_refused_at_once() -> None:
+    async def main() -> None:
+        person = Person()
+        async with received(person.answer) as server:
+            link = {
+                "mode": "url",
+                "message": "Go",
+                "url": "https://x.example",
+                "elicitationId": "1",
+            }
+            refusal = await server.refusal("elicitation/create", **link, task={})
+            assert refusal["code"] == -32602
+            refusal = await server.refusal("elicitation/create", **FORM, task={"ttl": "long"})
+            assert refusal["code"] == -32602
+            assert (await server.ask("tasks/list"))["tasks"] == []
+        assert not person.prompts
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"ttl": 0}, "ttl must be"),
+        ({"ttl": 1e9}, "ttl must be"),
+        ({"poll_interval": -1}, "poll_interval must be"),
+        ({"tasks": 0}, "tasks must be at least 1"),
+        ({"store": "sqlite:tasks.db"}, "needs an owner"),
+    ],
+)
+def test_terms_that_cannot_be_are_a_configuration_error(terms: Json, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Receiver(**terms)
+
+
+def test_an_unknown_store_is_a_configuration_error() -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigurationError):
+            async with received(Person().answer, Receiver("nowhere:", owner="x")):
+                raise AssertionError("opened")
+
+    run(main())

@@ -1,0 +1,28 @@
+"""What the page about servers of the SDK shows is run."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.oracle import REPOSITORY
+
+PAGE: Final = (REPOSITORY / "docs" / "sdk-mcp.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_programs_of_the_page_print_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for program in blocks("python"):
+            exec(compile(program, "sdk-mcp.md", "exec"), {"__name__": "page"})
+    assert printed.getvalue() == "".join(blocks("text"))

@@ -1,0 +1,42 @@
+"""Clients of others live through whole tasks with a server of FastMCP that has our extension."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from tests.peers.installed import Unavailable
+from tests.peers.lives import PEERS, judge
+
+# Without the folder of the script in the path: it has a package `mcp`, too.
+SERVER: Final = [sys.executable, "-P", str(Path(__file__).with_name("fastmcp_demo.py"))]
+BUSY_S: Final = 120
+
+# What FastMCP makes of any exception is a result that is an error, as in a plain call.
+CRASHES: Final[Mapping[str, Mapping[str, Callable[[Any], bool]]]] = {
+    "2026-07-28": {"the task has a result": lambda step: step["status"] == "completed"},
+    "2025-11-25": {"the task failed": lambda step: step["status"] == "failed"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "revision"), [("fastmcp_4", "2026-07-28"), ("mcp_1", "2025-11-25")]
+)
+def test_a_client_sees_what_the_specification_says(name: str, revision: str) -> None:
+    peer = PEERS[name]
+    try:
+        client = peer.command()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    done = subprocess.run(
+        [*client, *SERVER], capture_output=True, text=True, timeout=BUSY_S, check=False
+    )
+    steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    rules = {**peer.rules, "crash": CRASHES[revision]}
+    assert not judge(attrs.evolve(peer, rules=rules), steps), done.stderr[-3_000:]
+    assert done.returncode == 0, done.stderr[-3_000:]

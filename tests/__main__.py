@@ -36,8 +36,8 @@ UNWATCHED: Final = [
 ]
 """Tests of other processes, and one that watching each line would make twice as slow."""
 
-APART: Final = ["tests/conformance"]
-"""As many tests as all others together."""
+APART: Final = ["tests/adapters/client", "tests/adapters/sdk", "tests/conformance"]
+"""These take as long as all others together."""
 
 WATCHED: Final = ["coverage", "run", "-m", "pytest"]
 BEFORE: Final = [

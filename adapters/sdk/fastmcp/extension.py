@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from fastmcp import Context
 from fastmcp.exceptions import NotFoundError
@@ -33,7 +33,6 @@ from fastmcp.server.extensions import (
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     RequestParams,
@@ -50,17 +49,14 @@ from taskmachine.adapters.sdk.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.sdk.mcp.life import Life, Serving
 from taskmachine.adapters.sdk.mcp.selection import Terms
 from taskmachine.adapters.stores import check_url
-from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.protocol.mcp_2026_07_28 import EXTENSION
-from taskmachine.statemachine import TaskmachineError, Times
+from taskmachine.statemachine import Times
 
 __all__ = ["Tasks"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 RequestContext = ServerRequestContext[Any, Any]
-
-METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
 class Tasks(ServerExtension):
@@ -99,17 +95,16 @@ class Tasks(ServerExtension):
 
     async def serving(self) -> Serving:
         """The runtime, while the server runs; `MCPError` if there can be none now."""
-        try:
-            return await self._life.serving()
-        except TaskmachineError:  # the log has it
-            raise MCPError(INTERNAL_ERROR, "Internal error: there are no tasks now") from None
+        return await self._life.serving_or_error()
 
     # --- what FastMCP asks for ---------------------------------------------------------------
 
     def methods(self) -> Sequence[MethodBinding]:
         """What the extension adds to the methods of a server."""
         versions = frozenset(MODERN_PROTOCOL_VERSIONS)
-        return [MethodBinding(name, RequestParams, self._answer, versions) for name in METHODS]
+        return [
+            MethodBinding(name, RequestParams, self._answer, versions) for name in modern.METHODS
+        ]
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -167,7 +162,7 @@ class Tasks(ServerExtension):
             return await self._legacy(ctx, call_next)
         if ctx.method == "tools/call":
             return await send(Sent(ctx), call_next)
-        if ctx.method == "subscriptions/listen" and _watches(ctx):
+        if modern.is_watch(ctx):
             return await modern.listen(ctx, self._listen, await self.serving())
         return await call_next(ctx)
 
@@ -175,8 +170,3 @@ class Tasks(ServerExtension):
         """FastMCP has no subscriptions: there is nothing but tasks to be told of."""
         nothing = SubscriptionsListenRequestParams(notifications=SubscriptionFilter())
         return await self._listening(ctx, nothing)
-
-
-def _watches(ctx: RequestContext) -> bool:
-    wanted = (ctx.params or {}).get("notifications")
-    return isinstance(wanted, dict) and bool(wanted.get("taskIds"))

@@ -19,9 +19,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from taskmachine.adapters.context import Context, Request
+from taskmachine.adapters.context import Context
 from taskmachine.adapters.sdk.mcp.channel import Channel, TaskSession
-from taskmachine.adapters.sdk.mcp.host import MAX_ROUNDS, Host
+from taskmachine.adapters.sdk.mcp.host import MAX_ROUNDS, Host, next_round
 from taskmachine.adapters.sdk.mcp.selection import Selection, Terms
 from taskmachine.adapters.tools import CallError, Tool
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
@@ -144,19 +144,9 @@ class FastMCPHost(Host):
                 )
             if not isinstance(result, InputRequiredToolResult):
                 return _plain(result)
-            params = {**params, **await _next_round(result, channel)}
+            asked = result.input_required.model_dump(by_alias=True, mode="json", exclude_none=True)
+            params = {**params, **await next_round(asked, channel)}
         raise MCPError(INTERNAL_ERROR, f"Tool '{tool.name}' asked in {MAX_ROUNDS} rounds")
-
-
-async def _next_round(result: InputRequiredToolResult, channel: Channel) -> JSONObject:
-    """What a client would send along with its next try."""
-    asked = result.input_required.model_dump(by_alias=True, mode="json", exclude_none=True)
-    questions = {
-        key: Request(request["method"], request.get("params") or {})
-        for key, request in asked.get("inputRequests", {}).items()
-    }
-    answers = await channel.ask(questions) if questions else {}
-    return {"inputResponses": answers, "requestState": asked.get("requestState")}
 
 
 def _plain(result: ToolResult) -> JSONObject:

@@ -56,8 +56,6 @@ Context = ServerRequestContext[Any, Any]
 
 log: Final = logging.getLogger("taskmachine")
 
-METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
-
 
 class HasMiddleware(Protocol):
     """What we need of a server."""
@@ -125,10 +123,7 @@ class Tasks(Extension):
         if self._server is None:
             log.error("the extension is not installed: call tasks.install(server)")
             raise MCPError(INTERNAL_ERROR, "Internal error: tasks are not installed")
-        try:
-            return await self._life.serving()
-        except Exception:  # noqa: BLE001  the log has it
-            raise MCPError(INTERNAL_ERROR, "Internal error: there are no tasks now") from None
+        return await self._life.serving_or_error()
 
     # --- what the SDK asks for ---------------------------------------------------------------
 
@@ -138,7 +133,9 @@ class Tasks(Extension):
         if isinstance(server, MCPServer):
             self.install(server)
         versions = frozenset(MODERN_PROTOCOL_VERSIONS)
-        return [MethodBinding(name, RequestParams, self._answer, versions) for name in METHODS]
+        return [
+            MethodBinding(name, RequestParams, self._answer, versions) for name in modern.METHODS
+        ]
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
@@ -164,14 +161,9 @@ class Tasks(Extension):
             self._life.wake()  # what a former process left is not to wait for somebody who asks
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._legacy(ctx, call_next)
-        if ctx.method == "subscriptions/listen" and _watches(ctx):
+        if modern.is_watch(ctx):
             return await modern.listen(ctx, call_next, await self.serving())
         return await call_next(ctx)
-
-
-def _watches(ctx: Context) -> bool:
-    wanted = (ctx.params or {}).get("notifications")
-    return isinstance(wanted, dict) and bool(wanted.get("taskIds"))
 
 
 def _caller() -> Any:

@@ -32,7 +32,7 @@ from taskmachine.protocol.dialect import capabilities_for
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.protocol.jsonvalue import JSONObject
 
-__all__ = ["Host"]
+__all__ = ["MAX_ROUNDS", "Host", "next_round"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -130,7 +130,7 @@ class Host:
             )
             if result.get("resultType") != "input_required":
                 return result
-            params = {**params, **await _next_round(result, channel)}
+            params = {**params, **await next_round(result, channel)}
         raise MCPError(INTERNAL_ERROR, f"Tool '{name}' asked in {MAX_ROUNDS} rounds")
 
     def _borrowed(self) -> _Place:
@@ -138,7 +138,7 @@ class Host:
         return self._place
 
 
-async def _next_round(result: JSONObject, channel: Channel) -> JSONObject:
+async def next_round(result: JSONObject, channel: Channel) -> JSONObject:
     """What a client would send along with its next try."""
     asked: Mapping[str, JSONObject] = result.get("inputRequests") or {}
     questions = {

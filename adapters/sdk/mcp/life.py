@@ -14,12 +14,14 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 import attrs
+from mcp.shared.exceptions import MCPError
 
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.runtime import Runtime, start_runtime
 from taskmachine.adapters.sdk.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.server.owners import Owners
 from taskmachine.adapters.stores import Store, open_store
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Times
 
 __all__ = ["Life", "Serving"]
@@ -67,6 +69,13 @@ class Life:
     async def serving(self) -> Serving:
         """The runtime, started if need be; what keeps it from starting is raised each time."""
         return await asyncio.shield(self.wake().serving)
+
+    async def serving_or_error(self) -> Serving:
+        """The same for whoever answers a request; the log has what kept it from starting."""
+        try:
+            return await self.serving()
+        except Exception:  # noqa: BLE001  no word of it is for others
+            raise MCPError(INTERNAL_ERROR, "Internal error: there are no tasks now") from None
 
     def wake(self) -> _Kept:
         """See to it that there is a runtime, soon."""

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
@@ -37,9 +37,12 @@ from taskmachine.protocol.receiver_2026_07_28 import RULES
 from taskmachine.protocol.routing_headers import check_headers
 from taskmachine.protocol.rules import Offer, Tool
 
-__all__ = ["answer", "declares_tasks", "listen", "plain", "result_of", "run"]
+__all__ = ["METHODS", "answer", "declares_tasks", "is_watch", "listen", "plain", "result_of", "run"]
 
 Context = ServerRequestContext[Any, Any]
+
+METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+"""What the extension adds to the methods of a server."""
 
 
 def plain(message: Message) -> JSONObject:
@@ -95,6 +98,13 @@ async def run(context: Context, call_next: CallNext) -> HandlerResult:
         # 2026-07-28:missing-capability-32021
         error = MissingCapability(mcp_2026_07_28.TASKS_REQUIRED)
         return result_of(RULES.dialect.encode_error(context.request_id, error))
+
+
+def is_watch(context: Context) -> bool:
+    """Whether a request subscribes to tasks, be it to something else, too."""
+    wanted = (context.params or {}).get("notifications")
+    is_listen = context.method == "subscriptions/listen"
+    return is_listen and isinstance(wanted, dict) and bool(wanted.get("taskIds"))
 
 
 async def listen(context: Context, call_next: CallNext, serving: Serving) -> HandlerResult:

@@ -2,6 +2,9 @@
 that the official suite calls about tasks.
 
     python sdk_tasks.py --stdio | --http HOST:PORT [--store URL]
+
+Whatever asks has to be a task: plain calls are the SDK's own, and in these it asks clients, too,
+that did not declare that they answer.
 """
 
 import argparse
@@ -60,7 +63,7 @@ async def count(
 
 
 @server.tool(structured_output=False)
-@tasks.tool(timeout=60)
+@tasks.tool(support="required", timeout=60)
 async def deploy(version: str, ctx: Context) -> str:
     """Deploy a version, after a person has confirmed it in a form."""
     await ctx.report_progress(1, 3, f"{version} is built")
@@ -71,7 +74,7 @@ async def deploy(version: str, ctx: Context) -> str:
 
 
 @server.tool(structured_output=False)
-@tasks.tool()
+@tasks.tool(support="required")
 async def sample(topic: str, ctx: Context) -> str:
     """Have the caller's own model write a sentence about a topic."""
     asked = TextContent(text=f"Write one sentence about {topic}.")
@@ -120,7 +123,7 @@ async def protocol_error_job() -> str:
 
 
 @server.tool(structured_output=False)
-@tasks.tool()
+@tasks.tool(support="required")
 async def confirm_delete(filename: str, ctx: Context) -> str:
     """Asks before it pretends to delete a file."""
     answer = await ctx.elicit(f"Delete {filename}?", Sure)
@@ -129,7 +132,7 @@ async def confirm_delete(filename: str, ctx: Context) -> str:
 
 
 @server.tool(structured_output=False)
-@tasks.tool()
+@tasks.tool(support="required")
 async def multi_input(ctx: Context) -> str:
     """Asks two things at once."""
     name, sure = await asyncio.gather(

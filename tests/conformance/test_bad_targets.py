@@ -16,6 +16,7 @@ import pytest
 
 from taskmachine.adapters.cli import main
 from taskmachine.adapters.conformance import lab, recorder
+from tests.processes import assert_gone
 
 BAD_TARGET: Final = Path(__file__).with_name("bad_target.py")
 QUICK: Final = ("--budget", "2s", "--examples", "1")
@@ -47,16 +48,7 @@ def command(kind: str, pids: Path) -> str:
 def assert_nobody_is_left(pids: Path) -> None:
     started = [int(line) for line in pids.read_text().split()]
     assert started
-    assert not [pid for pid in started if _lives(pid)]
-
-
-def _lives(pid: int) -> bool:
-    """A child of a child may be dead and not buried yet."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+    assert_gone(*started)
 
 
 @pytest.mark.parametrize(

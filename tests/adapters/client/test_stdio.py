@@ -1,10 +1,8 @@
 """Servers as child processes: how they are met, how they die, how they are left."""
 
 import asyncio
-import os
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import DONE
 from tests.adapters.rig import run
 from tests.oracle import REPOSITORY
+from tests.processes import assert_gone
 from tests.requirements import covers
 
 
@@ -22,14 +21,6 @@ def server(what: str) -> list[str]:
     folder = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); "
     code = "import runpy; runpy.run_module('tests.adapters.client.stubborn', run_name='__main__')"
     return [sys.executable, "-c", folder + code, what]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 @covers("2025-11-25:stdio-supported", "2026-07-28:stdio-fallback-any-error")
@@ -139,7 +130,7 @@ def test_a_server_that_ignores_everything_is_killed(monkeypatch: pytest.MonkeyPa
     began: list[float] = []
     pid = run(main())
     assert time.monotonic() - began[0] < 5
-    assert not is_alive(pid)
+    assert_gone(pid)
 
 
 def test_nothing_that_a_server_started_is_left_behind() -> None:
@@ -149,10 +140,7 @@ def test_nothing_that_a_server_started_is_left_behind() -> None:
         return int(result["content"][0]["text"])
 
     child = run(main())
-    deadline = time.monotonic() + 5
-    while is_alive(child) and time.monotonic() < deadline:
-        os.sched_yield()
-    assert not is_alive(child)
+    assert_gone(child)
 
 
 @pytest.mark.parametrize("command", [["/does/not/exist"], ["\0"], []])

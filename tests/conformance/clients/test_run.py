@@ -20,6 +20,7 @@ from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.run import Options
 from taskmachine.statemachine import ConfigurationError
 from tests.oracle import REPOSITORY
+from tests.processes import assert_gone
 
 A_CLIENT = [sys.executable, str(REPOSITORY / "tests" / "conformance" / "clients" / "a_client.py")]
 
@@ -91,19 +92,7 @@ time.sleep(60)
     assert ran.returncode is None
     assert [one.returncode for one in over] == [None]
     assert time.monotonic() - began < 20
-    deadline = time.monotonic() + 10
-    for pid in map(int, note.read_text().split()):
-        while _lives(pid):  # whoever is killed leaves when it is given the processor again
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+    assert_gone(*map(int, note.read_text().split()))
 
 
 def test_the_relay_exits_when_nobody_is_there() -> None:

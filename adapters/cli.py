@@ -12,9 +12,11 @@ from rich.console import Console
 from taskmachine.adapters import (
     call_command,
     check_command,
+    cluster_command,
     demo_command,
     operator_commands,
     serve_command,
+    worker_command,
 )
 from taskmachine.adapters.rendering import FORMATS, print_table, render
 from taskmachine.adapters.task_views import printable
@@ -80,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     table.set_defaults(run=_table)
     serve_command.add_to(commands)
+    worker_command.add_to(commands)
+    cluster_command.add_to(commands, _console)
     call_command.add_to(commands)
     demo_command.add_to(commands, _console)
     check_command.add_to(commands, _console)

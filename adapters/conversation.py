@@ -7,13 +7,17 @@ by the other.  A transport hands in messages, and is handed what is to be sent.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import attrs
 
 from taskmachine.adapters.context import Refused
+from taskmachine.adapters.following import Following
+from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.served_requests import ServedRequests
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.waiting import persevere
 from taskmachine.protocol.errors import InvalidParams
@@ -48,20 +52,20 @@ from taskmachine.statemachine import (
     Progress,
     Question,
     Reply,
+    State,
     Task,
     TaskmachineError,
 )
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["REMEMBERED", "Conversation", "Lookups"]
+__all__ = ["Conversation", "Lookups"]
 
 log: Final = logging.getLogger("taskmachine")
 
 PAUSED_MS: Final = 3_600_000
 """How long the state of a paused call holds, and how long a plain call waits for answers."""
 
-REMEMBERED: Final = 1_000
-"""Tasks of this conversation that its general stream, once there, is told of."""
+UNKNOWN: Final = Carrier()
 
 
 @attrs.frozen
@@ -77,6 +81,8 @@ class Conversation:
     """Answers the requests of one requestor.  `send` is called for everything that goes out.
 
     `capabilities` are those of a requestor that introduced itself in an earlier conversation.
+    `mark` is the metadata of tasks that are made here and bring none: for `hear_of` elsewhere.
+    `carrier` is for whoever observes requests.
     """
 
     def __init__(
@@ -90,6 +96,8 @@ class Conversation:
         send: Callable[[Send], None],
         capabilities: JSONObject | None = None,
         lookups: Lookups | None = None,
+        mark: bytes = b"{}",
+        carrier: Carrier = UNKNOWN,
     ) -> None:
         self._runtime = runtime
         self._service = runtime.service
@@ -97,6 +105,8 @@ class Conversation:
         self._owner = owner
         self._send = send
         self._lookups = lookups
+        self._mark = mark
+        self._served = ServedRequests(runtime.service.observer, rules.dialect, carrier)
         self.receiver = Receiver(
             rules,
             offer,
@@ -106,8 +116,8 @@ class Conversation:
             sealer=runtime.service.sealer,
         )
         self._running: dict[asyncio.Task[None], Id | None] = {}
-        self._followed: dict[str, Callable[[], None]] = {}
-        self._made: dict[str, None] = {}
+        self._following = Following(runtime.service, owner, self._moved)
+        self._making = 0
         self._blocked: set[Id] = set()
         self._asks: dict[tuple[Id, str], asyncio.Future[Reply]] = {}
 
@@ -115,13 +125,18 @@ class Conversation:
 
     def receive(self, message: Message) -> None:
         """A message came in.  Answers are sent when they are there, in whatever order."""
-        self.handle(self.receiver.receive(message))
+        outputs = self.receiver.receive(message)
+        with self._served.begin(message, outputs):
+            self.handle(outputs)
 
     async def at_once(self, request: Request) -> ResultResponse | ErrorResponse | None:
         """The answer, if it takes no time and is all there is to say; else None, and `answer`.
 
         Most requests are such, and this is the short way.
         """
+        return await self._served.at_once(request, self._at_once)
+
+    async def _at_once(self, request: Request) -> ResultResponse | ErrorResponse | None:
         wanted = self.receiver.read(request)
         if isinstance(wanted, ResultResponse | ErrorResponse):
             return wanted
@@ -134,8 +149,7 @@ class Conversation:
                     if self._waits(wanted, task):
                         return None
                 case Create(first=()) if not self._tells_of_created:
-                    task = await self._runtime.create(self._owner, wanted)
-                    self.remember(task.id)
+                    task = await self._make(wanted)
                 case _:
                     return None
         except Exception as error:  # noqa: BLE001  it is noted
@@ -149,12 +163,14 @@ class Conversation:
 
         Of plain calls, watches and calls that wait for the end the rest is sent later.
         """
-        for output in self.receiver.receive(message):
-            if isinstance(output, Perform) and not isinstance(output.operation, Run):
-                if self._has_room(output):
-                    await self._answer(output)
-            else:
-                self.handle([output])
+        outputs = self.receiver.receive(message)
+        with self._served.begin(message, outputs):
+            for output in outputs:
+                if isinstance(output, Perform) and not isinstance(output.operation, Run):
+                    if self._has_room(output):
+                        await self._answer(output)
+                else:
+                    self.handle([output])
 
     def handle(self, outputs: Sequence[Send | Perform | Abandoned | Replied]) -> None:
         """Do what the receiver wants: of a message, or of a stream that was opened or closed."""
@@ -163,9 +179,11 @@ class Conversation:
                 case Send(message=message):
                     if isinstance(message, ResultResponse | ErrorResponse):
                         self._unblock(message.id)
+                        self._served.answered(message)
                     self._send(output)
                 case Abandoned(id=id):
                     self._abandon(id)
+                    self._served.abandoned(id)
                 case Replied(call=call, key=key, reply=reply):
                     asked = self._asks.get((call, key))
                     if asked is not None and not asked.done():
@@ -174,12 +192,31 @@ class Conversation:
                     if self._has_room(output):
                         self._begin(output)
 
-    def remember(self, task_id: str) -> None:
-        """The general stream, once there, is told of this task."""
+    @property
+    def is_making(self) -> bool:
+        """Whether there may be a task of this conversation that it does not know yet."""
+        return self._making > 0
+
+    def knows(self, task_id: str) -> bool:
+        """Whether it made this task, or has heard of it."""
+        return self._following.knows(task_id)
+
+    async def hear_of(self, task: Task, since: int | None) -> None:
+        """Another process made this task for the same requestor: tell the general stream of it.
+
+        Of what was committed after `since` it was not told yet; None if there is no such thing.
+        """
+        is_news = since is not None and task.updated_at > since
+        self._remember(task)
+        if task.is_terminal and not is_news:
+            return
+        self.handle(self.receiver.follow(_as_made(task) if is_news else task))
+        with suppress(NotFound):
+            await self._following.follow(task.id)
+
+    def _remember(self, task: Task) -> None:
         if self._rules.follows_created:
-            self._made[task_id] = None
-            if len(self._made) > REMEMBERED:
-                del self._made[next(iter(self._made))]
+            self._following.remember(task)
 
     @property
     def _tells_of_created(self) -> bool:
@@ -193,8 +230,9 @@ class Conversation:
     async def listen(self) -> None:
         """The general stream is there (again): tell it of the tasks that were made here."""
         self.handle(self.receiver.opened())
-        for task in await self._follow(list(self._made)):
-            self.handle(self.receiver.follow(task))
+        for task_id in list(self._following.made):
+            for task in await self._follow([task_id]):
+                self.handle(self.receiver.follow(task))
 
     def farewell(self) -> None:
         """End every watch from this side."""
@@ -203,14 +241,13 @@ class Conversation:
 
     async def close(self) -> None:
         """The requestor is gone.  Its tasks live on; its plain calls are stopped."""
-        for leave in self._followed.values():
-            leave()
-        self._followed.clear()
+        self._following.close()
         for id in list(self._blocked):
             self._unblock(id)
         for running in self._running:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+        self._served.close()
 
     # --- what the receiver wants -------------------------------------------------------------
 
@@ -248,8 +285,10 @@ class Conversation:
             self._lookups.missed()
         if isinstance(error, StoreError):  # nothing that the caller could do about
             log.error("a request could not be answered: %s", error)
+            self._service.observer.raised(error)
         elif not isinstance(error, TaskmachineError):
             log.error("a request could not be answered", exc_info=error)
+            self._service.observer.raised(error)
         return error
 
     def _refuse(self, id: Id | None, error: Exception) -> None:
@@ -284,6 +323,7 @@ class Conversation:
                 if waits:
                     self._service.begin_wait(self._owner)
                     self._blocked.add(id)
+                    self._remember(task)  # the receiver tells the general stream of it, too
                 self.handle(self.receiver.answered(id, task, steps, now=now()))
                 if not self.receiver.is_pending(id):
                     self._unblock(id)
@@ -302,11 +342,21 @@ class Conversation:
                 self._pause(id, wanted, wanted.first, answers)
                 return
             questions = tuple(attrs.evolve(q, answer=answers[q.key]) for q in wanted.first)
-        task = await self._runtime.create(self._owner, wanted, questions)
+        task = await self._make(wanted, questions)
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
-        self.remember(task.id)
         if self._rules.follows_created and self.receiver.is_listening:
             await self._follow([task.id])
+
+    async def _make(self, wanted: Create, questions: tuple[Question, ...] = ()) -> Task:
+        if self._mark != b"{}" == wanted.metadata:
+            wanted = attrs.evolve(wanted, metadata=self._mark)
+        self._making += 1
+        try:
+            task = await self._runtime.create(self._owner, wanted, questions)
+        finally:
+            self._making -= 1
+        self._remember(task)
+        return task
 
     # --- plain calls -------------------------------------------------------------------------
 
@@ -374,28 +424,32 @@ class Conversation:
 
     async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
         """Hear of these tasks from now on; those that exist for this owner, as they are."""
-        known = []
-        for task_id in task_ids:
-            try:
-                self._look()
-                await self._service.get(self._owner, task_id)
-                if task_id not in self._followed:
-                    self._followed[task_id] = self._service.store.follow(task_id, self._hear)
-                # Read after following: what happened in between is not missed.
-                task = await self._service.get(self._owner, task_id)
-            except NotFound:
-                if self._lookups is not None:
-                    self._lookups.missed()
-                continue
-            self._hear(task)
-            known.append(task)
-        return known
+        with self._following.current() as known:
+            for task_id in task_ids:
+                try:
+                    self._look()
+                    await self._service.get(self._owner, task_id)
+                    known[task_id] = await self._following.follow(task_id)
+                except NotFound:
+                    if self._lookups is not None:
+                        self._lookups.missed()
+        return [task for task in known.values() if task.state is not State.REMOVED]
 
-    def _hear(self, task: Task) -> None:
+    def _moved(self, task: Task) -> None:
         self.handle(self.receiver.moved(task, now=self._service.clock()))
-        if task.is_terminal and task.id in self._followed:
-            self._followed.pop(task.id)()
-            self._made.pop(task.id, None)
+
+
+def _as_made(task: Task) -> Task:
+    """About as it was before anything happened to it."""
+    return attrs.evolve(
+        task,
+        version=0,
+        state=State.SUBMITTED,
+        message=None,
+        progress=None,
+        questions=(),
+        outcome=None,
+    )
 
 
 def _digest(wanted: Run | Create) -> bytes:

@@ -4,12 +4,13 @@ Where a box stands is a matter of taste and written down here; what is drawn is 
 becomes part of an arrow, and the boxes are those that the rows name.
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from taskmachine.adapters.moves import OUTSIDE, moves, terminal_names
 from taskmachine.protocol import Dialect
 
-__all__ = ["render_svg"]
+__all__ = ["render_path", "render_svg"]
 
 
 class Point(NamedTuple):
@@ -50,9 +51,23 @@ _COLOURS = {
 _COLOURS |= {alias: _COLOURS[name] for alias, name in _ALIASES.items()}
 _GREY: Final = "#64748b"
 
+Arrow = tuple[str, str]
+"""From which state to which."""
+
 
 def render_svg(dialect: Dialect | None = None) -> str:
     """A picture that explains itself on light and dark pages."""
+    return _drawn(dialect, None, None)
+
+
+def render_path(taken: Collection[Arrow], now: str) -> str:
+    """The same picture for one task, without a dialect: arrows and states have a class that says
+    whether the task was there (`taken`, `untaken`), and where it is now (`now`).
+    """
+    return _drawn(None, frozenset(taken), now)
+
+
+def _drawn(dialect: Dialect | None, taken: frozenset[Arrow] | None, now: str | None) -> str:
     places = _PLACES | {alias: _PLACES[name] for alias, name in _ALIASES.items()}
     arrows: dict[tuple[str, str], list[str]] = {}
     for move in moves(dialect):
@@ -71,11 +86,34 @@ def render_svg(dialect: Dialect | None = None) -> str:
         '<rect width="100%" height="100%" rx="12" fill="#f8fafc"/>',
         *(_marker(colour) for colour in dict.fromkeys((*_COLOURS.values(), _GREY))),
     ]
-    drawn = [_arrow(places, *ends, events, ends[1] in final) for ends, events in arrows.items()]
-    parts += [path for path, _ in drawn]
-    parts += [_state(name, places[name], name in final, dialect is None) for name in names]
-    parts += dict.fromkeys(label for _, label in drawn)  # equal ones stand at the same place
+    drawn = {
+        ends: _arrow(places, *ends, events, ends[1] in final) for ends, events in arrows.items()
+    }
+    visited = {name for ends in taken or () for name in ends}
+    parts += [_walked(path, taken, ends) for ends, (path, _) in drawn.items()]
+    for name in names:
+        state = _state(name, places[name], name in final, dialect is None)
+        parts.append(_walked(state, None if taken is None else visited, name, is_now=name == now))
+    labels: dict[str, list[Arrow]] = {}  # equal ones stand at the same place
+    for ends, (_, label) in drawn.items():
+        labels.setdefault(label, []).append(ends)
+    for label, of in labels.items():
+        parts.append(_walked(label, taken, next((e for e in of if e in (taken or ())), of[0])))
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _walked(
+    part: str,
+    taken: Collection[Arrow] | Collection[str] | None,
+    what: Arrow | str,
+    *,
+    is_now: bool = False,
+) -> str:
+    """A part of the picture, with a class if it is the picture of one task."""
+    if taken is None:
+        return part
+    words = ["taken" if what in taken else "untaken", *(["now"] if is_now else [])]
+    return f'<g class="{" ".join(words)}">{part}</g>'
 
 
 def _end(name: str, outside: str) -> str:

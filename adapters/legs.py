@@ -68,13 +68,14 @@ class Leg:
         threads: Threads,
         stopwatch: Stopwatch,
         timeout_s: float,
+        raised: Callable[[BaseException], None],
     ) -> None:
         self._tool = tool
         self._context = context
         self._stopwatch = stopwatch
         self._timeout_s = timeout_s
         self._is_told = False
-        self._running = asyncio.create_task(tool.run(arguments, context, threads))
+        self._running = asyncio.create_task(tool.run(arguments, context, threads, raised))
 
     async def outcome(self, lost: "asyncio.Future[Any] | None" = None) -> Outcome | Parked | None:
         """How it ended, or that its time is over; None if nobody wants to know any more.

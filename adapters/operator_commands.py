@@ -11,15 +11,17 @@ from rich.console import Console
 
 from taskmachine.adapters import operators
 from taskmachine.adapters.runtime import new_id, system_clock
+from taskmachine.adapters.stores import without_password
 from taskmachine.adapters.task_documents import as_json, entry_document, task_document
 from taskmachine.adapters.task_views import (
+    counted,
     print_history,
     print_pairs,
     print_task,
     print_tasks,
     printable,
 )
-from taskmachine.statemachine import State
+from taskmachine.statemachine import ConfigurationError, State
 
 __all__ = ["add_to", "with_ids_last"]
 
@@ -57,7 +59,12 @@ def add_to(commands: Any, console: _Console) -> None:
     copying.add_argument("file", metavar="FILE", help="must not exist yet")
     moving = _command(store, "migrate", "copy all tasks into another store", _migrate, console)
     moving.add_argument("store", metavar="FROM", help="no server may work on it")
-    moving.add_argument("target", metavar="TO", help="must be empty; a file is made")
+    moving.add_argument("target", metavar="TO", nargs="?", help="must be empty; a file is made")
+    moving.add_argument(
+        "--check",
+        action="store_true",
+        help="copy nothing: tell whether this program would bring FROM to another version",
+    )
 
 
 def with_ids_last(arguments: Sequence[str]) -> list[str]:
@@ -167,7 +174,7 @@ async def _purge(options: argparse.Namespace, console: _Console) -> int:
     if options.json:
         sys.stdout.write(as_json({"purged": count}))
     else:
-        print(f"{_tasks(count)} forgotten.")
+        print(f"{counted(count, 'task')} forgotten.")
     return 0
 
 
@@ -213,14 +220,33 @@ async def _back_up(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _migrate(options: argparse.Namespace, console: _Console) -> int:
+    if options.check is (options.target is not None):
+        raise ConfigurationError("'store migrate' takes either TO or --check")
+    if options.check:
+        return await _check_schema(options)
     async with operators.existing_store(options.store) as source:
         count = await operators.migrate(source, options.target)
     if options.json:
         sys.stdout.write(as_json({"copied": count}))
     else:
-        print(f"{_tasks(count)} copied.")
+        print(f"{counted(count, 'task')} copied.")
     return 0
 
 
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
+async def _check_schema(options: argparse.Namespace) -> int:
+    """Leaves with 1 if there would be no way back."""
+    schema = await operators.existing_schema(options.store)
+    if schema is None:
+        raise ConfigurationError(f"'{without_password(options.store)}' has no schema to look at")
+    is_current = schema.found == schema.known
+    if options.json:
+        document = {"schemaVersion": schema.found, "knownVersion": schema.known}
+        sys.stdout.write(as_json(document))
+    elif is_current:
+        print(f"The schema has version {schema.found}, as this program wants it.")
+    else:
+        print(
+            f"The schema has version {schema.found}. This program brings it to version"
+            f" {schema.known} when it opens the store, and there is no way back."
+        )
+    return 0 if is_current else 1

@@ -16,7 +16,15 @@ import attrs
 from taskmachine.adapters import processes
 from taskmachine.adapters.runtime import new_id, system_clock
 from taskmachine.adapters.service import TaskService
-from taskmachine.adapters.stores import Conflict, Store, StoreError, open_store
+from taskmachine.adapters.stores import (
+    Conflict,
+    Schema,
+    Store,
+    StoreError,
+    find_schema,
+    open_store,
+    without_password,
+)
 from taskmachine.adapters.upkeep import BATCH, sweep
 from taskmachine.protocol.operations import Cancel
 from taskmachine.protocol.sealing import Position, Sealer
@@ -38,6 +46,7 @@ __all__ = [
     "back_up",
     "cancel",
     "check",
+    "existing_schema",
     "existing_store",
     "find",
     "history",
@@ -71,12 +80,27 @@ class Inspectable(Protocol):
 @asynccontextmanager
 async def existing_store(url: str) -> AsyncIterator[Store]:
     """The store of that URL, which somebody else has made."""
+    # Opening would make it, and a wrong name would look like a store without tasks.
     scheme, _, name = url.partition(":")
-    if scheme == "sqlite" and not Path(name).exists():
-        # Opening would make it, and a wrong name would look like a store without tasks.
+    if scheme != "sqlite":
+        await existing_schema(url)
+    elif not Path(name).exists():
         raise ConfigurationError(f"there is no file '{name}'")
     async with _opened(url) as store:
         yield store
+
+
+async def existing_schema(url: str) -> Schema | None:
+    """The schema of a store that somebody else has made, without opening it; None if stores of
+    its kind have none.
+    """
+    scheme, _, name = url.partition(":")
+    if scheme == "sqlite" and not Path(name).exists():
+        raise ConfigurationError(f"there is no file '{name}'")
+    schema = await find_schema(url)
+    if schema is not None and schema.found == 0:
+        raise ConfigurationError(f"there is no store in {without_password(url)}")
+    return schema
 
 
 @asynccontextmanager
@@ -224,7 +248,7 @@ async def migrate(source: Store, target_url: str) -> int:
         raise Refused("a server works on the store to copy from: stop it first")
     async with _opened(target_url) as target:
         if await target.browse(None, 1):
-            raise Refused(f"{target_url} is not empty")
+            raise Refused(f"{without_password(target_url)} is not empty")
         count = 0
         batch: list[_Exported] = []
         await target.adopt_secret(await source.secret())
@@ -236,7 +260,8 @@ async def migrate(source: Store, target_url: str) -> int:
                     batch = []
             return count + await _adopt(target, batch)
         except (Conflict, StoreError) as error:
-            raise Refused(f"{error}; {target_url} has only a part, begin anew") from error
+            where = without_password(target_url)
+            raise Refused(f"{error}; {where} has only a part, begin anew") from error
 
 
 async def _adopt(target: Store, batch: Sequence[_Exported]) -> int:

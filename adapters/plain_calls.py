@@ -8,6 +8,7 @@ from taskmachine.adapters.claims import CannotAsk, Gone
 from taskmachine.adapters.context import Context, Parked
 from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.protocol.dialect import capabilities_for, kind_of
 from taskmachine.protocol.errors import MissingCapability
@@ -23,8 +24,9 @@ Ask = Callable[[Sequence[Question]], Awaitable[Mapping[str, Reply]]]
 class PlainCalls:
     """Runs tools for callers that wait for the result, so many at a time."""
 
-    def __init__(self, limits: Limits, threads: Threads) -> None:
+    def __init__(self, limits: Limits, threads: Threads, observer: Observer = SILENT) -> None:
         self._limits = limits
+        self._observer = observer
         self._threads = threads
         self._running: Counter[str] = Counter()
         self._stopping: set[asyncio.Task[bool]] = set()
@@ -51,7 +53,13 @@ class PlainCalls:
         stopwatch = Stopwatch(tool.timeout_ms / 1_000)
         work = _PlainWork(call, answers, stopwatch, report, ask)
         leg = Leg(
-            tool, call.arguments, Context(work), self._threads, stopwatch, tool.timeout_ms / 1_000
+            tool,
+            call.arguments,
+            Context(work),
+            self._threads,
+            stopwatch,
+            tool.timeout_ms / 1_000,
+            self._observer.raised,
         )
         try:
             outcome = await leg.outcome()

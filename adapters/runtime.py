@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -18,14 +18,16 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters import processes
+from taskmachine.adapters.engines import Duty, MakeEngine
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.plain_calls import PlainCalls
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, Worker, open_store
 from taskmachine.adapters.subscriptions import Subscriptions
-from taskmachine.adapters.supervision import keep_doing
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.supervision import keep_doing, stop_all
+from taskmachine.adapters.tools import Threads, Tools
 from taskmachine.adapters.upkeep import (
     Leases,
     expire_overdue,
@@ -45,8 +47,12 @@ __all__ = ["Runtime", "Surroundings", "new_id", "open_runtime", "start_runtime"]
 
 log: Final = logging.getLogger("taskmachine")
 
+RECOVER_S: Final = 5.0
 EXPIRE_S: Final = 0.5
 """How often to look for tasks whose time is over: an index, so it costs nothing to look."""
+
+COUNT_S: Final = 5.0
+"""How old the number of tasks may be that an observer knows."""
 
 
 def new_id() -> str:
@@ -82,17 +88,26 @@ class Runtime:
         times: Times | None = None,
         limits: Limits | None = None,
         world: Surroundings | None = None,
+        engine: MakeEngine = LocalEngine,
+        observer: Observer = SILENT,
     ) -> None:
         world = world or Surroundings()
         self.tools = tools
         self.service = TaskService(
-            store, sealer, clock=world.clock, new_id=world.new_id, times=times, limits=limits
+            store,
+            sealer,
+            clock=world.clock,
+            new_id=world.new_id,
+            times=times,
+            limits=limits,
+            observer=observer,
         )
         self.subscriptions = Subscriptions(self.service)
-        self.engine = LocalEngine(
-            self.service, tools, lambda: Worker(world.new_id(), world.host, world.pid)
+        threads = Threads(2 * self.service.limits.concurrency)
+        self.plain_calls = PlainCalls(self.service.limits, threads, observer)
+        self.engine = engine(
+            self.service, tools, threads, lambda: Worker(world.new_id(), world.host, world.pid)
         )
-        self.plain_calls = PlainCalls(self.service.limits, self.engine.threads)
         self._leases = Leases(world.is_dead)
         self._loops: list[asyncio.Task[None]] = []
 
@@ -119,26 +134,28 @@ class Runtime:
 
     async def start(self) -> None:
         """Pick up what others left, then keep going until `stop`."""
+        self.service.observer.began(self.tools, self.service.store.kind)
         await self.engine.start()
-        self._keep("the beat of the worker", self.engine.beat)
+        for name, act in self.engine.duties.items():
+            self._keep(name, act)
         self._keep("the search for lost workers", self._recover)
         self._keep("the expiry of tasks", self._expire)
         self._keep("the sweep", self._sweep)
         self._keep("the care for subscribers", self._close_idle)
+        if self.service.observer is not SILENT:
+            self._keep("the count of tasks", self.count)
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Graceful for 5 s, or so long, then forced."""
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        await stop_all(self._loops)
         await self.engine.shutdown(grace_s)
 
-    def _keep(self, name: str, act: Callable[[], Awaitable[float]]) -> None:
+    def _keep(self, name: str, act: Duty) -> None:
         self._loops.append(asyncio.create_task(keep_doing(name, act), name=name))
 
     async def _recover(self) -> float:
         await recover(self.service, self._leases)
-        return await self.engine.look()
+        return RECOVER_S
 
     async def _expire(self) -> float:
         await expire_overdue(self.service)
@@ -148,9 +165,21 @@ class Runtime:
         began = time.perf_counter()
         removed = await sweep(self.service)
         duration_us = round((time.perf_counter() - began) * 1_000_000)
-        facts = {"count": removed, "duration_us": duration_us}
+        pause_s = sweep_pause_s(removed)
+        facts = {
+            "event": "sweep",
+            "count": removed,
+            "duration_us": duration_us,
+            "interval_s": pause_s,
+            "store": self.service.store.kind,
+        }
         log.info("sweep: %d tasks were forgotten", removed, extra=facts)
-        return sweep_pause_s(removed)
+        return pause_s
+
+    async def count(self) -> float:
+        """Tell the observer how many tasks there are; when to count again."""
+        self.service.observer.counted(await self.service.store.totals())
+        return COUNT_S
 
     async def _close_idle(self) -> float:
         return self.subscriptions.close_idle()
@@ -173,10 +202,21 @@ async def start_runtime(
     times: Times | None = None,
     limits: Limits | None = None,
     world: Surroundings | None = None,
+    engine: MakeEngine = LocalEngine,
+    observer: Observer = SILENT,
 ) -> Runtime:
     """A runtime that has begun to work on the tasks of a store."""
     sealer = Sealer(await store.secret())
-    runtime = Runtime(store, sealer, tools, times=times, limits=limits, world=world)
+    runtime = Runtime(
+        store,
+        sealer,
+        tools,
+        times=times,
+        limits=limits,
+        world=world,
+        engine=engine,
+        observer=observer,
+    )
     await runtime.start()
     return runtime
 
@@ -189,11 +229,21 @@ async def open_runtime(
     times: Times | None = None,
     limits: Limits | None = None,
     world: Surroundings | None = None,
+    engine: MakeEngine = LocalEngine,
+    observer: Observer = SILENT,
 ) -> AsyncIterator[Runtime]:
     """A runtime on the store of that URL; both are closed in the end."""
     store = await open_store(url)
     try:
-        runtime = await start_runtime(store, tools, times=times, limits=limits, world=world)
+        runtime = await start_runtime(
+            store,
+            tools,
+            times=times,
+            limits=limits,
+            world=world,
+            engine=engine,
+            observer=observer,
+        )
         try:
             yield runtime
         finally:

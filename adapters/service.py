@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.stores import Conflict, Store
 from taskmachine.adapters.waiting import wait_for
 from taskmachine.protocol.errors import InvalidParams
@@ -29,6 +30,7 @@ from taskmachine.protocol.operations import (
     decide,
 )
 from taskmachine.protocol.sealing import Position, Sealer
+from taskmachine.protocol.trace_context import trace_id
 from taskmachine.statemachine import (
     Call,
     Effect,
@@ -78,12 +80,14 @@ class TaskService:
         new_id: Callable[[], str],
         times: Times | None = None,
         limits: Limits | None = None,
+        observer: Observer = SILENT,
     ) -> None:
         self.store = store
         self.clock = clock
         self.times = times or Times()
         self.limits = limits or Limits()
         self.sealer = sealer
+        self.observer = observer
         self._new_id = new_id
         self._blocked: Counter[str] = Counter()
         self._on_dispatch: list[Callable[[Task], None]] = []
@@ -121,6 +125,9 @@ class TaskService:
             raise InvalidParams(
                 f"an idempotency key must have 1 to {self.limits.key_chars} characters"
             )
+        trace = self.observer.trace(call)
+        if trace is not None:
+            call = attrs.evolve(call, trace=trace)
         step = lifecycle.submit(
             task_id or self._new_id(),
             owner,
@@ -134,7 +141,11 @@ class TaskService:
             metadata=metadata,
             questions=questions,
         )
-        task = await self.store.create(step.task, step.entry, self.limits.caps)
+        try:
+            task = await self.store.create(step.task, step.entry, self.limits.caps)
+        except LimitExceeded as error:
+            self.observer.refused(error)
+            raise
         if task.id == step.task.id:
             self._carry_out((step,))
         elif decode_json(task.call.arguments) != decode_json(call.arguments):
@@ -247,8 +258,9 @@ class TaskService:
                 raise NotFound(task_id)
             try:
                 after, steps = act(task, self.clock())
-            except TaskmachineError:
+            except TaskmachineError as error:
                 if guess is None:
+                    self.observer.refused(error)
                     raise
                 continue  # it may have moved on: look before it is refused
             if after is task:
@@ -271,26 +283,30 @@ class TaskService:
                 del self._last[next(iter(self._last))]
 
     def _carry_out(self, steps: Sequence[Step]) -> None:
+        self.observer.committed(steps)
         if log.isEnabledFor(logging.INFO):
             for step in steps:
-                _log(step)
+                self._log(step)
         # Of several steps only the last one is the task as it is now.
         if steps and Effect.DISPATCH in steps[-1].effects:
             for engine in self._on_dispatch:
                 engine(steps[-1].task)
 
-
-def _log(step: Step) -> None:
-    """One structured line for each event (ERL-96)."""
-    task, entry = step.task, step.entry
-    facts = {
-        "task_id": task.id,
-        "event": entry.event.value,
-        "state": entry.dest.value,
-        "version": task.version,
-        "age_ms": entry.at - task.created_at,
-    }
-    log.info("task %s: %s, now %s", task.id, entry.event, entry.dest, extra=facts)
+    def _log(self, step: Step) -> None:
+        """One structured line for each event (ERL-96): nothing that callers or tools said."""
+        task, entry = step.task, step.entry
+        facts = {
+            "event": entry.event.value,
+            "task": task.id,
+            "owner": self.sealer.alias(task.owner),
+            "from": entry.source.value,
+            "to": entry.dest.value,
+            "tool": task.call.name,
+            "version": task.version,
+            "age_ms": entry.at - task.created_at,
+            "trace": None if task.call.trace is None else trace_id(task.call.trace),
+        }
+        log.info("task %s: %s, now %s", task.id, entry.event, entry.dest, extra=facts)
 
 
 def _check_ttl(ttl_ms: object) -> None:

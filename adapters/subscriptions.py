@@ -21,7 +21,9 @@ class Subscription:
     nobody reads it for an hour.
     """
 
-    def __init__(self, owner: str, known: Sequence[Task], buffer: int) -> None:
+    def __init__(
+        self, owner: str, known: Sequence[Task], buffer: int, on_drop: Callable[[], None]
+    ) -> None:
         self.owner = owner
         self.known = known
         """The tasks that existed for this owner, as they were when it began."""
@@ -33,6 +35,7 @@ class Subscription:
         self._news: deque[Task] = deque(maxlen=buffer)
         self._changed = asyncio.Event()
         self._leaves: list[Callable[[], None]] = []
+        self._on_drop = on_drop
 
     def hear(self, task: Task) -> None:
         """A new version became known; older ones, and what follows the end, are no news."""
@@ -42,7 +45,9 @@ class Subscription:
         if task.is_terminal or task.state is State.REMOVED:
             self._live.discard(task.id)
         if task.state is not State.REMOVED:
-            self.dropped += len(self._news) == self._news.maxlen
+            if len(self._news) == self._news.maxlen:
+                self.dropped += 1
+                self._on_drop()
             self._news.append(task)
         self._changed.set()
 
@@ -110,7 +115,7 @@ class Subscriptions:
             for leave in leaves:
                 leave()
             raise
-        subscription = Subscription(owner, known, limits.buffer)
+        subscription = Subscription(owner, known, limits.buffer, self._service.observer.dropped)
         for leave in leaves:
             subscription.leave_by(leave)
         subscription.leave_by(lambda: self._closed(subscription))

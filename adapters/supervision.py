@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final
 
 from taskmachine.adapters.stores import StoreError
 
-__all__ = ["keep_doing"]
+__all__ = ["keep_doing", "stop_all"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -43,3 +43,15 @@ async def keep_doing(name: str, act: Callable[[], Awaitable[float]]) -> None:
                 raise SystemExit(f"taskmachine: {name} failed too often: {error}") from error
             log.exception("%s failed, and is begun again", name)
             await asyncio.sleep(BACKOFF_S[len(failures) - 1])
+
+
+async def stop_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel them until they have ended.
+
+    More than once: before Python 3.12 `asyncio.wait_for`, on which psycopg stands, may lose it.
+    """
+    pending = {*tasks}
+    while pending:
+        for task in pending:
+            task.cancel()
+        pending = (await asyncio.wait(pending, timeout=0.1))[1]

@@ -17,7 +17,9 @@ from taskmachine.adapters.task_documents import moment, read_text, read_value
 from taskmachine.statemachine import Entry, Outcome, Question, Task
 
 __all__ = [
+    "counted",
     "duration",
+    "ending",
     "print_history",
     "print_pairs",
     "print_task",
@@ -41,6 +43,11 @@ def printable(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """As in `1 task` and `2 tasks`."""
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def duration(milliseconds: int) -> str:
@@ -106,7 +113,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
     if task.metadata != b"{}":
         rows.append(("metadata", read_text(task.metadata)))
     if task.outcome is not None:
-        rows.append((task.outcome.cause.replace("_", " "), _ending(task.outcome)))
+        rows.append((task.outcome.cause.replace("_", " "), ending(task.outcome)))
     rows.append(("version", str(task.version)))
     print_pairs(console, rows)
 
@@ -177,7 +184,7 @@ def _left(task: Task, now: int) -> str:
 def _summary(task: Task) -> str:
     """What an operator wants to know of a task that has one line."""
     if task.outcome is not None:
-        return _ending(task.outcome)
+        return ending(task.outcome)
     if task.open_questions:
         return f"asks {', '.join(question.key for question in task.open_questions)}"
     said = task.message or (task.progress and task.progress.message) or ""
@@ -190,7 +197,8 @@ def _progress(task: Task) -> str:
     return f"{task.progress.value:g}" if total is None else f"{task.progress.value:g}/{total:g}"
 
 
-def _ending(outcome: Outcome) -> str:
+def ending(outcome: Outcome) -> str:
+    """How it ended, in one line."""
     if outcome.result is not None:
         return _content(outcome.result)
     said = outcome.message or ""

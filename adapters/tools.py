@@ -96,6 +96,7 @@ class Tool:
     immediate: str | None = None
     priority: Priority = "normal"
     first: tuple[Question, ...] = ()
+    parks: bool = False
 
     @property
     def offered(self) -> OfferedTool:
@@ -107,8 +108,14 @@ class Tool:
             definition["outputSchema"] = self.signature.output_schema
         return OfferedTool(definition, self.support, self.immediate, self.first)
 
-    async def run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
-        """The outcome of a call.  What the tool does wrong is an outcome, too, and logged.
+    async def run(
+        self,
+        arguments: bytes,
+        context: Context,
+        threads: "Threads",
+        raised: Callable[[BaseException], None],
+    ) -> Outcome:
+        """The outcome of a call.  What the tool does wrong is an outcome, too, logged, and told.
 
         Raises only what is none: that the tool was cancelled, has parked, lost its task, or
         could not ask.
@@ -128,8 +135,9 @@ class Tool:
         except TaskmachineError as error:  # of the context, in words that anybody may read
             log.warning("tool '%s' failed: %s", self.name, error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
-        except (Exception, SystemExit):  # a tool does not take the server down (USER-5, ERL-10)
+        except (Exception, SystemExit) as error:  # no tool takes the server down (USER-5, ERL-10)
             log.exception("tool '%s' raised", self.name)
+            raised(error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed")
         try:
             return self._result(returned)
@@ -200,6 +208,7 @@ class Tools(Mapping[str, Tool]):
         immediate: str | None = None,
         priority: Priority = "normal",
         first: Mapping[str, Request] | None = None,
+        parks: bool = False,
         schema: JSONObject | None = None,
     ) -> Callable[[_F], _F]:
         """Offer a function as a tool.  `timeout` and `poll_interval` are seconds.
@@ -207,8 +216,10 @@ class Tools(Mapping[str, Tool]):
         `retry` says that the function may be run again when its worker was lost: true for what
         can be repeated without harm.  `immediate` is what the model is told while a task runs.
         `first` is asked before there is a task where the wire can do that; the function asks the
-        same under the same keys and gets the answers that are there.  `schema` is shown instead
-        of the one that follows from the annotations; it is these that arguments are checked by.
+        same under the same keys and gets the answers that are there.  With `parks` the function
+        is ended where it asks and run again with the answers, so that nobody waits for a person;
+        else it stays.  `schema` is shown instead of the one that follows from the annotations; it
+        is these that arguments are checked by.
         `ConfigurationError` for what cannot be offered.
         """
 
@@ -228,6 +239,7 @@ class Tools(Mapping[str, Tool]):
                 immediate,
                 _one_of("priority", priority, Priority),
                 questions_of(first or {}),
+                parks,
             )
             self.add(tool)
             return function

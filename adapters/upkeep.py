@@ -4,6 +4,7 @@ Sessions of transports are forgotten along with them.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -36,6 +37,10 @@ BATCH: Final = 100
 LEASE_S: Final = 15.0
 """A worker that has not beaten for so long is lost."""
 
+LOOKED_AWAY_S: Final = 6.0
+"""What counts of a longer time in which nobody looked: while the store was away nobody could beat,
+and whoever lives does so before the next look."""
+
 
 async def expire_overdue(service: TaskService) -> int:
     """Fail the live tasks whose time is over; how many.  Their work is stopped by that."""
@@ -54,9 +59,12 @@ async def sweep(service: TaskService) -> int:
     def purge(task: Task, now: int) -> tuple[Step, ...]:
         return (lifecycle.purge(task, now),)
 
+    began = time.perf_counter()
     while await service.store.forget_sessions(service.clock(), BATCH) == BATCH:
         pass
-    return await _in_batches(service, service.store.forgettable, purge)
+    removed = await _in_batches(service, service.store.forgettable, purge)
+    service.observer.swept(removed, time.perf_counter() - began)
+    return removed
 
 
 async def with_room(service: TaskService, create: Callable[[], Awaitable[Task]]) -> Task:
@@ -107,21 +115,23 @@ class Leases:
 
     def __init__(self, is_dead: Callable[[Worker], bool]) -> None:
         self._is_dead = is_dead
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._silent: dict[str, tuple[int, float]] = {}  # its last beat, and since how long
+        self._looked_s: float | None = None
 
     def lost(self, workers: Sequence[Worker], now_s: float) -> list[str]:
         """The ids of those that are known to be dead, or have not beaten for a lease."""
-        seen = {
-            worker.id: known
-            if (known := self._seen.get(worker.id)) is not None and known[0] == worker.beat
-            else (worker.beat, now_s)
-            for worker in workers
-        }
-        self._seen = seen
+        passed_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, LOOKED_AWAY_S)
+        self._looked_s = now_s
+        silent = {}
+        for worker in workers:
+            beat, silent_s = self._silent.get(worker.id, (None, 0.0))
+            is_silent = beat == worker.beat
+            silent[worker.id] = worker.beat, silent_s + passed_s if is_silent else 0.0
+        self._silent = silent
         return [
             worker.id
             for worker in workers
-            if self._is_dead(worker) or now_s - seen[worker.id][1] >= LEASE_S
+            if self._is_dead(worker) or silent[worker.id][1] >= LEASE_S
         ]
 
 

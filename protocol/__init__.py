@@ -18,6 +18,7 @@ __all__ = ["DIALECTS", "Dialect", "dialect"]
 DIALECTS: Final[Mapping[str, Dialect]] = {
     module.REVISION: module.DIALECT for module in (mcp_2025_11_25, mcp_2026_07_28, erlmcp)
 }
+"""Every dialect by its revision, or its name."""
 
 
 def dialect(name: str) -> Dialect:

@@ -30,6 +30,7 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.protocol.shapes import Milliseconds, Shapes
 from taskmachine.protocol.timestamps import encode_timestamp
+from taskmachine.protocol.trace_context import trace_meta
 from taskmachine.statemachine import Cause, LimitExceeded, NotFound, Outcome, Question, State
 from taskmachine.statemachine import Task as Record
 
@@ -433,7 +434,7 @@ def encode_progress(record: Record) -> Progress | None:
 def encode_question(id: Id, record: Record, question: Question) -> Request:
     """The request that brings a question to the requestor."""
     params = decode_json(question.params)
-    ours = {**related_task(record.id), QUESTION_KEY: question.key}
+    ours = {**related_task(record.id), QUESTION_KEY: question.key, **trace_meta(record)}
     params["_meta"] = {**(params.get("_meta") or {}), **ours}
     return Request(id, question.method, params)
 

@@ -146,6 +146,7 @@ class Watch:
 TIMES: Final = Times()
 
 Operation = Create | Run | Get | Collect | Browse | Cancel | Answer | Amend | Advance | Watch
+"""What can be asked of whoever owns tasks."""
 
 
 def decide(operation: Operation, task: Task, now: int, times: Times = TIMES) -> tuple[Step, ...]:

@@ -263,7 +263,9 @@ class Receiver:
         return [self._push(begun, id), *(self._notice(task, id, now) for task in mine)]
 
     def refused(self, id: Id, error: Exception) -> list[Output]:
-        """The operation was not performed."""
+        """The operation was not performed, or what it waits for cannot be had."""
+        self._waiting.pop(id, None)
+        self._away.discard(id)
         if self._calls.pop(id, None) is None:
             return []
         return [*self._withdraw(id), Send(self.refusal(id, error), id)]
@@ -298,16 +300,18 @@ class Receiver:
 
     def moved(self, task: Task, *, now: int) -> list[Output]:
         """A new version of a task was committed, by whomever."""
-        if task.owner != self._owner or self._is_no_news(task):
+        if task.owner != self._owner:
+            return []
+        if task.state is State.REMOVED:
+            return self._forget(task)
+        if self._is_no_news(task):
             return []
         out: list[Output] = []
         for stream, seen in self._streams.items():
             last = seen.get(task.id)
             if last is not None and last.task.version < task.version:
                 out += self._show(task, stream, last, now)
-        for delivery in self._questions.withdraw(task):
-            assert self._rules.withdrawal is not None, "what was delivered can be taken back"
-            out.append(self._push(self._rules.withdrawal(delivery.id), delivery.stream))
+        out += self._take_back(task)
         waiting = [id for id, awaited in self._waiting.items() if awaited.id == task.id]
         for id in waiting:
             self._waiting[id] = task
@@ -315,6 +319,23 @@ class Receiver:
             return out + self._deliver(task)
         for id in waiting:
             out += self._finish(id, self._rules.reply(self._calls[id], task, (), now))
+        return out
+
+    def _forget(self, task: Task) -> list[Output]:
+        """It was forgotten before we heard how it ended, as on another machine: there is none."""
+        for seen in self._streams.values():
+            seen.pop(task.id, None)
+        out = self._take_back(attrs.evolve(task, questions=()))
+        for id in [id for id, awaited in self._waiting.items() if awaited.id == task.id]:
+            out += self.refused(id, NotFound(task.id))
+        return out
+
+    def _take_back(self, task: Task) -> list[Output]:
+        """Questions that were sent, and are not open any more."""
+        out: list[Output] = []
+        for delivery in self._questions.withdraw(task):
+            assert self._rules.withdrawal is not None, "what was delivered can be taken back"
+            out.append(self._push(self._rules.withdrawal(delivery.id), delivery.stream))
         return out
 
     def _is_no_news(self, task: Task) -> bool:

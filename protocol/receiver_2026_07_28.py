@@ -59,6 +59,7 @@ from taskmachine.protocol.rules import (
 )
 from taskmachine.protocol.shapes import Milliseconds, Shapes
 from taskmachine.protocol.timestamps import encode_timestamp
+from taskmachine.protocol.trace_context import trace_meta
 from taskmachine.statemachine import Call, Outcome, Question, Reply, State, Task
 from taskmachine.statemachine import Progress as Reported
 from taskmachine.statemachine.lifecycle import Step
@@ -240,7 +241,8 @@ def encode_task(
     `answers` are the methods that this poll declared; questions of other kinds are not sent
     (2026-07-28:undeclared-capability-not-used), and the status message says that they exist.
     """
-    return GetTaskResult(**_details(record, poll_interval_ms, answers))
+    details = _details(record, poll_interval_ms, answers)
+    return GetTaskResult(**details, meta=trace_meta(record) or None)
 
 
 def encode_status(
@@ -252,7 +254,7 @@ def encode_status(
 ) -> TaskStatus:
     """The notification on a subscription: what `tasks/get` would show at this moment."""
     details = _details(record, poll_interval_ms, answers)
-    return TaskStatus(**details, meta=SubscriptionMeta(subscription))
+    return TaskStatus(**details, meta=SubscriptionMeta(subscription, trace_meta(record)))
 
 
 def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:

@@ -1,6 +1,6 @@
-"""What a peer keeps for us and must not read, change or lend: cursors and `requestState`.
+"""What a peer keeps for us and must not read, change or lend: cursors, `requestState`, visits.
 
-Both are sealed by AES-SIV (RFC 5297) and spelled in base64url without padding.  Owner and purpose
+All are sealed by AES-SIV (RFC 5297) and spelled in base64url without padding.  Owner and purpose
 are associated data: a token opens for whom, and as what, it was sealed.  The mode needs no nonce,
 so nothing here draws chance or counts, and every replica with the same secret makes and opens the
 same tokens.  All that equal tokens betray is that the same thing was sealed twice for one owner.
@@ -31,6 +31,7 @@ __all__ = [
     "Position",
     "RequestState",
     "Sealer",
+    "Visit",
     "request_digest",
 ]
 
@@ -72,6 +73,19 @@ class RequestState:
 
 
 @attrs.frozen
+class Visit:
+    """Whom a browser was let in as: `id` tells two visits of one owner apart.
+
+    `expires_at` is in milliseconds since the epoch.
+    """
+
+    id: str
+    owner: str
+    is_admin: bool
+    expires_at: int
+
+
+@attrs.frozen
 class _Purpose:
     """Change the number in `label` along with the payload: what is authentic is not checked."""
 
@@ -86,6 +100,8 @@ _STATE: Final = _Purpose(
 )
 _QUESTION: Final = _Purpose(b"question 1", MAX_ID, "the id is not of a question of this server")
 _STREAM: Final = _Purpose(b"stream 1", MAX_ID, "the event is not of a stream of this server")
+_VISIT: Final = _Purpose(b"visit 1", MAX_ID, "the cookie is not of this server")
+_FORM: Final = _Purpose(b"form 1", MAX_ID, "the form is not of this visit")
 
 
 class Sealer:
@@ -103,6 +119,14 @@ class Sealer:
             )
         derivation = HKDF(SHA512(), length=64, salt=None, info=b"taskmachine sealing")
         self._siv = AESSIV(derivation.derive(secret))
+
+    def alias(self, owner: str) -> str:
+        """A name for an owner that says nothing of it, the same wherever the secret is: for logs.
+
+        Without the secret nobody can tell whose it is, nor try whether it is somebody's.
+        """
+        tag = self._siv.encrypt(b"", [b"alias 1", owner.encode()])
+        return base64.urlsafe_b64encode(tag).decode().rstrip("=")
 
     def seal_cursor(self, owner: str, position: Position) -> str:
         """A cursor that only this owner can use; ValueError if the id is too long for one."""
@@ -168,6 +192,27 @@ class Sealer:
         except InvalidParams:
             return None
         return request_id, task_id
+
+    def seal_visit(self, visit: Visit) -> str:
+        """What a browser shows to be let in again."""
+        facts = [visit.id, visit.owner, visit.is_admin, visit.expires_at]
+        return self._seal(_VISIT, "", facts)  # who it is for is inside, and not known before
+
+    def open_visit(self, text: str, now: int) -> Visit | None:
+        """The visit that a browser shows; None if it is none, or over."""
+        try:
+            visit = Visit(*self._open(_VISIT, "", text))
+        except InvalidParams:
+            return None
+        return visit if now < visit.expires_at else None
+
+    def seal_form(self, visit: Visit) -> str:
+        """What forms of this visit carry, and no other page knows."""
+        return self._seal(_FORM, visit.owner, [visit.id])
+
+    def is_form_of(self, visit: Visit, text: str) -> bool:
+        """Whether a form was made for this visit."""
+        return compare_digest(self.seal_form(visit).encode(), text.encode())
 
     def _seal(self, purpose: _Purpose, owner: str, payload: list[Any]) -> str:
         return _to_text(self._siv.encrypt(encode_json(payload), _bound_to(purpose, owner)))

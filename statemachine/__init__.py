@@ -23,6 +23,7 @@ from taskmachine.statemachine.task import (
     Question,
     Reply,
     Task,
+    Trace,
 )
 from taskmachine.statemachine.times import Times
 
@@ -49,6 +50,7 @@ __all__ = [
     "Task",
     "TaskmachineError",
     "Times",
+    "Trace",
     "fire",
     "lookup",
 ]

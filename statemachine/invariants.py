@@ -275,6 +275,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     notifications_agree_with_later_reads_and_end_with_the_task,
     every_wire_reports_the_same_outcome,
 )
+"""All ten."""
 
 
 def violations(

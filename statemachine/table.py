@@ -107,6 +107,7 @@ TABLE: Final = tuple(
     Row(State(source), Event(event), State(dest), tuple(map(Effect, effects)))
     for source, event, dest, *effects in map(str.split, _ROWS_AS_TEXT.strip().splitlines())
 )
+"""The legal moves, all of them."""
 
 TERMINAL: Final = frozenset(row.source for row in TABLE if row.event is Event.PURGE)
 """The final states: those that can only be purged."""

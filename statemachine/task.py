@@ -13,7 +13,20 @@ import attrs
 
 from taskmachine.statemachine.table import TERMINAL, Event, State
 
-__all__ = ["Call", "Cause", "Entry", "Outcome", "Progress", "Question", "Reply", "Task"]
+__all__ = [
+    "Call",
+    "Cause",
+    "Entry",
+    "Outcome",
+    "Progress",
+    "Question",
+    "Reply",
+    "Task",
+    "Trace",
+]
+
+Trace = tuple[str, str]
+"""`traceparent` and `tracestate` (or nothing) of W3C Trace Context; not looked into here."""
 
 
 class Cause(StrEnum):
@@ -59,6 +72,8 @@ class Call:
     """The kinds of questions that the requestor declared it can answer."""
     key: str | None = None
     """The same call under the same key of the same owner is the same task (USER-10)."""
+    trace: Trace | None = None
+    """What it was made for, so that whoever runs it, whenever and wherever, can say so."""
 
 
 @attrs.frozen

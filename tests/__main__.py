@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 ALONE: Final = [
+    "tests/chaos/test_chaos.py",
     "tests/conformance/test_bugs.py",
     "tests/conformance/test_variations.py",
     "tests/conformance/test_command.py",
@@ -20,7 +21,8 @@ ALONE: Final = [
     "tests/peers/test_bridges.py",
     "tests/peers/test_servers.py",
 ]
-"""Several hundred servers with bugs: they need the whole machine, or answers are late."""
+"""Many processes, among them several hundred servers with bugs: they need the whole machine, or
+answers are late."""
 
 TIMED: Final = [
     "tests/conformance/clients/test_clients.py",
@@ -33,6 +35,7 @@ TIMED: Final = [
 UNWATCHED: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
     ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire", "tests/wire_faults"],
+    ["tests/chaos", "tests/replicas", "tests/console"],
 ]
 """Tests of other processes, and one that watching each line would make twice as slow."""
 

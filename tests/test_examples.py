@@ -9,7 +9,6 @@ import re
 import resource
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -31,6 +30,7 @@ from taskmachine.adapters.stores.contract_scenes import (
     state_of,
 )
 from tests.oracle import REPOSITORY
+from tests.ports import free_port
 
 EXAMPLES: Final = REPOSITORY / "docs" / "examples"
 PAGE: Final = (EXAMPLES / "README.md").read_text()
@@ -135,8 +135,7 @@ def test_the_end_of_the_input_declines(tmp_path: Path) -> None:
 
 
 def test_a_server_may_be_killed_while_it_waits_for_an_answer(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     *server_command, shown_address = command("plain_server.py")
     assert shown_address == "127.0.0.1:8000", "and another one here, which is free"
     client_command = [*command("questions.py"), f"http://{address}/mcp"]

@@ -1,49 +1,86 @@
-"""Write the generated documents anew: `python -m tests.update_docs`."""
+"""Write the generated documents anew: `python -m tests.update_docs`.
+
+Pictures of programs at work are made by `python -m tests.site.pictures`: they need a minute.
+"""
 
 import re
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Final
 
+from taskmachine.adapters.conformance.catalogue import load_checks
+from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS
+from taskmachine.adapters.conformance.judging import CHECKS, Check
 from taskmachine.adapters.rendering import render
 from taskmachine.protocol import DIALECTS, dialect
 from taskmachine.specs import load_requirements
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.requirements import citations
+from tests.site.deployment import deployment
+from tests.site.two_wires import scene
 
 
-def documents() -> dict[str, str]:
-    """Path to text, of every document that has a generated part."""
-    pictures = {"docs/table.svg": render("svg")} | {
-        f"docs/table-{name}.svg": render("svg", dialect(name)) for name in DIALECTS
-    }
-    readme = re.sub(
-        r"(<!-- table: .*? -->\n).*?(<!-- end of table -->)",
-        lambda marks: marks[1] + render("markdown") + marks[2],
-        (REPOSITORY / "README.md").read_text(),
+def readme() -> str:
+    """With the table."""
+    return _with_parts("README.md", "table", lambda _: render("markdown"))
+
+
+def migration_page() -> str:
+    """With what a server says in both generations."""
+    return _with_parts("docs/migration.md", "scene", scene)
+
+
+def _with_parts(path: str, kind: str, make: Callable[[str], str]) -> str:
+    """A page with the parts between its marks made anew."""
+    return re.sub(
+        rf"(<!-- {kind}: (.*?) -->\n).*?(<!-- end of {kind} -->)",
+        lambda marks: marks[1] + make(marks[2]) + marks[3],
+        (REPOSITORY / path).read_text(),
         flags=re.DOTALL,
     )
-    return {"README.md": readme, "docs/requirements.md": requirements_page(), **pictures}
 
 
 def requirements_page() -> str:
-    """Every row of the catalogue, and the tests that show it."""
+    """Every row of the catalogue, the checks that judge others by it, the tests that show it."""
     shown = citations()
     lines = [
         "# Requirements",
         "",
-        "Every MUST, SHOULD and MAY that an implementation of tasks meets, in our own words, and "
-        "the tests that show it. Written from `specs/requirements/` by "
-        "`python -m tests.update_docs`; how each is observed on the wire stands there.",
+        "Every MUST, SHOULD and MAY that an implementation of tasks meets, in our own words; the "
+        "check by which [`taskmachine check`](conformance.md) judges the implementations of others "
+        "(a module in [`adapters/conformance/checks`](../adapters/conformance/checks), and the "
+        "function in it); and the tests that show it of ours. Written from `specs/requirements/` "
+        "by `python -m tests.update_docs`; how each is observed on the wire stands there.",
     ]
     for revision in REVISIONS:
         rows = load_requirements(revision)
         tested = sum(row["id"] in shown for row in rows)
-        lines += ["", f"## {revision}", "", f"{len(rows)} rows, {tested} shown by tests.", ""]
-        lines += ["| id | level | who | says | shown by |", "|---|---|---|---|---|"]
+        checked = sum(bool(_checks_of(row["id"])) for row in rows)
+        lines += ["", f"## {revision}", ""]
+        lines += [f"{len(rows)} rows, {checked} judged by checks, {tested} shown by tests.", ""]
+        lines += ["| id | level | who | says | check | shown by |", "|---|---|---|---|---|---|"]
         for row in rows:
             name = row["id"].removeprefix(f"{revision}:")
             says = row["says"].replace("|", "\\|")
+            check = ", ".join(f"`{name}`" for name in _checks_of(row["id"])) or "none"
             by = _shown_by(row, shown.get(row["id"], []))
-            lines.append(f"| {name} | {row['level']} | {row['who']} | {says} | {by} |")
+            lines.append(f"| {name} | {row['level']} | {row['who']} | {says} | {check} | {by} |")
     return "\n".join(lines) + "\n"
+
+
+def _checks_of(id: str) -> list[str]:
+    """The functions that judge servers and clients by a requirement, as `module.function`."""
+    _load_checks()
+    found: Iterable[Check | None] = (CHECKS.get(id), CLIENT_CHECKS.get(id))
+    return [_name_of(check) for check in found if check is not None]
+
+
+_load_checks: Final = cache(load_checks)
+
+
+def _name_of(check: Check) -> str:
+    module = check.observe.__module__.rpartition(".")[2]
+    return f"{module}.{getattr(check.observe, '__name__')}"  # noqa: B009
 
 
 def _shown_by(row: dict[str, object], tests: list[str]) -> str:
@@ -54,10 +91,21 @@ def _shown_by(row: dict[str, object], tests: list[str]) -> str:
     return str(row.get("untested", "needs a wire"))
 
 
+DOCUMENTS: Final[dict[str, Callable[[], str]]] = {
+    "README.md": readme,
+    "docs/requirements.md": requirements_page,
+    "docs/migration.md": migration_page,
+    "docs/deployment.svg": deployment,
+    "docs/table.svg": partial(render, "svg"),
+    **{f"docs/table-{name}.svg": partial(render, "svg", dialect(name)) for name in DIALECTS},
+}
+"""Path to what it must contain, of every document that has a generated part."""
+
+
 def main() -> None:
     """Write what differs."""
-    for path, text in documents().items():
-        (REPOSITORY / path).write_text(text)
+    for path, make in DOCUMENTS.items():
+        (REPOSITORY / path).write_text(make())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The way to a server: by its URL, or by the command that starts it."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from importlib.metadata import version
 
 import attrs
@@ -32,19 +32,22 @@ async def connect(
     receive: Receiver | None = None,
     info: JSONObject | None = None,
     timeout: float = 60.0,
+    meta: Callable[[], JSONObject] = dict,
 ) -> AsyncIterator[Session]:
     """A session with the server at a URL, or with one that a command starts.
 
     `generation` is found out if it is not given.  `token` goes to the server as a bearer token.
     With `answer` the server may ask for forms to be filled in, with `sampling` also for what a
     model says; with `receive` a server of 2025-11-25 may ask that as a task.  `timeout` is for
-    each request, in seconds: a task may take as long as it wants, a plain call may not.
+    each request, in seconds: a task may take as long as it wants, a plain call may not.  `meta`
+    is asked for more members of the `_meta` of each request: `telemetry.current_meta` names the
+    trace that it belongs to.
     """
     if generation not in (None, *REVISIONS):
         raise ConfigurationError(f"no generation '{generation}'; there are {', '.join(REVISIONS)}")
     answering = Answering(answer, declared(answer, sampling=sampling))
     named = info or {"name": "taskmachine", "version": version("taskmachine")}
-    line = Line(timeout)
+    line = Line(timeout, meta)
     async with contextlib.AsyncExitStack() as stack:
         receiving = await _receiving(receive, answering, line, stack)
         answered = answering.capabilities
@@ -73,7 +76,7 @@ async def _receiving(
 
     def say(message: Message) -> None:
         if line.death is None:
-            line.transport.send(message)
+            line.send(message)
 
     return await stack.enter_async_context(open_receiving(receiver, answering, say))
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
+import attrs
+
 from taskmachine.adapters.client.errors import BadAnswer, CallFailed, ConnectionLost, NoAnswer
 from taskmachine.protocol.dialect import Dialect
 from taskmachine.protocol.errors import InvalidResult
@@ -13,6 +15,7 @@ from taskmachine.protocol.jsonrpc import (
     Id,
     Message,
     Notification,
+    Request,
     ResultResponse,
 )
 from taskmachine.protocol.jsonvalue import JSONObject
@@ -56,11 +59,13 @@ class Transport(Protocol):
 class Line:
     """One conversation: gives out ids, and brings answers to whoever waits for them.
 
-    What belongs to nobody who waits here goes to `others`, once there is one.
+    What belongs to nobody who waits here goes to `others`, once there is one.  `meta` is what the
+    `_meta` of each request says beside what it has to say.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, meta: Callable[[], JSONObject] = dict) -> None:
         self.timeout = timeout
+        self._meta = meta
         self.transport: Transport
         self.others: Listener | None = None
         self.death: ConnectionLost | None = None
@@ -77,7 +82,7 @@ class Line:
         limit = self.timeout if timeout is None else timeout
         request = dialect.encode_request(self.new_id(), params)
         waiting = self._waiting[request.id] = asyncio.get_running_loop().create_future()
-        self.transport.send(request)
+        self.send(request)
         try:
             async with asyncio.timeout(limit):
                 answer = await waiting
@@ -95,6 +100,13 @@ class Line:
             return dialect.decode_result(request.method, answer)
         except InvalidResult as error:
             raise BadAnswer(str(error)) from None
+
+    def send(self, message: Message) -> None:
+        """Begin to send a message; what goes wrong is told to the listener."""
+        if isinstance(message, Request) and (more := self._meta()):
+            meta = {**more, **message.params.get("_meta", {})}
+            message = attrs.evolve(message, params={**message.params, "_meta": meta})
+        self.transport.send(message)
 
     # --- as a listener ---------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A client that takes questions as tasks (2025-11-25): it answers at once, and its user later.
 
-async with connect(server, answer=answer, sampling=True, receive=Receiver()) as session:
-    ...
+    async with connect(server, answer=answer, sampling=True, receive=Receiver()) as session:
+        ...
 
 The same runtime as a server's, with the two questions in the place of tools: `answer` runs in the
 background, for as long as the task lives.
@@ -104,7 +104,13 @@ class _Asking(Tool):
 
     method: str = attrs.field(kw_only=True)
 
-    async def run(self, arguments: bytes, context: Context, threads: Threads) -> Outcome:
+    async def run(
+        self,
+        arguments: bytes,
+        context: Context,
+        threads: Threads,
+        raised: Callable[[BaseException], None],
+    ) -> Outcome:
         await context.status(WAITING[self.method])
         question = Question(self.method, decode_json(arguments), str(context.task_id))
         reply = await self.function(question)

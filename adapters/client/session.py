@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections.abc import Coroutine, Iterable
 from functools import partial
@@ -64,6 +65,7 @@ class Session:
             self._speech, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
         )
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
         self._timer: asyncio.TimerHandle | None = None
         self._names = map("call-{}".format, count(1))
         self._calls: dict[str, RemoteTask] = {}
@@ -216,7 +218,7 @@ class Session:
         for output in outputs:
             match output:
                 case Send(message=message):
-                    self._line.transport.send(message)
+                    self._line.send(message)
                 case Asked(call=name):
                     self._do(self._answer(output), name)
                 case Changed(call=name, status=status, message=message):
@@ -232,7 +234,11 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
         due = self._requestor.next_tick()
-        self._timer = None if due is None else self._loop.call_at((due + 1) / 1_000, self._tick)
+        if due is None:
+            self._timer = None
+        else:  # a look at a task belongs to the session, not to whoever made the last call
+            due_s = (due + 1) / 1_000
+            self._timer = self._loop.call_at(due_s, self._tick, context=self._context)
 
     def _identify(self, name: str) -> None:
         """The call is a task: which one is known from now on, and it is watched if possible."""
@@ -243,13 +249,13 @@ class Session:
         if self._generation.watch is not None:
             id = self._watches[name] = self._line.new_id()
             params = self._generation.watch(task_id)
-            self._line.transport.send(self._generation.dialect.encode_request(id, params))
+            self._line.send(self._generation.dialect.encode_request(id, params))
 
     def _finish(self, name: str, outcome: Outcome | TaskmachineError) -> None:
         watch, era = self._watches.pop(name, None), self._eras.pop(name)
         if watch is not None and self._speech.forget is not None:
             forget = self._speech.forget(watch)
-            self._line.transport.send(self._generation.dialect.encode_notification(forget))
+            self._line.send(self._generation.dialect.encode_notification(forget))
         is_unknown = isinstance(outcome, Outcome) and outcome.code == INVALID_PARAMS
         if is_unknown and era != self._era:
             outcome = SessionLost("the server has forgotten the session, and the task with it")
@@ -289,7 +295,7 @@ class Session:
 
     async def _serve(self, request: Request) -> None:
         answer = await self._answering.serve(request, self._generation.dialect)
-        self._line.transport.send(answer)
+        self._line.send(answer)
 
     def _withdraw(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":

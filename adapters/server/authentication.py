@@ -6,7 +6,7 @@ a query string is no token.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from taskmachine.adapters.server.bearer_tokens import (
     MAX_CREDENTIALS,
@@ -23,16 +23,18 @@ from taskmachine.adapters.server.key_sources import (
     KeyUrl,
     check_address,
 )
-from taskmachine.adapters.server.owners import Owners, Principal
+from taskmachine.adapters.server.owners import Caller, Owners, Principal
 from taskmachine.adapters.server.static_tokens import StaticTokenAuthenticator, read_tokens
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = [
     "Authenticator",
+    "Caller",
     "HeaderAuthenticator",
     "JwtAuthenticator",
     "KeysUnavailable",
     "Principal",
+    "Recognising",
     "StaticTokenAuthenticator",
     "Unauthorized",
     "authenticator_from",
@@ -52,6 +54,16 @@ class Authenticator(Protocol):
 
         Also `KeysUnavailable`, when the fault is not the caller's.
         """
+
+
+@runtime_checkable
+class Recognising(Authenticator, Protocol):
+    """An authenticator that verifies, and knows more of a caller: whoever lets them in for a
+    while wants to know.
+    """
+
+    async def recognise(self, authorization: str | None) -> Caller:
+        """Like `authenticate`."""
 
 
 class HeaderAuthenticator:

@@ -13,12 +13,13 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.conversation import Conversation, Lookups
+from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server.asgi import Headers, Refusal, read_body, respond
 from taskmachine.adapters.server.authentication import Unauthorized
 from taskmachine.adapters.server.offer import offer_of
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
-from taskmachine.adapters.server.sessions import Session, Sessions
+from taskmachine.adapters.server.sessions import Session, Sessions, told_at
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.server.streams import Stream, write_events
 from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28
@@ -55,6 +56,9 @@ MAX_SHORT: Final = 1_000
 
 MAX_ID: Final = 512
 """Characters of a request's id: it is part of every event's id."""
+
+MAX_DIGITS: Final = 15
+"""Of the number of an event: on general streams they are times."""
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -103,6 +107,7 @@ class Endpoint:
             maximum=transport.sessions,
             idle_s=transport.session_idle_s,
             lookups=lookups,
+            marks=not self._is_erlmcp,  # its callers see the metadata of tasks
         )
         self._alone: set[Conversation] = set()
         self._short: dict[str, Conversation] = {}
@@ -203,7 +208,7 @@ class Endpoint:
         if response is not None:
             await respond(send, _status_of(response, message), encode_message(response))
             return
-        stream = Stream()
+        stream = Stream(on_drop=self._runtime.service.observer.dropped)
         conversation = self._conversation(owner, lambda said: stream.put(said.message))
         await conversation.answer(message)
         self._alone.add(conversation)
@@ -228,6 +233,7 @@ class Endpoint:
             new_id=lambda: secrets.token_urlsafe(12),
             send=say,
             lookups=self._lookups(owner),
+            carrier=Carrier("tcp"),
         )
 
     def _alone_with(self, owner: str) -> Conversation:
@@ -263,6 +269,8 @@ class Endpoint:
         session, is_new = await self._session_of(headers, owner, message)
         if not isinstance(message, Request):
             await session.conversation.answer(message)
+            if isinstance(message, Notification):
+                await self.sessions.heard(session, message)
             await respond(send, 202)
             return
         if not session.is_answering(message.id):
@@ -326,10 +334,13 @@ class Endpoint:
             await self._write(session, None, session.general, receive, send)
             return
         name, _, number = last.rpartition(".")
-        seen = int(number) if number.isdecimal() and len(number) < 10 else 0
-        id, stream = await self.sessions.resumed(session, name, seen)
-        after = seen if stream.name == name else 0
-        await self._write(session, id, stream, receive, send, after)
+        seen = int(number) if number.isdecimal() and len(number) <= MAX_DIGITS else 0
+        id, stream = await self.sessions.resumed(session, name)
+        if stream.name == name:
+            await self._write(session, id, stream, receive, send, seen)
+        else:
+            since = told_at(name, seen)
+            await self._write(session, id, stream, receive, send, since=since)
 
     async def _write(
         self,
@@ -339,10 +350,11 @@ class Endpoint:
         receive: Receive,
         send: Send,
         after: int = 0,
+        since: int | None = None,
     ) -> None:
         session.came(id)
         if id is None:
-            await session.conversation.listen()
+            await self.sessions.listen(session, since)
         else:
             session.conversation.handle(session.conversation.receiver.opened(id))
         try:

@@ -16,11 +16,14 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, Router
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from taskmachine.adapters.console import Console, Door, LinkDoor
+from taskmachine.adapters.console.doors import door_for
 from taskmachine.adapters.conversation import Lookups
+from taskmachine.adapters.engines import find_engine
 from taskmachine.adapters.runtime import Runtime, open_runtime
 from taskmachine.adapters.server.asgi import Refusal, headers_of, respond
 from taskmachine.adapters.server.authentication import (
@@ -30,6 +33,7 @@ from taskmachine.adapters.server.authentication import (
 )
 from taskmachine.adapters.server.connections import protocol_within
 from taskmachine.adapters.server.endpoint import Endpoint
+from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.server.origins import Origins
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
 from taskmachine.adapters.server.protected_resource import (
@@ -39,7 +43,7 @@ from taskmachine.adapters.server.protected_resource import (
     metadata_url,
 )
 from taskmachine.adapters.server.rates import Rates
-from taskmachine.adapters.server.settings import Settings
+from taskmachine.adapters.server.settings import CONSOLE, Settings
 from taskmachine.adapters.server.task_endpoints import task_routes
 from taskmachine.adapters.server.tool_loading import load_tools
 from taskmachine.adapters.supervision import keep_doing
@@ -83,7 +87,12 @@ class Application:
         tools = load_tools(settings.tools) if self._tools is None else self._tools
         async with (
             open_runtime(
-                settings.store, tools, times=settings.times, limits=settings.limits
+                settings.store,
+                tools,
+                times=settings.times,
+                limits=settings.limits,
+                engine=find_engine(settings.engine),
+                observer=observer_from(settings),
             ) as runtime,
             self.serving(runtime),
         ):
@@ -94,14 +103,24 @@ class Application:
         """Serve the tasks of a runtime that somebody else opened."""
         owners = Owners(await runtime.service.store.secret())
         parts = self._parts = _Parts(runtime, self._settings, owners)
-        tidying = asyncio.create_task(keep_doing("the care for sessions", parts.tidy))
+        look_around = parts.endpoint.sessions.look_around
+        loops = [
+            asyncio.create_task(keep_doing("the care for sessions", parts.tidy)),
+            asyncio.create_task(keep_doing("the look at what others did", look_around)),
+        ]
         try:
             yield
         finally:
             self._parts = None
-            tidying.cancel()
-            await asyncio.gather(tidying, return_exceptions=True)
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
             await parts.endpoint.close()
+
+    @property
+    def console_path(self) -> str | None:
+        """Where the console is opened, with the key if that takes one; None if there is none."""
+        return None if self._parts is None else self._parts.console_path
 
     async def end_streams(self) -> None:
         """Let everybody go who listens: the end is near."""
@@ -138,6 +157,7 @@ class _Parts:
         self._path = settings.path
         self._public_url = settings.public_url
         self._auth = settings.auth
+        self._session_idle_s = transport.session_idle_s
         self._authenticator = authenticator_from(settings.auth, owners, runtime.service.clock)
         self._rates = Rates(transport.lookups_per_second, transport.lookups_burst, time.monotonic)
         # Without authentication owners are free to have, addresses are not.
@@ -154,8 +174,17 @@ class _Parts:
             lookups=self._lookups,
             dialect=settings.dialect,
         )
+        door = door_for(self._authenticator, is_local=is_local) if settings.console else None
+        self.console_path = None if door is None else f"{CONSOLE}/"
+        if isinstance(door, LinkDoor):
+            self.console_path = f"{CONSOLE}/login?key={door.key}"
+        consoles: list[BaseRoute] = []
+        if door is not None:
+            consoles.append(Route(CONSOLE, _to_console))
+            consoles.append(Mount(CONSOLE, self._console(runtime, door, settings)))
         self._others = Router(
             [
+                *consoles,
                 *task_routes(
                     runtime,
                     self._identify,
@@ -164,6 +193,7 @@ class _Parts:
                     on_lookup=self._on_lookup,
                     needs_token=self._authenticator is not None,
                 ),
+                *self._metrics_routes(runtime, is_wanted=settings.metrics),
                 *(
                     Route(path, self._metadata)
                     for path in metadata_paths(settings.path)
@@ -172,6 +202,15 @@ class _Parts:
             ],
             redirect_slashes=False,
             default=_not_found,
+        )
+
+    def _console(self, runtime: Runtime, door: Door, settings: Settings) -> Console:
+        return Console(
+            runtime,
+            door,
+            public_url=settings.public_url,
+            keep_alive_s=settings.transport.keep_alive_s,
+            lookups=self._lookups,
         )
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,7 +251,8 @@ class _Parts:
     async def tidy(self) -> float:
         """Let go of sessions that nobody uses; when to look again."""
         await self.endpoint.sessions.close_unused()
-        return TIDY_S
+        await self.endpoint.sessions.look_after_used()
+        return min(TIDY_S, self._session_idle_s / 4)
 
     # --- who is calling ----------------------------------------------------------------------
 
@@ -226,12 +266,16 @@ class _Parts:
             why = "Internal error: tokens cannot be verified now, try again"
             raise Refusal(503, INTERNAL_ERROR, why, [(b"retry-after", b"5")]) from None
 
-    async def _identify(self, request: Request) -> str:
+    async def _authenticated(self, request: Request) -> str | None:
         headers = headers_of(request.scope)
         try:
-            owner = await self._owner_of(headers)
+            return await self._owner_of(headers)
         except Unauthorized as error:
             raise self._refusal(request.scope, headers, error) from None
+
+    async def _identify(self, request: Request) -> str:
+        headers = headers_of(request.scope)
+        owner = await self._authenticated(request)
         session_id = headers.get("mcp-session-id")
         if owner is None and session_id is not None:
             return (await self.endpoint.sessions.find(session_id, None)).owner
@@ -250,6 +294,13 @@ class _Parts:
             f"Unauthorized: {error.description}",
             [(b"www-authenticate", words.encode())],
         )
+
+    def _metrics_routes(self, runtime: Runtime, *, is_wanted: bool) -> list[Route]:
+        if not is_wanted:
+            return []
+        from taskmachine.adapters.telemetry.prometheus import metrics_route  # of an extra
+
+        return [metrics_route(runtime, self._authenticated)]
 
     async def _metadata(self, request: Request) -> Response:
         resource = self._resource_url(request.scope, headers_of(request.scope))
@@ -286,6 +337,10 @@ async def _break_off(send: Send) -> None:
         await send({"type": "http.response.body", "body": b""})
 
 
+async def _to_console(request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}/", 303)
+
+
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     raise Refusal(404, INVALID_REQUEST, "Not found: see /openapi.json for what is here")
 
@@ -306,8 +361,16 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[str], None]) -> None:
-    """Serve until cancelled.  `ready` is told the URL once there is somebody to answer."""
+async def serve_http(
+    runtime: Runtime,
+    settings: Settings,
+    *,
+    ready: Callable[[str], None],
+    console: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until cancelled.  `ready` is told the URL once there is somebody to answer, and
+    `console` where to open that, if there is one: whoever has this URL is let in.
+    """
     transport = settings.transport
     host, port = settings.address
     try:
@@ -320,8 +383,14 @@ async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[s
         why = error.strerror or error
         raise ConfigurationError(f"cannot listen on {settings.http}: {why}") from None
     shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listener.getsockname()[1]}{settings.path}"
+    place = f"http://{shown}:{listener.getsockname()[1]}"
     application = Application(settings)
+
+    def tell() -> None:
+        ready(f"{place}{settings.path}")
+        if application.console_path is not None:
+            console(f"{place}{application.console_path}")
+
     server = _Server(
         uvicorn.Config(
             application,
@@ -337,7 +406,7 @@ async def serve_http(runtime: Runtime, settings: Settings, *, ready: Callable[[s
             timeout_graceful_shutdown=GRACE_S,
             limit_concurrency=transport.max_connections,
         ),
-        lambda: ready(url),
+        tell,
     )
     async with application.serving(runtime):
         serving = asyncio.create_task(server.serve([listener]))

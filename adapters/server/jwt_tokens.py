@@ -21,7 +21,7 @@ from taskmachine.adapters.server.bearer_tokens import (
 )
 from taskmachine.adapters.server.jwt_keys import ALGORITHMS, KeySet
 from taskmachine.adapters.server.key_sources import KeySource
-from taskmachine.adapters.server.owners import Owners, Principal
+from taskmachine.adapters.server.owners import ADMIN, Caller, Owners, Principal
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import ConfigurationError
 
@@ -36,7 +36,7 @@ _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"
 
 @attrs.frozen
 class _Verified:
-    owner: str
+    caller: Caller
     expires_at: float
     keys: KeySet
 
@@ -75,6 +75,10 @@ class JwtAuthenticator:
 
     async def authenticate(self, authorization: str | None) -> str:
         """The owner; `Unauthorized`, or `KeysUnavailable` if nobody can be verified."""
+        return (await self.recognise(authorization)).owner
+
+    async def recognise(self, authorization: str | None) -> Caller:
+        """The caller, an admin by the scope of that name."""
         token = bearer_token(authorization)
         digest = sha256(token.encode()).digest()
         keys = await self._keys.current()
@@ -86,7 +90,7 @@ class JwtAuthenticator:
             if len(self._verified) > MAX_VERIFIED:
                 self._verified.popitem(last=False)
         self._verified.move_to_end(digest)
-        return known.owner
+        return known.caller
 
     async def _verify(self, token: str, keys: KeySet) -> _Verified:
         kid, algorithm = self._signed_by(token)
@@ -103,7 +107,9 @@ class JwtAuthenticator:
         principal, expires_at = self._checked(claims)
         if not self._scopes <= principal.scopes:
             raise insufficient_scope()
-        return _Verified(self._owners.of_principal(principal), expires_at, keys)
+        owner = self._owners.of_principal(principal)
+        caller = Caller(owner, ADMIN in principal.scopes, expires_at)
+        return _Verified(caller, expires_at, keys)
 
     def _signed_by(self, token: str) -> tuple[str | None, str]:
         """Key id and algorithm, as the token claims."""

@@ -16,13 +16,27 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from taskmachine.protocol.sealing import MIN_SECRET
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["ANONYMOUS", "STDIO", "Owners", "Principal"]
+__all__ = ["ADMIN", "ANONYMOUS", "STDIO", "Caller", "Owners", "Principal"]
 
 STDIO: Final = "stdio"
 """Whoever speaks to the process through its pipes: one owner for each store."""
 
 ANONYMOUS: Final = "anonymous"
 """Everybody, where nobody is identified: the id of a task is the only secret."""
+
+
+ADMIN: Final = "admin"
+"""The scope of those who may see the tasks of all owners, in the console."""
+
+
+@attrs.frozen
+class Caller:
+    """Who showed credentials, what they may see beyond their own, and until when that holds."""
+
+    owner: str
+    is_admin: bool = False
+    expires_at: float | None = None
+    """Milliseconds since the epoch."""
 
 
 @attrs.frozen

@@ -1,17 +1,23 @@
 """Sessions of 2025-11-25 over HTTP: many connections, one conversation.
 
-A session is kept in the store, so it outlives the process, and a replica knows it, too.  What it
+A session is kept in the store, so it outlives the process, and every replica serves it.  What it
 has under way is here: streams, each for the answer to one request, and the general one (GET).
+Each request may come to another process, so whether the session still is, is read each time.
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from taskmachine.adapters.conversation import REMEMBERED, Conversation, Lookups
+import attrs
+
+from taskmachine.adapters.conversation import Conversation, Lookups
+from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server.asgi import Refusal
+from taskmachine.adapters.server.made_elsewhere import MadeElsewhere
 from taskmachine.adapters.server.owners import Owners
 from taskmachine.adapters.server.streams import Stream
 from taskmachine.adapters.stores import KeptSession
@@ -21,6 +27,7 @@ from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
     Id,
+    Notification,
     Request,
 )
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
@@ -28,7 +35,7 @@ from taskmachine.protocol.outputs import Send
 from taskmachine.protocol.rules import Offer, Rules
 from taskmachine.statemachine import LimitExceeded
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["Session", "Sessions", "told_at"]
 
 RESUME_S: Final = 5.0
 """How long a reader may be away before what it was asked is asked elsewhere."""
@@ -39,6 +46,14 @@ ABANDON_S: Final = 60.0
 UNUSED_S: Final = 600.0
 """After which a session without anything under way is only in the store."""
 
+LOOK_S: Final = 0.5
+"""How often to look for what other processes did to a session that listens."""
+
+READY: Final = "notifications/initialized"
+
+_AGAIN: Final = "~"
+"""Before what tells apart the streams on which several processes answered one request."""
+
 FINISHED: Final = 100
 """Streams of one session that are over, and could still be read again."""
 
@@ -46,19 +61,33 @@ FINISHED: Final = 100
 class Session:
     """One session, while something happens in it."""
 
-    def __init__(self, id: str, owner: str, until: int) -> None:
+    def __init__(
+        self,
+        id: str,
+        owner: str,
+        until: int,
+        clock: Callable[[], int],
+        on_drop: Callable[[], None],
+    ) -> None:
         self.id = id
         self.owner = owner
         self.until = until
         self.used_at = asyncio.get_running_loop().time()
+        self.is_ready = False
+        """Whether this process knows that the client can be asked something."""
+        self.is_restored = False
         self.conversation: Conversation
-        self.general = _general_stream()
+        self.elsewhere: MadeElsewhere
+        self._clock = clock
+        self._on_drop = on_drop
+        self.general = self._general_stream()
         self._streams: dict[Id, Stream] = {}
         self._task_of: dict[Id, str] = {}
         self._timers: dict[Id | None, list[asyncio.TimerHandle]] = {}
 
-    def begin(self, conversation: Conversation) -> None:
+    def begin(self, conversation: Conversation, elsewhere: MadeElsewhere) -> None:
         self.conversation = conversation
+        self.elsewhere = elsewhere
         conversation.handle(conversation.receiver.lost(None))  # nobody reads it yet
 
     @property
@@ -75,7 +104,7 @@ class Session:
 
     # --- streams that answer a request -------------------------------------------------------
 
-    def open(self, request: Request, name: str = "", begun: int = 0) -> Stream:
+    def open(self, request: Request, name: str = "") -> Stream:
         """The stream for the answer; `Refusal` if one with this id is under way."""
         if self.is_answering(request.id):
             raise Refusal(400, INVALID_REQUEST, "Invalid request: the id is in use")
@@ -88,7 +117,7 @@ class Session:
                 if self._streams[id].reader is None and id in self._timers:
                     self.drop(id)
             self._task_of[request.id] = task_id
-        stream = self._streams[request.id] = Stream(name, begun)
+        stream = self._streams[request.id] = Stream(name, on_drop=self._on_drop)
         return stream
 
     def is_answering(self, id: Id) -> bool:
@@ -136,10 +165,10 @@ class Session:
         self.came(id)
         if id is None:
             self.general.close()
-            self.general = _general_stream()
+            self.general = self._general_stream()
             self.conversation.handle(self.conversation.receiver.lost(None))
             return
-        del self._streams[id]
+        self._streams.pop(id).close()
         if self._task_of.pop(id, None) is not None:
             self.conversation.handle(self.conversation.receiver.closed(id))
 
@@ -158,13 +187,36 @@ class Session:
             stream.close()
         await self.conversation.close()
 
+    def _general_stream(self) -> Stream:
+        begun = self._clock()
+        name = f"g{begun}-{secrets.token_urlsafe(6)}"
+        return Stream(name, clock=lambda: self._clock() - begun, on_drop=self._on_drop)
 
-def _general_stream() -> Stream:
-    return Stream(f"g{secrets.token_urlsafe(6)}")
+
+@attrs.frozen
+class _Record:
+    """What is kept of a session, for every process."""
+
+    owner: str
+    capabilities: JSONObject
+    is_ready: bool = False
+    """Whether a process that did not begin it was told that the client can be asked."""
+    reader: str | None = None
+    """The name of the general stream, which is read at one place only."""
+
+    @classmethod
+    def of(cls, kept: KeptSession) -> "_Record":
+        return cls(**decode_json(kept.body))
+
+    def encode(self) -> bytes:
+        return encode_json(attrs.asdict(self))
 
 
 class Sessions:
-    """All sessions that this process knows of."""
+    """All sessions that this process knows of.
+
+    With `marks` tasks are made so that other processes know of which session they are.
+    """
 
     def __init__(
         self,
@@ -176,6 +228,7 @@ class Sessions:
         maximum: int,
         idle_s: float,
         lookups: Callable[[str], Lookups],
+        marks: bool = True,
     ) -> None:
         self._runtime = runtime
         self._rules = rules
@@ -184,6 +237,7 @@ class Sessions:
         self._maximum = maximum
         self._idle_ms = round(idle_s * 1_000)
         self._lookups = lookups
+        self._marks = marks
         self._open: dict[str, Session] = {}
 
     def begin(self, owner: str | None) -> Session:
@@ -198,25 +252,41 @@ class Sessions:
             if len(self._open) >= self._maximum:
                 raise LimitExceeded(f"{self._maximum} sessions", 60_000)
         service = self._runtime.service
+        record = _Record(session.owner, session.conversation.receiver.capabilities or {})
         try:
-            await self._store(session)
+            await self._store(session, record, self._maximum)
         except LimitExceeded:
             if not await service.store.forget_sessions(service.clock(), 100):
                 raise
-            await self._store(session)  # there was room that the next sweep would have made
+            # There was room that the next sweep would have made.
+            await self._store(session, record, self._maximum)
         self._open[session.id] = session
 
     async def find(self, id: str, owner: str | None) -> Session:
         """The session; `Refusal` if there is none of this caller (2025-11-25: 404)."""
-        session = self._open.get(id) or await self._restored(id)
-        if session is None or (owner is not None and session.owner != owner):
-            raise Refusal(
-                404, INVALID_REQUEST, "Invalid request: no such session, send initialize again"
-            )
+        kept = await self._kept(id)
+        session = self._open.get(id)
+        if kept is None:
+            if session is not None:  # another process has ended it
+                await self._let_go(session)
+            raise _no_session()
+        session = session or self._restored(id, kept)
+        if owner is not None and session.owner != owner:
+            raise _no_session()
         session.used_at = asyncio.get_running_loop().time()
-        if session.until - self._runtime.service.clock() < self._idle_ms // 2:
-            await self._store(session)
+        if not session.is_ready and _Record.of(kept).is_ready:
+            # Another process was told, and this one may have questions, too.
+            session.is_ready = True
+            session.conversation.receive(Notification(READY))
+        await self._extend(session, kept)
         return session
+
+    async def heard(self, session: Session, notification: Notification) -> None:
+        """The client has said that; what every process has to know of it is kept."""
+        if notification.method == READY:
+            session.is_ready = True
+            if session.is_restored:  # whoever began it waits for this, and was not told
+                await self._change(session, is_ready=True)
 
     async def end(self, session: Session) -> None:
         """Forget it, here and in the store."""
@@ -229,8 +299,13 @@ class Sessions:
         now = asyncio.get_running_loop().time()
         for session in list(self._open.values()):
             if session.is_idle and now - session.used_at >= unused_s:
-                del self._open[session.id]
-                await session.close()
+                await self._let_go(session)
+
+    async def look_after_used(self) -> None:
+        """Keep what is used here in the store, and end what was ended there."""
+        for session in list(self._open.values()):
+            if not session.is_idle:
+                await self._look_after(session)
 
     async def close(self) -> None:
         """The process ends; the sessions stay in the store."""
@@ -238,64 +313,149 @@ class Sessions:
             await session.close()
         self._open.clear()
 
-    async def resumed(self, session: Session, name: str, seen: int) -> tuple[Id | None, Stream]:
+    # --- streams -----------------------------------------------------------------------------
+
+    async def listen(self, session: Session, since: int | None) -> None:
+        """The general stream is read here from now on, and nowhere else.
+
+        Whoever goes on with one that another process began is told what it missed `since` then.
+        """
+        await self._change(session, reader=session.general.name)
+        await session.conversation.listen()
+        await session.elsewhere.catch_up(since)
+
+    async def look_around(self) -> float:
+        """Notice what other processes did to the sessions that listen; when to look again."""
+        for session in list(self._open.values()):
+            if session.general.reader is None:
+                continue
+            name = session.general.name
+            kept = await self._look_after(session)
+            if kept is None or session.general.name != name:
+                continue
+            if _Record.of(kept).reader != name:
+                session.drop(None)  # 2025-11-25: nothing is said on two streams
+            else:
+                await session.elsewhere.look()
+        return LOOK_S
+
+    async def resumed(self, session: Session, name: str) -> tuple[Id | None, Stream]:
         """The stream that a client wants to go on with, even if another process began it.
 
         A call that waits for the end of a task can wait here as well; what became of any other
-        call nobody knows any more, and the client is told so.
+        call only the process knows that runs it, and the client is told so.
         """
         known = session.named(name)
         if known is not None:
             return known
-        sealed = self._runtime.service.sealer.open_stream(session.owner, name)
+        # What each process says has a name of its own: it is not what another one said.
+        origin, *_ = name.split(_AGAIN)
+        sealed = self._runtime.service.sealer.open_stream(session.owner, origin)
         if sealed is None:
+            session.drop(None)  # what it kept may have been told elsewhere
             return None, session.general
         id, task_id = sealed
         request = Request(id, "tasks/result", {"taskId": task_id or ""})
-        stream = session.open(request, name, seen)
+        if task_id is not None and session.is_answering(id):
+            session.drop(id)  # it was read elsewhere since then
+        stream = session.open(request, f"{origin}{_AGAIN}{secrets.token_urlsafe(6)}")
         if task_id is not None:
             await session.conversation.answer(request)
         else:
-            lost = Error(INTERNAL_ERROR, "The server was restarted while it ran this call")
-            stream.put(ErrorResponse(id, lost))
+            why = "The server was restarted while it ran this call, or runs it in another process"
+            stream.put(ErrorResponse(id, Error(INTERNAL_ERROR, why)))
         return id, stream
 
+    # --- in the store ------------------------------------------------------------------------
+
     def _make(self, id: str, owner: str, capabilities: JSONObject | None) -> Session:
-        session = Session(id, owner, self._until())
+        service = self._runtime.service
+        session = Session(id, owner, self._until(), service.clock, service.observer.dropped)
+        # A session that is its own owner has made all that it can see.
+        is_own = owner == self._owners.of_session(id)
+        mark = b"{}"
+        if self._marks and not is_own:
+            mark = encode_json({"session": self._owners.session_key(id)})
+        conversation = Conversation(
+            self._runtime,
+            self._rules,
+            self._offer,
+            owner=owner,
+            new_id=lambda: secrets.token_urlsafe(12),
+            send=session.send,
+            capabilities=capabilities,
+            lookups=self._lookups(owner),
+            mark=mark,
+            carrier=Carrier("tcp", self._owners.session_key(id)),
+        )
         session.begin(
-            Conversation(
-                self._runtime,
-                self._rules,
-                self._offer,
-                owner=owner,
-                new_id=lambda: secrets.token_urlsafe(12),
-                send=session.send,
-                capabilities=capabilities,
-                lookups=self._lookups(owner),
-            )
+            conversation,
+            MadeElsewhere(service, conversation, owner, None if is_own else mark),
         )
         return session
 
-    async def _restored(self, id: str) -> Session | None:
+    def _restored(self, id: str, kept: KeptSession) -> Session:
+        record = _Record.of(kept)
+        session = self._open[id] = self._make(id, record.owner, record.capabilities)
+        session.until = kept.until
+        session.is_restored = session.is_ready = True
+        return session
+
+    async def _kept(self, id: str) -> KeptSession | None:
         service = self._runtime.service
         kept = await service.store.session(self._owners.session_key(id))
-        if kept is None or kept.until <= service.clock():
-            return None
-        body = decode_json(kept.body)
-        session = self._make(id, body["owner"], body["capabilities"])
-        session.until = kept.until
-        if session.owner == self._owners.of_session(id):  # then it made all that it can see
-            for task in (await service.page(session.owner, None, REMEMBERED)).tasks:
-                if not task.is_terminal:
-                    session.conversation.remember(task.id)
-        return self._open.setdefault(id, session)  # somebody else may have been faster
+        return None if kept is None or kept.until <= service.clock() else kept
 
-    async def _store(self, session: Session) -> None:
-        session.until = self._until()
-        capabilities = session.conversation.receiver.capabilities or {}
-        body = encode_json({"owner": session.owner, "capabilities": capabilities})
-        kept = KeptSession(self._owners.session_key(session.id), body, session.until)
-        await self._runtime.service.store.keep_session(kept, self._maximum)
+    async def _look_after(self, session: Session) -> KeptSession | None:
+        """As it is kept, for as long as it is used here; None if somebody has ended it."""
+        kept = await self._kept(session.id)
+        if kept is None:
+            await self._let_go(session)
+            return None
+        try:
+            await self._extend(session, kept)
+        except Refusal:
+            return None
+        return kept
+
+    async def _let_go(self, session: Session) -> None:
+        self._open.pop(session.id, None)
+        await session.close()
+
+    async def _extend(self, session: Session, kept: KeptSession) -> None:
+        session.until = kept.until
+        if kept.until - self._runtime.service.clock() < self._idle_ms // 2:
+            await self._store(session, _Record.of(kept))
+
+    async def _change(self, session: Session, **changes: Any) -> None:
+        kept = await self._kept(session.id)
+        if kept is None:
+            await self._let_go(session)
+            raise _no_session()
+        await self._store(session, attrs.evolve(_Record.of(kept), **changes))
+
+    async def _store(self, session: Session, record: _Record, room: int = 0) -> None:
+        """Without room it is only replaced: what another process has ended stays so."""
+        until = self._until()
+        kept = KeptSession(self._owners.session_key(session.id), record.encode(), until)
+        try:
+            await self._runtime.service.store.keep_session(kept, room)
+        except LimitExceeded:
+            if room:
+                raise
+            await self._let_go(session)
+            raise _no_session() from None
+        session.until = until
 
     def _until(self) -> int:
         return self._runtime.service.clock() + self._idle_ms
+
+
+def told_at(name: str, number: int) -> int | None:
+    """When an event was told on a general stream, by whatever process; None if it is of none."""
+    begun = re.match(r"g([0-9]{1,15})-", name)
+    return None if begun is None else int(begun[1]) + number
+
+
+def _no_session() -> Refusal:
+    return Refusal(404, INVALID_REQUEST, "Invalid request: no such session, send initialize again")

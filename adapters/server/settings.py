@@ -21,9 +21,12 @@ from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject
 from taskmachine.protocol.shapes import MAX_SAFE_INTEGER, Shapes
 from taskmachine.statemachine import ConfigurationError, State, Times
 
-__all__ = ["Settings", "Transport", "load_settings"]
+__all__ = ["CONSOLE", "Settings", "Transport", "load_settings"]
 
 PREFIX: Final = "TASKMACHINE_"
+
+CONSOLE: Final = "/console"
+"""Where the console is."""
 
 OF_KUBERNETES: Final = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT.*)|PORT(_.*)?)")
 """What it sets in every pod if a service is called `taskmachine`: not meant for us."""
@@ -58,6 +61,8 @@ class Settings:
     """All of it.  The defaults serve the demo tools to whoever runs the command."""
 
     store: str = "sqlite:taskmachine.db"
+    engine: str = "local"
+    """Who runs the tasks: `local`, `procrastinate`, or one that is installed."""
     tools: str = "demo"
     """`demo`, `conformance` or `MODULE:OBJECT`."""
     http: str | None = None
@@ -69,8 +74,14 @@ class Settings:
     """Web origins that may call, beyond those of this machine."""
     public_url: str | None = None
     """Where clients find the server, if a proxy stands before it."""
+    console: bool = True
+    """Whether there is a console at `/console`, where one is allowed: see docs/console.md."""
     insecure: bool = False
     """Whether everybody in reach of a public address may call without authentication."""
+    otel: bool = False
+    """Whether spans and metrics go where the variables `OTEL_*` say."""
+    metrics: bool = False
+    """Whether Prometheus can read `/metrics`."""
     times: Times = attrs.field(factory=Times)
     limits: Limits = attrs.field(factory=Limits)
     transport: Transport = attrs.field(factory=Transport)
@@ -246,6 +257,8 @@ def _consistent(settings: Settings) -> Settings:
         least, most = attrgetter(less)(settings), attrgetter(more)(settings)
         if least > most:
             raise ConfigurationError(f"{less} must be at most {more}, got {least} and {most}")
+    if settings.console and f"{settings.path}/".startswith(f"{CONSOLE}/"):
+        raise ConfigurationError(f"path must not be below {CONSOLE}, or console must be false")
     return settings
 
 

@@ -1,4 +1,7 @@
-"""Bearer tokens that an operator wrote into a file: `name = "token"`, one on each line (TOML)."""
+"""Bearer tokens that an operator wrote into a file: `name = "token"`, one on each line (TOML).
+
+Somebody who may see the tasks of all: `name = { token = "token", admin = true }`.
+"""
 
 import hmac
 import os
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmachine.adapters.server.bearer_tokens import TOKEN, bearer_token, invalid_token
-from taskmachine.adapters.server.owners import Owners
+from taskmachine.adapters.server.owners import Caller, Owners
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["MIN_TOKEN", "StaticTokenAuthenticator", "read_tokens"]
@@ -24,29 +27,34 @@ class StaticTokenAuthenticator:
     ConfigurationError if there are none, or one is too short, malformed or given twice.
     """
 
-    def __init__(self, owners: Owners, tokens: Mapping[str, str]) -> None:
+    def __init__(self, owners: Owners, tokens: Mapping[str, Any]) -> None:
         if not tokens:
             raise ConfigurationError("there is no token")
-        for name, token in tokens.items():
+        written = {name: _written(name, entry) for name, entry in tokens.items()}
+        for name, (token, _) in written.items():
             _check(name, token)
-        if len(set(tokens.values())) < len(tokens):
+        if len({token for token, _ in written.values()}) < len(tokens):
             raise ConfigurationError("two names have the same token")
         # Digests: equally long, and the tokens themselves are not kept.
         self._digests = [
-            (sha256(token.encode()).digest(), owners.of_token_name(name))
-            for name, token in tokens.items()
+            (sha256(token.encode()).digest(), Caller(owners.of_token_name(name), is_admin))
+            for name, (token, is_admin) in written.items()
         ]
 
     async def authenticate(self, authorization: str | None) -> str:
         """The owner; `Unauthorized` if the token is none of those."""
+        return (await self.recognise(authorization)).owner
+
+    async def recognise(self, authorization: str | None) -> Caller:
+        """The caller, an admin if the file says so."""
         digest = sha256(bearer_token(authorization).encode()).digest()
-        owner = None
-        for known, name in self._digests:  # all of them: the time tells nothing
+        found = None
+        for known, caller in self._digests:  # all of them: the time tells nothing
             if hmac.compare_digest(known, digest):
-                owner = name
-        if owner is None:
+                found = caller
+        if found is None:
             raise invalid_token()
-        return owner
+        return found
 
 
 def read_tokens(path: Path) -> dict[str, Any]:
@@ -67,6 +75,19 @@ def read_tokens(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:  # TOML or UTF-8
         raise ConfigurationError(f'{path} is not TOML with lines like name = "token"') from None
+
+
+def _written(name: str, entry: object) -> tuple[Any, bool]:
+    """The token, and whether it is an admin's."""
+    match entry:
+        case {"token": token, "admin": bool(is_admin), **more} if not more:
+            return token, is_admin
+        case dict():
+            raise ConfigurationError(
+                f"the token of '{name}' must be a string, or {{ token = \"...\", admin = true }}"
+            )
+        case _:
+            return entry, False
 
 
 def _check(name: str, token: object) -> None:

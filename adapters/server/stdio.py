@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from taskmachine.adapters.conversation import Conversation
+from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime, new_id
 from taskmachine.adapters.server.descriptors import Input, Output, take_input, take_output
 from taskmachine.adapters.server.offer import offer_of
@@ -138,7 +139,15 @@ class _Pipe:
         self._output = output
         self._said = asyncio.Event()
         self._conversations = [
-            Conversation(runtime, rules, offer, owner=STDIO, new_id=new_id, send=self._send)
+            Conversation(
+                runtime,
+                rules,
+                offer,
+                owner=STDIO,
+                new_id=new_id,
+                send=self._send,
+                carrier=Carrier("pipe"),
+            )
             for rules in _SPOKEN[dialect]
         ]
 

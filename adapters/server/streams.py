@@ -6,7 +6,7 @@ reader who comes back goes on where it was cut off (2025-11-25 transports, resum
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -45,21 +45,35 @@ class _Kept:
     is_question: bool
 
 
+def _unnoticed() -> None:
+    pass
+
+
 class Stream:
     """Messages for one peer, up to the response if there is to be one.
 
-    Their numbers go on after `begun`: what another process told on a stream of this name.
+    They are numbered.  With a `clock` the numbers are times by it, so that another process can
+    know what came later.  `on_drop` is called for each message that is forgotten untold.
     """
 
-    def __init__(self, name: str = "", begun: int = 0) -> None:
+    def __init__(
+        self,
+        name: str = "",
+        clock: Callable[[], int] | None = None,
+        on_drop: Callable[[], None] = _unnoticed,
+    ) -> None:
         self.name = name
         self.response: ResultResponse | ErrorResponse | None = None
         self.is_closed = False
         self.reader: object | None = None
         """Whoever writes this stream to a connection.  The newest one counts."""
+        self.told = 0
+        """The highest number that was written to one."""
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
-        self._begun = self._count = begun
+        self._count = 0
+        self._clock = clock
+        self._on_drop = on_drop
         self._changed: asyncio.Future[None] | None = None
 
     @property
@@ -69,23 +83,28 @@ class Stream:
 
     @property
     def is_empty(self) -> bool:
-        return self._count == self._begun
+        return not self._count
 
     @property
     def is_single(self) -> bool:
         """Whether one message was all."""
-        return self._count == self._begun + 1
+        return self._count == 1
 
     def put(self, message: Message) -> None:
         """One more message.  Of too many the oldest are forgotten; the response never is."""
         if self.is_over:
             return
         self._count += 1
+        if self._clock is not None:  # which may stand still, or go back
+            self._count = max(self._count, self._clock())
         body = encode_message(message)
         self._kept.append(_Kept(self._count, body, isinstance(message, Request)))
         self._bytes += len(body)
         while len(self._kept) > MAX_EVENTS or (self._bytes > MAX_BYTES and len(self._kept) > 1):
-            self._bytes -= len(self._kept.popleft().body)
+            oldest = self._kept.popleft()
+            self._bytes -= len(oldest.body)
+            if oldest.number > self.told:
+                self._on_drop()
         if isinstance(message, ResultResponse | ErrorResponse):
             self.response = message
         self._wake()
@@ -183,6 +202,7 @@ async def write_events(
                 id = f"{stream.name}.{number}" if stream.name else None
                 await _write(send, event(body, id=id, event="message"))
                 after = number
+                stream.told = max(stream.told, number)
                 if not stream.name:
                     stream.forget(number)
                 if gone.done():

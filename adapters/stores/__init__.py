@@ -5,6 +5,7 @@ and commits the next version on condition that the stored one is still the one t
 `contract` is the test kit for whoever writes a store.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
@@ -27,14 +28,18 @@ __all__ = [
     "Conflict",
     "Follower",
     "KeptSession",
+    "Schema",
     "Store",
     "StoreError",
+    "Totals",
     "Worker",
     "check_caps",
     "check_sessions",
     "check_url",
+    "find_schema",
     "is_kept",
     "open_store",
+    "without_password",
 ]
 
 MAX_REPORTS: Final = 1_000
@@ -63,6 +68,16 @@ class Caps:
 
 
 @attrs.frozen
+class Totals:
+    """How many tasks there are, of all owners and by whatever process."""
+
+    live: int
+    waiting: int
+    """Of the live ones, those that wait for an answer (`input_required`)."""
+    retained: int
+
+
+@attrs.frozen
 class Worker:
     """A process that works on tasks.  It beats for as long as it lives."""
 
@@ -84,7 +99,17 @@ class KeptSession:
     """Milliseconds since the epoch: when it may be forgotten."""
 
 
+@attrs.frozen
+class Schema:
+    """Which version of its tables a store has, and which one this program would make of them."""
+
+    found: int
+    """0 if there is nothing yet."""
+    known: int
+
+
 Follower = Callable[[Task], None]
+"""Is told each new version of a task."""
 
 
 class Store(Protocol):
@@ -92,6 +117,10 @@ class Store(Protocol):
 
     Every method may raise `StoreError`.
     """
+
+    @property
+    def kind(self) -> str:
+        """What stores of its kind are called where they are compared: the scheme of the URL."""
 
     async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
         """Store a new task, unless its owner has one for the same method, name and key.
@@ -140,6 +169,9 @@ class Store(Protocol):
 
     async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
         """Ended tasks whose deadline is not after `now`, the most overdue first."""
+
+    async def totals(self) -> Totals:
+        """How many tasks there are: counted as they come and go, so asking costs little."""
 
     async def history(self, task_id: str) -> Sequence[Entry]:
         """What happened to a task, oldest first; empty if there is none.
@@ -244,7 +276,8 @@ def is_kept(entry: Entry) -> bool:
 
 
 async def open_store(url: str) -> Store:
-    """The store that a URL names: `memory:`, `sqlite:PATH`, or one that is installed.
+    """The store that a URL names: `memory:`, `sqlite:PATH`, `postgresql://...`, or one that is
+    installed.
 
     Others add theirs by the entry point group `taskmachine.stores`: the name is the scheme, the
     value an async function that takes the URL.
@@ -258,11 +291,36 @@ def check_url(url: str) -> None:
     _known(url)
 
 
+async def find_schema(url: str) -> Schema | None:
+    """What opening the store would find, without opening it; None if stores of its kind have no
+    schema.
+
+    `ConfigurationError` if opening would refuse it.  Found by the entry point group
+    `taskmachine.schemas`, in the same way as stores are.
+    """
+    point = _points("taskmachine.schemas").get(_known(url).name)
+    if point is None:
+        return None
+    schema: Schema = await point.load()(url)
+    return schema
+
+
+def without_password(url: str) -> str:
+    """The URL of a store for sentences that others may read: without a user, too."""
+    url = re.sub(r"//.*@", "//", url)
+    return re.sub(r"(?<=[?&]password=)[^&#]*", "...", url)
+
+
 def _known(url: str) -> EntryPoint:
     scheme, colon, _ = url.partition(":")
-    known = {point.name: point for point in entry_points(group="taskmachine.stores")}
+    known = _points("taskmachine.stores")
     if not colon or scheme not in known:
         raise ConfigurationError(
-            f"no store for '{url}': the scheme must be one of {', '.join(sorted(known))}"
+            f"no store for '{without_password(url)}':"
+            f" the scheme must be one of {', '.join(sorted(known))}"
         )
     return known[scheme]
+
+
+def _points(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=group)}

@@ -168,6 +168,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
             lambda: store.page("nobody", None, 9),
             lambda: store.browse(None, 9),
             lambda: store.queued(9),
+            store.totals,
             lambda: store.held("w1", 9),
             lambda: store.orphans(9),
             lambda: store.overdue(0, 9),

@@ -11,6 +11,7 @@ from taskmachine.adapters.stores import (
     Caps,
     Conflict,
     KeptSession,
+    Totals,
     Worker,
     check_caps,
     check_sessions,
@@ -81,6 +82,11 @@ class Model:
         if after is not None:
             newest = [task for task in newest if age(task) < (after.created_at, after.task_id)]
         return newest[:limit]
+
+    def totals(self) -> Totals:
+        live = [task for task in self.tasks.values() if not task.is_terminal]
+        waiting = [task for task in live if task.state is State.INPUT_REQUIRED]
+        return Totals(len(live), len(waiting), len(self.tasks))
 
     def queued(self, limit: int) -> Sequence[Task]:
         queue = [task for task in self.tasks.values() if task.state is State.SUBMITTED]

@@ -4,6 +4,7 @@ import attrs
 
 from taskmachine.adapters.stores import (
     Store,
+    Totals,
     Worker,
 )
 from taskmachine.adapters.stores.contract_scenes import (
@@ -15,11 +16,10 @@ from taskmachine.adapters.stores.contract_scenes import (
     scenario,
     started,
     submit,
+    waiting,
 )
 from taskmachine.protocol.sealing import Position
-from taskmachine.statemachine import (
-    lifecycle,
-)
+from taskmachine.statemachine import lifecycle
 
 __all__ = ["ReadingContract"]
 
@@ -78,6 +78,23 @@ class ReadingContract:
         assert await ids(store.queued(9)) == ["c"]
         await moved(store, lifecycle.requeue(taken, 2_000))
         assert await ids(store.queued(9)) == ["c", "a"]
+
+    @scenario
+    async def test_totals_count_what_there_is_however_it_came(self, store: Store) -> None:
+        assert await store.totals() == Totals(0, 0, 0)
+        steps = waiting("a")
+        await created(store, "a")
+        second = await created(store, "b", "bob")
+        for step in steps[1:]:
+            await moved(store, step)
+        assert await store.totals() == Totals(live=2, waiting=1, retained=2)
+        await moved(store, ended(steps[-1].task))
+        assert await store.totals() == Totals(live=1, waiting=0, retained=2)
+        await deleted(store, second)
+        assert await store.totals() == Totals(live=0, waiting=0, retained=1)
+        steps = waiting("c")
+        await store.adopt(steps[-1].task, [step.entry for step in steps])
+        assert await store.totals() == Totals(live=1, waiting=1, retained=2)
 
     @scenario
     async def test_held_tasks_are_those_that_a_worker_has(self, store: Store) -> None:

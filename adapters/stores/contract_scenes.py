@@ -12,6 +12,7 @@ from taskmachine.adapters.stores.contract_world import NewPlace
 from taskmachine.statemachine import (
     Call,
     Outcome,
+    Question,
     Task,
     lifecycle,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "started",
     "state_of",
     "submit",
+    "waiting",
 ]
 
 Test = Callable[[Any, NewPlace], None]
@@ -108,6 +110,16 @@ def ended(task: Task) -> Step:
     return lifecycle.complete(task, 3_000, Outcome.of_result(b'{"content":[]}'))
 
 
+def waiting(task_id: str) -> Sequence[Step]:
+    """What brings a task to wait for an answer."""
+    steps = [submit(task_id)]
+    steps.append(started(steps[-1].task))
+    question = Question("k", "elicitation/create", b"{}")
+    asked = lifecycle.ask(steps[-1].task, 2_000, [question])
+    assert asked is not None, "its key is new"
+    return [*steps, asked]
+
+
 async def deleted(store: Store, task: Task) -> None:
     if not task.is_terminal:
         task = await moved(store, ended(task))
@@ -123,6 +135,7 @@ async def state_of(store: Store) -> tuple[object, ...]:
     return (
         await store.browse(None, 100),
         await store.queued(100),
+        await store.totals(),
         await store.overdue(10**12, 100),
         await store.forgettable(10**12, 100),
         [list(await store.history(task.id)) for task in await store.browse(None, 100)],

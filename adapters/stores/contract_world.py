@@ -53,6 +53,7 @@ _calls = st.builds(
     progress_token=st.none() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=3),
     answers=st.frozensets(st.sampled_from(["elicitation", "sampling"])),
     key=st.sampled_from([None, "k1"]),
+    trace=st.just(("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "")),
 )
 _submits = st.builds(
     lifecycle.submit,
@@ -205,6 +206,7 @@ class World(RuleBasedStateMachine):
             assert [*await self.store.history(task_id)] == self.model.history(task_id)
         assert [*await self.store.browse(None, 100)] == self.model.browse(None, 100)
         assert [*await self.store.queued(100)] == self.model.queued(100)
+        assert await self.store.totals() == self.model.totals()
         assert [*await self.store.overdue(100, 100)] == self.model.overdue(100, 100)
         assert [*await self.store.forgettable(100, 100)] == self.model.forgettable(100, 100)
         for worker in ("w1", "w2"):

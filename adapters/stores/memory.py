@@ -17,6 +17,7 @@ from taskmachine.adapters.stores import (
     Follower,
     KeptSession,
     StoreError,
+    Totals,
     Worker,
     check_caps,
     check_sessions,
@@ -42,6 +43,8 @@ async def open_memory(url: str) -> "MemoryStore":
 class MemoryStore:
     """The contract, by dicts and sorted lists.  Nothing is awaited, so every method is atomic."""
 
+    kind = "memory"
+
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._is_open = True
@@ -53,6 +56,7 @@ class MemoryStore:
         self._live_until: SortedList[_When] = SortedList()
         self._kept_until: SortedList[_When] = SortedList()
         self._live = 0
+        self._waiting = 0
         self._live_of: dict[str, int] = {}
         self._queue: SortedList[_When] = SortedList()
         self._held: dict[str, dict[str, None]] = {}
@@ -115,6 +119,10 @@ class MemoryStore:
 
     async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
         return self._until(self._kept_until, now, limit)
+
+    async def totals(self) -> Totals:
+        self._check_open()
+        return Totals(self._live, self._waiting, len(self._tasks))
 
     async def history(self, task_id: str) -> Sequence[Entry]:
         self._check_open()
@@ -222,8 +230,9 @@ class MemoryStore:
 
     def _index(self, task: Task, before: Task | None, after: Task | None) -> None:
         """By what can change: only what did change is touched."""
-        was_live, was_due, was_queued, had = _facts(before)
-        is_live, is_due, is_queued, has = _facts(after)
+        was_live, was_due, was_queued, had, was_waiting = _facts(before)
+        is_live, is_due, is_queued, has, is_waiting = _facts(after)
+        self._waiting += is_waiting - was_waiting
         if is_live != was_live:
             self._count_live(task.owner, 1 if is_live else -1)
         if is_live != was_live or is_due != was_due:
@@ -296,9 +305,15 @@ def _due(deadlines: "SortedList[_When]", now: int) -> Iterator[str]:
     return (name for _, name in due)
 
 
-def _facts(task: Task | None) -> tuple[bool, int | None, bool, str | None]:
-    """What the indexes need to know: is_live, deadline, is_queued, holder."""
+def _facts(task: Task | None) -> tuple[bool, int | None, bool, str | None, bool]:
+    """What the indexes need to know: is_live, deadline, is_queued, holder, is_waiting."""
     if task is None:
-        return False, None, False, None
+        return False, None, False, None, False
     is_live = not task.is_terminal
-    return is_live, task.deadline, task.state is State.SUBMITTED, task.worker if is_live else None
+    return (
+        is_live,
+        task.deadline,
+        task.state is State.SUBMITTED,
+        task.worker if is_live else None,
+        task.state is State.INPUT_REQUIRED,
+    )

@@ -13,23 +13,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Worker
+from taskmachine.adapters.stores import (
+    Caps,
+    Follower,
+    KeptSession,
+    Schema,
+    StoreError,
+    Totals,
+    Worker,
+)
 from taskmachine.adapters.stores import sqlite_operations as operations
 from taskmachine.adapters.stores import sqlite_queries as sql
+from taskmachine.adapters.stores.columns import MAX_INTEGER
 from taskmachine.adapters.stores.records import read_entry, read_task
 from taskmachine.adapters.stores.sqlite_faults import explain, translated
-from taskmachine.adapters.stores.sqlite_schema import VERSION, connect, prepare
+from taskmachine.adapters.stores.sqlite_schema import VERSION, connect, found, prepare
 from taskmachine.adapters.stores.sqlite_upkeep import back_up, problems
 from taskmachine.adapters.stores.sqlite_watch import Watch
 from taskmachine.adapters.stores.sqlite_writer import Writer
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import ConfigurationError, Entry, Task
 
-__all__ = ["SQLiteStore", "open_sqlite"]
+__all__ = ["SQLiteStore", "find_schema", "open_sqlite"]
 
 _Exported = tuple[Task, Sequence[Entry]]
 
-_NEWEST: Final = Position(sql.MAX_INTEGER, "")
+_NEWEST: Final = Position(MAX_INTEGER, "")
 
 
 async def open_sqlite(url: str) -> "SQLiteStore":
@@ -37,16 +46,27 @@ async def open_sqlite(url: str) -> "SQLiteStore":
 
     `ConfigurationError` if the file is not for us, `StoreError` if it cannot be used now.
     """
-    scheme, _, name = url.partition(":")
-    if scheme != "sqlite" or not name or name == ":memory:" or "\0" in name:
-        raise ConfigurationError(f"'{url}' names no file: a SQLite store is 'sqlite:PATH'")
-    path = Path(name)
+    path = _path(url)
     await asyncio.to_thread(prepare, path)
     return SQLiteStore(path)
 
 
+async def find_schema(url: str) -> Schema:
+    """What opening would find in that file; changes nothing."""
+    return await asyncio.to_thread(found, _path(url))
+
+
+def _path(url: str) -> Path:
+    scheme, _, name = url.partition(":")
+    if scheme != "sqlite" or not name or name == ":memory:" or "\0" in name:
+        raise ConfigurationError(f"'{url}' names no file: a SQLite store is 'sqlite:PATH'")
+    return Path(name)
+
+
 class SQLiteStore:
     """The contract, on a file that `open_sqlite` has prepared."""
+
+    kind = "sqlite"
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()  # later connections must not depend on the working directory
@@ -106,6 +126,11 @@ class SQLiteStore:
 
     async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
         return self._tasks(sql.FORGETTABLE, now, limit)
+
+    async def totals(self) -> Totals:
+        ((live, retained),) = self._rows(sql.TOTALS)
+        ((waiting,),) = self._rows(sql.WAITING)
+        return Totals(live, waiting, retained)
 
     async def history(self, task_id: str) -> Sequence[Entry]:
         return [read_entry(record) for (record,) in self._rows(sql.HISTORY, task_id)]

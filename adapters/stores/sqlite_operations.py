@@ -21,6 +21,7 @@ from taskmachine.adapters.stores import (
     is_kept,
 )
 from taskmachine.adapters.stores import sqlite_queries as sql
+from taskmachine.adapters.stores.columns import MAX_INTEGER, call_key, columns_of
 from taskmachine.adapters.stores.records import read_task, write_record
 from taskmachine.statemachine import Entry, State, Task
 
@@ -61,7 +62,7 @@ class Change:
 def create(connection: Connection, change: Change, caps: Caps) -> Task | None:
     """The task that its owner has under the same key; None if the new one was stored."""
     task = change.task
-    key = sql.call_key(task)
+    key = call_key(task)
     if key is not None:
         known = connection.execute(sql.BY_KEY, (task.owner, key)).fetchone()
         if known is not None:
@@ -75,12 +76,12 @@ def create(connection: Connection, change: Change, caps: Caps) -> Task | None:
 
 def adopt(connection: Connection, change: Change) -> None:
     """Store a task that was not there."""
-    task, key = change.task, sql.call_key(change.task)
+    task, key = change.task, call_key(change.task)
     if connection.execute(sql.STORED, (task.id,)).fetchone() is not None:
         raise Conflict(f"task {task.id} is known")
     if key is not None and connection.execute(sql.BY_KEY, (task.owner, key)).fetchone() is not None:
         raise Conflict(f"the key of task {task.id} is in use")
-    columns = sql.columns(task)
+    columns = columns_of(task)
     connection.execute(
         sql.INSERT,
         (task.id, task.owner, task.created_at, key, task.version, *columns, change.record),
@@ -92,9 +93,9 @@ def adopt(connection: Connection, change: Change) -> None:
 def commit(connection: Connection, change: Change, expected: int) -> None:
     """Replace a version of a task, or delete it with all that belongs to it."""
     task = change.task
-    columns = sql.columns(task)
+    columns = columns_of(task)
     if change.stays:
-        _, deadline, _, holder = columns  # the others follow from the state
+        _, deadline, _, holder, _ = columns  # the others follow from the state
         facts = (task.version, change.record, task.id, expected, deadline, holder)
         if connection.execute(sql.REWRITE, facts).rowcount:
             _append(connection, change)
@@ -106,7 +107,7 @@ def commit(connection: Connection, change: Change, expected: int) -> None:
     if task.state is State.REMOVED:
         connection.execute(sql.DELETE, (row_id,))
         connection.execute(sql.DELETE_HISTORY, (task.id,))
-        connection.execute(sql.DELETE_MESSAGES, (task.id, sql.MAX_INTEGER))
+        connection.execute(sql.DELETE_MESSAGES, (task.id, MAX_INTEGER))
         _count(connection, task.owner, -before[0], -1)
         return
     connection.execute(sql.MOVE, (*columns, task.version, change.record, row_id))

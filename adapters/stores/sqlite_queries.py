@@ -1,19 +1,12 @@
 """Every statement that the SQLite store runs: none of them reads a whole table.
 
 A test asks SQLite for the plan of each.  What reads everything on purpose is in `sqlite_upkeep`.
-No lifecycle in here: the columns are derived from the record by `columns`, in Python.
 """
 
 from typing import Final
 
-import msgspec
-
-from taskmachine.statemachine import State, Task
-
 CHUNK: Final = 100
 """How many versions, or tasks of an export, are read by one statement."""
-
-MAX_INTEGER: Final = 2**63 - 1
 
 LOAD: Final = "SELECT record FROM tasks WHERE id = ?"
 PAGE: Final = """
@@ -42,18 +35,21 @@ EXPORT: Final = "SELECT id, record FROM tasks WHERE id > ? ORDER BY id LIMIT ?"
 VERSIONS: Final = f"SELECT id, version FROM tasks WHERE id IN ({', '.join('?' * CHUNK)})"
 
 STORED: Final = """
-    SELECT rowid, version, is_live, deadline, is_queued, holder FROM tasks WHERE id = ?"""
+    SELECT rowid, version, is_live, deadline, is_queued, holder, is_waiting
+    FROM tasks WHERE id = ?"""
 BY_KEY: Final = "SELECT record FROM tasks WHERE owner = ? AND call_key = ?"
 INSERT: Final = """
     INSERT INTO tasks
-    (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, record)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, is_waiting,
+    record)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 REWRITE: Final = """
     UPDATE tasks SET version = ?, record = ?
     WHERE id = ? AND version = ? AND deadline IS ? AND holder IS ?"""
 MOVE: Final = """
     UPDATE tasks
-    SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, version = ?, record = ?
+    SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, is_waiting = ?, version = ?,
+        record = ?
     WHERE rowid = ?"""
 DELETE: Final = "DELETE FROM tasks WHERE rowid = ?"
 
@@ -68,6 +64,8 @@ COUNT: Final = """
     SET live = live + excluded.live, retained = retained + excluded.retained"""
 DELETE_COUNTS: Final = "DELETE FROM counts WHERE owner = ? AND retained = 0"
 TOTALS: Final = "SELECT live, retained FROM totals WHERE id = 0"
+WAITING: Final = "SELECT count(*) FROM tasks WHERE is_waiting = 1"
+"""Reads as many entries of its index: no more than may be live."""
 TOTAL: Final = "UPDATE totals SET live = live + ?, retained = retained + ? WHERE id = 0"
 
 ENLIST: Final = "INSERT OR REPLACE INTO workers (id, host, pid, beat) VALUES (?, ?, ?, ?)"
@@ -93,28 +91,3 @@ COUNT_SESSIONS: Final = "UPDATE totals SET sessions = sessions + ? WHERE id = 0"
 
 SECRET: Final = "SELECT value FROM meta WHERE name = 'secret'"
 NEW_SECRET: Final = "UPDATE meta SET value = ? WHERE name = 'secret'"
-
-Columns = tuple[int, int | None, int, str | None]
-
-
-def columns(task: Task) -> Columns:
-    """What the indexes need to know of a task: is_live, deadline, is_queued, holder."""
-    is_live = not task.is_terminal
-    deadline = task.deadline
-    return (
-        int(is_live),
-        None if deadline is None else min(deadline, MAX_INTEGER),
-        int(task.state is State.SUBMITTED),
-        task.worker if is_live else None,
-    )
-
-
-def call_key(task: Task) -> str | None:
-    """Equal for calls that are the same one to their owner.
-
-    One text and not three columns: to an index, two tasks without a name would differ.
-    """
-    call = task.call
-    if call.key is None:
-        return None
-    return msgspec.json.encode((call.method, call.name, call.key)).decode()

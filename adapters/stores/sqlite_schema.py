@@ -8,18 +8,19 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores import Schema, StoreError
+from taskmachine.adapters.stores.records import read_task
 from taskmachine.adapters.stores.sqlite_faults import translated
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.statemachine import ConfigurationError, State
 
-__all__ = ["APPLICATION_ID", "VERSION", "connect", "prepare"]
+__all__ = ["APPLICATION_ID", "VERSION", "connect", "found", "prepare"]
 
 APPLICATION_ID: Final = int.from_bytes(b"tskm")
-VERSION: Final = 3
+VERSION: Final = 4
 
 _MAGIC: Final = b"SQLite format 3\0"
 
@@ -92,6 +93,12 @@ _MIGRATIONS: Final[Mapping[int, Sequence[str]]] = {
         "CREATE INDEX sessions_until ON sessions (until, key)",
         "ALTER TABLE totals ADD COLUMN sessions INTEGER NOT NULL DEFAULT 0",
     ),
+    # Version 3 could not tell how many tasks wait for an answer.
+    4: (
+        "ALTER TABLE tasks ADD COLUMN is_waiting INTEGER NOT NULL DEFAULT 0",
+        "UPDATE tasks SET is_waiting = waits(record) WHERE is_live = 1",
+        "CREATE INDEX tasks_waiting ON tasks (is_waiting) WHERE is_waiting = 1",
+    ),
 }
 """What makes each version out of the one before it."""
 
@@ -138,6 +145,19 @@ def prepare(path: Path) -> None:
             raise ConfigurationError(f"{path} is no SQLite database") from error
 
 
+def found(path: Path) -> Schema:
+    """What is there and what this program would make of it; changes nothing."""
+    with translated(path):
+        try:
+            # `rw`: it must not be made, but a log beside it may have to be read.
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as there:
+                return Schema(_check_ours(there, path), VERSION)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            raise ConfigurationError(f"{path} is no SQLite database") from error
+
+
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_ours(connection, path)
     if path.stat().st_size <= CHECKED_AT_OPEN:
@@ -147,6 +167,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             raise StoreError(f"{path} is damaged, restore it from a backup: {detail}")
     if _write_ahead(connection) != "wal":
         raise StoreError(f"{path} cannot have a write-ahead log where it is: use a local disk")
+    connection.create_function("waits", 1, _waits, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     # Under the lock, as another process may have made it in the meantime.
     version = _check_ours(connection, path)
@@ -162,6 +183,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if version != VERSION:
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def _waits(record: bytes) -> bool:
+    """Whether it is a task that waits for an answer: for migrations."""
+    with suppress(StoreError):  # a damaged record is the business of whoever reads it
+        return read_task(record).state is State.INPUT_REQUIRED
+    return False
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:

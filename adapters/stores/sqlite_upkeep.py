@@ -13,6 +13,7 @@ from typing import Final
 
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores import sqlite_queries as sql
+from taskmachine.adapters.stores.columns import call_key, columns_of
 from taskmachine.adapters.stores.records import read_entry, read_task
 from taskmachine.adapters.stores.sqlite_faults import explain, translated
 from taskmachine.adapters.stores.sqlite_schema import connect
@@ -24,7 +25,8 @@ MAX_PROBLEMS: Final = 100
 """Sentences of one check: nobody reads more."""
 
 _TASKS: Final = """
-    SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, record
+    SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,
+        is_waiting, record
     FROM tasks ORDER BY id"""
 _OF_NO_TASK: Final = """
     SELECT DISTINCT task_id FROM {table} WHERE task_id NOT IN (SELECT id FROM tasks)"""
@@ -85,9 +87,9 @@ def _wrong_tasks(connection: sqlite3.Connection) -> Iterator[str]:
         derived = (
             task.owner,
             task.created_at,
-            sql.call_key(task),
+            call_key(task),
             task.version,
-            *sql.columns(task),
+            *columns_of(task),
         )
         if task.id != task_id or tuple(row) != derived:
             yield f"The columns of task {task_id} do not agree with its record."

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 
 from taskmachine.adapters.limits import Limits
@@ -13,6 +14,7 @@ from taskmachine.adapters.runtime import Runtime, start_runtime
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
+from taskmachine.statemachine import State, Task
 from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
 
 
@@ -289,5 +291,73 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
             line.tell({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
             await quiet()
             assert line.sent[before:] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["cancel", "forget"])
+def test_what_happens_to_one_task_while_the_next_is_read_is_told(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """2026-07-28: whoever watches several hears of the end of each."""
+
+    async def main() -> None:
+        async with a_line("2026-07-28") as (line, runtime):
+            first, second = [await line.create("hang", {}) for _ in range(2)]
+            service = runtime.service
+            get = service.get
+
+            async def slow(owner: str, task_id: str) -> Task:
+                if task_id == second and not (await get(owner, first)).is_terminal:
+                    ended = await service.cancel(owner, first)
+                    if end == "forget":
+                        gone = attrs.evolve(ended, state=State.REMOVED, version=ended.version + 1)
+                        line.conversation._following._hear(gone)
+                return await get(owner, task_id)
+
+            monkeypatch.setattr(service, "get", slow)
+            wanted = {"notifications": {"taskIds": [first, second]}}
+            told = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted)]
+            known = told[0]["params"]["notifications"]["taskIds"]
+            statuses = {m["params"]["taskId"]: m["params"]["status"] for m in told[1:]}
+            if end == "cancel":
+                assert known == [first, second]
+                assert statuses == {first: "cancelled", second: "working"}
+            else:
+                assert known == [second]
+                assert statuses == {second: "working"}
+
+    asyncio.run(main())
+
+
+def test_who_waits_while_the_store_fails_is_refused_and_disturbs_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with a_line("2025-11-25") as (line, runtime):
+            task_id = await line.create("hang", {})
+            assert await line.ask("tasks/result", {"taskId": task_id}, id="patient") == []
+            get, perform = runtime.service.get, runtime.service.perform
+
+            async def failing(owner: str, task_id: str) -> Task:
+                raise StoreError("no disk")
+
+            async def performed(owner: str, operation: Any) -> Any:
+                monkeypatch.setattr(runtime.service, "get", get)
+                done = await perform(owner, operation)
+                monkeypatch.setattr(runtime.service, "get", failing)
+                return done
+
+            with monkeypatch.context() as patch:
+                patch.setattr(runtime.service, "perform", performed)
+                refused = await line.call("tasks/result", {"taskId": task_id}, id="unlucky")
+            monkeypatch.setattr(runtime.service, "get", get)
+            assert refused["error"]["code"] == -32603
+            before = len(line.sent)
+            await runtime.service.cancel("alice", task_id)
+            await quiet()
+            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            assert [message["id"] for message in told if "id" in message] == ["patient"]
+            assert runtime.service.waiting("alice") == 0
 
     asyncio.run(main())

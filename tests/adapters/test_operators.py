@@ -19,6 +19,7 @@ import pytest
 from taskmachine.adapters.cli import main
 from taskmachine.adapters.stores import Worker, open_store
 from taskmachine.adapters.stores.sqlite import open_sqlite
+from taskmachine.adapters.stores.sqlite_schema import VERSION
 from taskmachine.adapters.task_views import duration, printable
 from taskmachine.statemachine import ConfigurationError, Entry, Task
 from tests.adapters.example_store import OTHER, OWNER, RUDE, make
@@ -305,6 +306,22 @@ def test_a_store_in_use_does_not_migrate(run: Run) -> None:
     assert not Path("new.db").exists()
 
 
+@pytest.mark.usefixtures("ids")
+def test_before_an_upgrade_one_can_look(run: Run) -> None:
+    command = ("store", "migrate", "--check", "sqlite:tasks.db")
+    assert run(*command) == f"The schema has version {VERSION}, as this program wants it.\n"
+    with closing(sqlite3.connect("tasks.db")) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    said = run(*command, code=1)
+    assert said.startswith(f"The schema has version 2. This program brings it to version {VERSION}")
+    found = run_json(run, *command, code=1)
+    assert found == {"schemaVersion": 2, "knownVersion": VERSION}
+    with closing(sqlite3.connect("tasks.db")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,), "it only looks"
+        connection.execute("PRAGMA user_version = 99")
+    assert "has version 99 of the schema" in run(*command, code=2)
+
+
 # --- what cannot be --------------------------------------------------------------------------
 
 WRONG = [
@@ -330,6 +347,20 @@ WRONG = [
         ["store", "migrate", "sqlite:tasks.db", "sqlite:no/b.db"],
         2,
         "no/b.db cannot be made: there is no folder",
+    ),
+    (["store", "migrate", "sqlite:tasks.db"], 2, "'store migrate' takes either TO or --check"),
+    (
+        ["store", "migrate", "--check", "sqlite:tasks.db", "sqlite:b.db"],
+        2,
+        "'store migrate' takes either TO or --check",
+    ),
+    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to look at"),
+    (
+        ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
+        2,
+        "the schema of the store must be up to 50 small letters",
     ),
 ]
 

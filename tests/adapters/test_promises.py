@@ -176,12 +176,15 @@ def test_every_event_is_one_structured_line_of_the_log(caplog: pytest.LogCapture
             task = await rig.create()
             rig.clock.now += 250
             await (await rig.claim(task.id)).settle(DONE)
-        facts = [(r.event, r.state, r.version, r.age_ms) for r in caplog.records]  # type: ignore[attr-defined]
-        assert facts == [
-            ("submit", "submitted", 1, 0),
-            ("start", "working", 2, 250),
-            ("complete", "completed", 3, 250),
+        names = ("event", "from", "to", "version", "age_ms", "tool")
+        assert [tuple(vars(record)[name] for name in names) for record in caplog.records] == [
+            ("submit", "new", "submitted", 1, 0, "greet"),
+            ("start", "submitted", "working", 2, 250, "greet"),
+            ("complete", "working", "completed", 3, 250, "greet"),
         ]
+        assert {vars(record)["owner"] for record in caplog.records} == {
+            rig.service.sealer.alias("alice")
+        }
         assert all(task.id in record.getMessage() for record in caplog.records)
 
     run(main())

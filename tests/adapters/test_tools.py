@@ -12,6 +12,7 @@ import pytest
 
 from taskmachine.adapters.claims import Gone
 from taskmachine.adapters.context import Context, Parked, SyncContext, form, sampling, url
+from taskmachine.adapters.observer import SILENT
 from taskmachine.adapters.tools import CallError, Threads, ToolError, ToolResult, Tools
 from taskmachine.statemachine import (
     Cause,
@@ -53,7 +54,7 @@ def outcome_of(
     tools = Tools()
     tools.task("it", **options)(function)
     context = Context(notes or Notes())
-    return asyncio.run(tools["it"].run(arguments, context, Threads(4)))
+    return asyncio.run(tools["it"].run(arguments, context, Threads(4), SILENT.raised))
 
 
 def result_of(function: Any, arguments: bytes = b"{}", notes: Notes | None = None) -> Any:

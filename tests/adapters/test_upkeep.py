@@ -168,12 +168,22 @@ def test_the_next_sweep_comes_the_sooner_the_more_there_was() -> None:
 
 def test_a_worker_is_lost_when_it_has_not_beaten_for_a_lease_that_we_watched() -> None:
     leases = Leases(lambda worker: False)
-    still, beating = Worker("a", "h", 1), Worker("b", "h", 2)
-    assert leases.lost([still, beating], 100.0) == []
-    assert leases.lost([still, Worker("b", "h", 2, beat=1)], 114.9) == []
-    assert leases.lost([still, Worker("b", "h", 2, beat=2)], 115.0) == ["a"]
-    assert leases.lost([Worker("b", "h", 2, beat=2)], 129.9) == []
-    assert leases.lost([Worker("b", "h", 2, beat=2)], 130.0) == ["b"]
+    still = Worker("a", "h", 1)
+    for beat, now_s in enumerate((100.0, 105.0, 110.0, 114.9)):
+        assert leases.lost([still, Worker("b", "h", 2, beat)], now_s) == []
+    last = Worker("b", "h", 2, beat=4)
+    assert leases.lost([still, last], 115.0) == ["a"]
+    assert [leases.lost([last], now_s) for now_s in (120.0, 125.0, 129.9)] == [[], [], []]
+    assert leases.lost([last], 130.0) == ["b"]
+
+
+def test_a_store_that_was_away_costs_no_worker() -> None:
+    leases = Leases(lambda worker: False)
+    worker = Worker("a", "h", 1)
+    assert [leases.lost([worker], now_s) for now_s in (0.0, 5.0)] == [[], []]
+    # Nobody could beat meanwhile; whoever lives does so before the next look.
+    assert leases.lost([worker], 65.0) == []
+    assert leases.lost([worker], 70.0) == ["a"]
 
 
 def test_a_worker_that_is_known_to_be_dead_is_lost_at_once() -> None:

@@ -10,6 +10,7 @@ from taskmachine.adapters.runtime import new_id
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, sqlite_schema
 from taskmachine.adapters.stores import sqlite_queries as sql
+from taskmachine.adapters.stores.columns import columns_of
 from taskmachine.adapters.stores.records import write_record
 from taskmachine.adapters.stores.sqlite import open_sqlite
 from taskmachine.protocol.operations import Advance, Amend
@@ -168,12 +169,12 @@ def submitted() -> Step:
 def inserted(step: Step) -> Sequence[Statement]:
     task = step.task
     facts = (task.id, OWNER, task.created_at, None, task.version)
-    return (sql.INSERT, (*facts, *sql.columns(task), write_record(task))), appended(step)
+    return (sql.INSERT, (*facts, *columns_of(task), write_record(task))), appended(step)
 
 
 def moved(step: Step, row_id: int) -> Sequence[Statement]:
     task = step.task
-    facts = (*sql.columns(task), task.version, write_record(task), row_id)
+    facts = (*columns_of(task), task.version, write_record(task), row_id)
     return (sql.MOVE, facts), appended(step)
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from taskmachine.adapters.engines import local
+from taskmachine.adapters.engines import workshop
 from taskmachine.adapters.runtime import Runtime, start_runtime
+from taskmachine.adapters.stores import open_store
 from taskmachine.adapters.stores.memory import MemoryStore
 from tests.conformance.between import Between, Witness, witnessed
 from tests.conformance.between_pipes import serve_broken
@@ -34,29 +35,36 @@ TOKENS: Final = tuple(f"the-token-of-caller-{name}-0123456789abcdef" for name in
 
 
 @asynccontextmanager
-async def serving(bug: Bug, witness: Witness, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
-    """The URL of a running server, in the loop of whoever asks."""
+async def serving(
+    bug: Bug, witness: Witness, address: str = "127.0.0.1:0", store: str | None = None
+) -> AsyncIterator[str]:
+    """The URL of a running server, in the loop of whoever asks.
+
+    Its tasks are in the `store` of that URL; without one they are in memory.
+    """
     # Not above: it takes as long to load as everything else, and over pipes nobody needs it.
     from tests.conformance.broken_http import serve_http
 
     tokens = () if bug.is_open else TOKENS
     async with (
-        _runtime(bug, witness) as runtime,
+        _runtime(bug, witness, store) as runtime,
         serve_http(runtime, bug, witness, tokens, address) as url,
     ):
         yield url
 
 
 @asynccontextmanager
-async def _runtime(bug: Bug, witness: Witness) -> AsyncIterator[Runtime]:
+async def _runtime(bug: Bug, witness: Witness, url: str | None = None) -> AsyncIterator[Runtime]:
+    store = MemoryStore(SECRET) if url is None else await open_store(url)
     runtime = await start_runtime(
-        MemoryStore(SECRET), tools(witness.tell), limits=bug.limits(), world=bug.world()
+        store, tools(witness.tell), limits=bug.limits(), world=bug.world()
     )
     try:
         yield runtime
     finally:
-        with mock.patch.object(local, "GRACE_S", 0.05):  # nobody waits for tools that go on
+        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that go on
             await runtime.stop()
+        await store.close()
 
 
 def serve_stdio(name: str, witness: str) -> None:

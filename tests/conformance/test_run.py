@@ -1,6 +1,7 @@
 """The whole tester against our own server: nothing is broken, and nearly everything is tried."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from taskmachine.adapters.conformance.lab import Revision, Target
 from taskmachine.adapters.conformance.report import OUR_FAULT, Run
 from taskmachine.adapters.conformance.run import Options, check_server
+from tests.adapters.stores.postgres_server import running
 from tests.conformance.between import Witness
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug
@@ -15,16 +17,28 @@ from tests.conformance.planting import Bug
 OPTIONS = Options(budget_s=300, examples=2)
 
 
-async def checked(revision: Revision, witness: Witness) -> Run:
-    async with serving(Bug(), witness) as url:
+@pytest.fixture(scope="module", params=["memory", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Where the tasks are; None is in memory."""
+    if request.param == "memory":
+        yield None
+        return
+    with running() as database:
+        yield database.new_url()
+
+
+async def checked(revision: Revision, witness: Witness, store: str | None) -> Run:
+    async with serving(Bug(), witness, store=store) as url:
         return await check_server(Target(url, tokens=TOKENS), revision, OPTIONS)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_our_own_server_keeps_what_it_should(revision: Revision, tmp_path: Path) -> None:
-    run = asyncio.run(checked(revision, Witness(tmp_path / "one")))
+def test_our_own_server_keeps_what_it_should(
+    revision: Revision, store: str | None, tmp_path: Path
+) -> None:
+    run = asyncio.run(checked(revision, Witness(tmp_path / "one"), store))
     if run.broken:  # what is wrong is wrong twice: a busy machine makes answers late
-        run = asyncio.run(checked(revision, Witness(tmp_path / "two")))
+        run = asyncio.run(checked(revision, Witness(tmp_path / "two"), store))
     assert [(finding.id, finding.words) for finding in run.broken] == []
     assert not [finding.id for finding in run.findings if OUR_FAULT in finding.words]
     assert run.stopped is None

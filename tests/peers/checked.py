@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from tests.peers.installed import node_folder, python_of
+from tests.ports import free_port
 
 __all__ = ["SERVERS", "Checked", "check"]
 
@@ -117,9 +118,7 @@ def check(server: Checked | str, folder: Path) -> tuple[int, Mapping[str, Any]]:
 @contextlib.contextmanager
 def _listening(words: Sequence[str], port: str, folder: Path) -> Iterator[str]:
     """The URL of a server that was started, from when it listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
+    number = free_port()
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,

@@ -3,12 +3,14 @@
 They live in `.peers/`, which git does not see; remove it to have them installed anew.
 """
 
+import fcntl
 import shutil
 import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +27,22 @@ class Unavailable(Exception):
     """A peer could not be installed, and why."""
 
 
+@contextmanager
+def _alone_with(name: str) -> Iterator[None]:
+    """Several test runs want the same at the same time: one installs it, the others wait."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        yield
+
+
 def node_folder(name: str) -> Path:
     """The folder with the `node_modules` of these packages; its node is in `.bin`."""
+    with _alone_with(name):
+        return _node_folder(name)
+
+
+def _node_folder(name: str) -> Path:
     folder, pins = CACHE / name, [f"{k}@{v}" for k, v in PINS["npm"][name].items()]
     if _is_there(folder, pins):
         return folder
@@ -46,9 +62,10 @@ def python_of(name: str) -> Path:
     pins = [f"{k}=={v}" if v else k for k, v in PINS["python"][name].items()]
     folder = CACHE / name
     python = folder / "bin" / "python"
-    if not _is_there(folder, pins):
-        venv.create(folder, with_pip=True)
-        _install(folder, [str(python), "-m", "pip", "install", "-q", *pins], pins)
+    with _alone_with(name):
+        if not _is_there(folder, pins):
+            venv.create(folder, with_pip=True)
+            _install(folder, [str(python), "-m", "pip", "install", "-q", *pins], pins)
     return python
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from tests.ports import free_port
 
 __all__ = ["Server", "command", "serving"]
 
@@ -65,15 +66,16 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(name: str, folder: Path) -> Iterator[Server]:
-    """A server over HTTP, from when it answers; `folder` keeps what it logs."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+def serving(name: str, folder: Path, *options: str) -> Iterator[Server]:
+    """A server over HTTP, from when it answers; `folder` keeps what it logs.
+
+    `options` are added to its command, where the last one of a kind counts.
+    """
+    address = f"127.0.0.1:{free_port()}"
     log = folder / "server.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            command(name, "--http", address),
+            command(name, "--http", address, *options),
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

@@ -1,11 +1,12 @@
 """The official conformance suite finds nothing wrong, where it can be installed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.adapters.stores.postgres_server import running
 from tests.peers.conformance import (
     NOT_APPLICABLE,
     NOT_APPLICABLE_CHECKS,
@@ -27,9 +28,18 @@ def suite() -> Suite:
         pytest.skip(str(error))
 
 
-def test_the_suite_finds_nothing_wrong(suite: Suite, tmp_path: Path) -> None:
+@pytest.fixture(params=["memory", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "memory":
+        yield "memory:"
+        return
+    with running() as database:
+        yield database.new_url()
+
+
+def test_the_suite_finds_nothing_wrong(suite: Suite, store: str, tmp_path: Path) -> None:
     runs = [run for run in suite.runs() if run.scenario not in NOT_APPLICABLE]
-    with serving("conformance", tmp_path) as server:
+    with serving("conformance", tmp_path, "--store", store) as server:
         before = server.names()
         verdicts = suite.judge(server.url, runs)
         assert server.names() == before, "it is still the server that it was"

@@ -1,6 +1,5 @@
 """Hostile input by the thousands: a message or a clean error, never anything else."""
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,8 +18,8 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.statemachine import TaskmachineError
 from tests.protocol.messages import SAMPLES, Sample
 from tests.protocol.test_messages import encode
+from tests.seed import SEED
 
-SEED = int(os.environ.get("TASKMACHINE_SEED", "20261116"))
 ROUNDS = 10_000
 
 

@@ -28,6 +28,7 @@ from taskmachine.statemachine import (
     Progress,
     Question,
     Reply,
+    State,
     Task,
     lifecycle,
 )
@@ -224,13 +225,45 @@ def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> Non
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
 
 
-def test_watches_can_be_ended_all_at_once() -> None:
+def removed(task: Task) -> Task:
+    """As a process hears of it that has missed the end."""
+    return attrs.evolve(task, state=State.REMOVED, version=task.version + 2)
+
+
+def test_who_waits_for_a_task_that_was_forgotten_meanwhile_is_told_that_there_is_none() -> None:
+    receiver = restored()
+    assert sent(collect(receiver, 1, WORKING)) == []
+    [refusal] = receiver.moved(removed(WORKING), now=0)
+    assert refusal == Send(receiver.refusal(1, NotFound("t")), 1)
+    assert not receiver.is_pending(1)
+    assert receiver.moved(removed(WORKING), now=0) == []
+
+
+def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back() -> None:
+    receiver = restored()
+    assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
+    told = sent(receiver.moved(removed(asked()), now=0))
+    assert told == [("notifications/cancelled", 1), (1, 1)]
+
+
+def test_watchers_of_a_task_that_was_forgotten_meanwhile_are_told_nothing() -> None:
+    receiver = watching(1)
+    assert receiver.moved(removed(WORKING), now=0) == []
+    assert receiver.moved(lifecycle.complete(WORKING, 0, DONE).task, now=0) == []
+
+
+def watching(*ids: int | str) -> Receiver:
     receiver = Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
     meta = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
-    for id in ("a", "b"):
+    for id in ids:
         listen = g2.Listen(g2.SubscriptionFilter(taskIds=["t"]), meta)
         receiver.receive(g2.DIALECT.encode_request(id, listen))
-        receiver.watched(id, [TASK], now=0)
+        receiver.watched(id, [WORKING], now=0)
+    return receiver
+
+
+def test_watches_can_be_ended_all_at_once() -> None:
+    receiver = watching("a", "b")
     assert receiver.watches == ["a", "b"]
     assert sent(receiver.ended("a")) == [("notifications/cancelled", "a"), ("a", "a")]
     assert receiver.watches == ["b"]

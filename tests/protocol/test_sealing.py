@@ -1,7 +1,6 @@
 """Cursors and requestState: opened by whom and as what they were sealed, or refused."""
 
 import base64
-import os
 import random
 import tracemalloc
 from collections import Counter
@@ -22,12 +21,13 @@ from taskmachine.protocol.sealing import (
     Position,
     RequestState,
     Sealer,
+    Visit,
     request_digest,
 )
 from taskmachine.statemachine import ConfigurationError
+from tests.seed import SEED
 from tests.strategies import ids, json_values, text
 
-SEED = int(os.environ.get("TASKMACHINE_SEED", "20261116"))
 ROUNDS = 100_000
 
 SEALER = Sealer(b"a server secret of 32 bytes here")
@@ -493,3 +493,35 @@ def test_the_name_of_a_stream_opens_as_what_it_answers(
 def test_what_was_never_an_id_opens_as_nothing(id: str | int) -> None:
     assert SEALER.open_question("ann", id) is None
     assert SEALER.open_stream("ann", str(id)) is None
+
+
+# --- visits -----------------------------------------------------------------------------------
+
+VISIT = Visit("v-1", "ann", False, NOW + 60_000)
+visits = st.builds(Visit, text, text, st.booleans(), times)
+
+
+@given(visits)
+def test_a_visit_opens_as_it_was_sealed_until_it_is_over(visit: Visit) -> None:
+    sealed = SEALER.seal_visit(visit)
+    assert SEALER.open_visit(sealed, visit.expires_at - 1) == visit
+    assert SEALER.open_visit(sealed, visit.expires_at) is None
+    assert OTHER_SEALER.open_visit(sealed, 0) is None
+
+
+def test_what_is_no_visit_opens_none() -> None:
+    for token in ("", "x", SEALER.seal_form(VISIT), SEALER.seal_cursor("", POSITION), "A" * 5_000):
+        assert SEALER.open_visit(token, NOW) is None
+
+
+def test_a_form_is_of_one_visit() -> None:
+    token = SEALER.seal_form(VISIT)
+    assert SEALER.is_form_of(VISIT, token)
+    for other in (
+        attrs.evolve(VISIT, id="v-2"),
+        attrs.evolve(VISIT, owner="bob"),
+    ):
+        assert not SEALER.is_form_of(other, token)
+    for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_visit(VISIT)):
+        assert not SEALER.is_form_of(VISIT, forged)
+    assert not OTHER_SEALER.is_form_of(VISIT, token)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Worker
+from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Totals, Worker
 from taskmachine.adapters.stores.followers import Followers
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, Event, Task
@@ -35,6 +35,8 @@ class Wire:
 
 class FaultyStore:
     """Keeps the contract as far as the weather lets it."""
+
+    kind = "memory"
 
     def __init__(
         self, disk: Disk, wire: Wire, weather: Weather, loop: VirtualLoop, process: Process
@@ -147,6 +149,9 @@ class FaultyStore:
 
     async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
         return await self._do(lambda: self._store.forgettable(now, limit))
+
+    async def totals(self) -> Totals:
+        return await self._do(self._store.totals)
 
     async def history(self, task_id: str) -> Sequence[Entry]:
         return await self._do(lambda: self._store.history(task_id))

@@ -1,4 +1,4 @@
-"""The servers under test: one over HTTP and one over pipes, on one SQLite file."""
+"""The servers under test: one over HTTP and one over pipes, on one store."""
 
 import contextlib
 import os
@@ -81,7 +81,6 @@ class _Log:
 class Servers:
     """Both, while they run; afterwards what they have left."""
 
-    url: str
     tokens: dict[str, str]
     strings: Strings
     address: str
@@ -96,17 +95,14 @@ class Servers:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[Servers]:
-    """From when they answer, until they have left."""
+def serving(folder: Path, url: str) -> Iterator[Servers]:
+    """On the store of that URL, from when they answer until they have left."""
     tokens = {name: secrets.token_hex(16) for name in NAMES}
     tokens_file = folder / "tokens.toml"
     tokens_file.touch(0o600)
     tokens_file.write_text("".join(f'{name} = "{token}"\n' for name, token in tokens.items()))
     settings = folder / "settings.toml"
     settings.write_text(_SETTINGS.format(page=PAGE, tokens=tokens_file))
-    url = f"sqlite:{folder / 'tasks.db'}"
-    # What is set for us outside is not meant for them.
-    outside = {k: v for k, v in os.environ.items() if not k.startswith("TASKMACHINE_")}
     with contextlib.ExitStack() as stack:
         strings = Strings()
         stack.callback(strings.close)
@@ -116,7 +112,7 @@ def serving(folder: Path) -> Iterator[Servers]:
                 [_COMMAND, "serve", *where, "--config", str(settings), "--store", url,
                  "--tools", "tests.wire.tools:TOOLS"],
                 stdin=stream, stdout=stream, stderr=subprocess.PIPE,
-                cwd=REPOSITORY, env=outside | {"WIRE_STRINGS": strings.address},
+                cwd=REPOSITORY, env=os.environ | {"WIRE_STRINGS": strings.address},
             )  # fmt: skip
             assert process.stderr is not None
             log = _Log(process.stderr)
@@ -134,7 +130,7 @@ def serving(folder: Path) -> Iterator[Servers]:
         for after in (piped.stdout.close, pipe.join, lambda: _end(piped), piped.stdin.close):
             stack.callback(after)  # in the reverse order
         pipe.introduce()
-        yield Servers(url, tokens, strings, address, pipe, [web_log, pipe_log], [web, piped])
+        yield Servers(tokens, strings, address, pipe, [web_log, pipe_log], [web, piped])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

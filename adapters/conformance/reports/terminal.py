@@ -53,7 +53,8 @@ def _show_run(run: Run, report: Report, console: Console) -> None:
     if notes:
         console.print("\n[bold]Notes[/]: what the specification leaves open")
         for finding in notes[:MOST_NOTES]:
-            console.print(f"  {finding.id}: {finding.words}", style="cyan", markup=False)
+            words = f"  {finding.id}: {finding.words}"
+            console.print(words, style="cyan", markup=False, highlight=False)
         if len(notes) > MOST_NOTES:
             console.print(f"  ... and {len(notes) - MOST_NOTES} more")
     console.print()
@@ -66,6 +67,7 @@ def _show_run(run: Run, report: Report, console: Console) -> None:
         f"{run.took_ms / 1_000:.1f} s; seed {report.seed}"
         + (f"; it ended early: {run.stopped}" if run.stopped else ""),
         markup=False,
+        highlight=False,
     )
 
 
@@ -74,10 +76,11 @@ def show_finding(finding: Finding, console: Console, *, is_known: bool = False) 
     colour = _COLOURS[finding.verdict]
     known = " [dim](known)[/]" if is_known else ""
     level = finding.requirement.level
-    console.print(f"\n[{colour}]{finding.verdict.upper()}[/] [bold]{finding.id}[/] {level}{known}")
-    console.print(f"  {finding.requirement.says}", markup=False)
+    title = f"\n[{colour}]{finding.verdict.upper()}[/] [bold]{finding.id}[/] {level}{known}"
+    console.print(title, highlight=False)
+    console.print(f"  {finding.requirement.says}", markup=False, highlight=False)
     times = f" ({finding.broken} of {finding.times} times)" if finding.times > 1 else ""
-    console.print(f"  Seen: {finding.words}{times}", style=colour, markup=False)
+    console.print(f"  Seen: {finding.words}{times}", style=colour, markup=False, highlight=False)
     told = list(lines(finding.transcript))
     for line in told[:MOST_LINES]:
         shown = line if len(line) <= 400 else f"{line[:400]} ..."

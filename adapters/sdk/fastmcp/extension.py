@@ -42,6 +42,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.sdk.fastmcp.calls import Dispatch, LegacyCalls, Sent, dispatched, send
 from taskmachine.adapters.sdk.fastmcp.host import Configured, FastMCPHost
 from taskmachine.adapters.sdk.mcp import modern
@@ -75,12 +76,14 @@ class Tasks(ServerExtension):
         *,
         times: Times | None = None,
         limits: Limits | None = None,
+        observer: Observer = SILENT,
         **terms: Unpack[Terms],
     ) -> None:
         check_url(store)  # now, and not when the server starts
         self._configured = Configured(terms)
         self._host = FastMCPHost(lambda: self.server, self._configured)
-        self._life = Life(store, partial(BridgedTools, self._host, self._configured), times, limits)
+        tools_on = partial(BridgedTools, self._host, self._configured)
+        self._life = Life(store, tools_on, times, limits, observer)
         self._legacy = LegacyCalls(self.serving, self._configured)
         self._listening = ListenHandler(InMemorySubscriptionBus())
         self._holds = AsyncExitStack()

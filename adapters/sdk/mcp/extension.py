@@ -37,6 +37,7 @@ from mcp_types import CallToolRequestParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.sdk.mcp import modern
 from taskmachine.adapters.sdk.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.sdk.mcp.channel import TaskSession
@@ -81,12 +82,14 @@ class Tasks(Extension):
         tools: Which | None = None,
         times: Times | None = None,
         limits: Limits | None = None,
+        observer: Observer = SILENT,
         **terms: Unpack[Terms],
     ) -> None:
         check_url(store)  # now, and not at the first request
         self._host = Host()
         self._selection = Selection(tools, terms)
-        self._life = Life(store, partial(BridgedTools, self._host, self._selection), times, limits)
+        tools_on = partial(BridgedTools, self._host, self._selection)
+        self._life = Life(store, tools_on, times, limits, observer)
         self._legacy = Legacy(self.serving, self._selection)
         self._server: HasMiddleware | None = None
 

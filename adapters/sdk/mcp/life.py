@@ -17,6 +17,7 @@ import attrs
 from mcp.shared.exceptions import MCPError
 
 from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.observer import Observer
 from taskmachine.adapters.runtime import Runtime, start_runtime
 from taskmachine.adapters.sdk.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.server.owners import Owners
@@ -58,11 +59,13 @@ class Life:
         tools_on: Callable[[Store], BridgedTools],
         times: Times | None,
         limits: Limits | None,
+        observer: Observer,
     ) -> None:
         self._url = url
         self._tools_on = tools_on
         self._times = times
         self._limits = limits
+        self._observer = observer
         self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
         self._holders: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 
@@ -135,7 +138,9 @@ class Life:
             tools = self._tools_on(store)
             await tools.look()
             owners = Owners(await store.secret())
-            runtime = await start_runtime(store, tools, times=self._times, limits=self._limits)
+            runtime = await start_runtime(
+                store, tools, times=self._times, limits=self._limits, observer=self._observer
+            )
             try:
                 yield Serving(runtime, tools, owners)
             finally:

@@ -115,6 +115,7 @@ async def listen(context: Context, call_next: CallNext, serving: Serving) -> Han
     def tell(said: Send) -> None:
         if told.full():  # of somebody who does not read
             told.get_nowait()
+            serving.runtime.service.observer.dropped()
         told.put_nowait(plain(said.message))
 
     conversation = _conversation(context, serving, tell)

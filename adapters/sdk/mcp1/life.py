@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.claims import give_back
-from taskmachine.adapters.engines.local import BEAT_S, LOOK_S
+from taskmachine.adapters.engines.workshop import BEAT_S, LOOK_S
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.runtime import EXPIRE_S, Surroundings
 from taskmachine.adapters.server.owners import Owners

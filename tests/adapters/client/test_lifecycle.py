@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,18 +14,12 @@ from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.remote_task import Question
 from tests.adapters.client.scripted import Json
 from tests.adapters.rig import run
+from tests.ports import free_port
 from tests.requirements import covers
 
 COMMAND = str(Path(sys.executable).with_name("taskmachine"))
 GENERATIONS = ["2025-11-25", "2026-07-28"]
 TRANSPORTS = ["http", "stdio"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.asynccontextmanager

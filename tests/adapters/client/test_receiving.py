@@ -497,7 +497,7 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
                 assert (await theirs.ask("tasks/list"))["tasks"] == []
                 assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
             # Now it waits for somebody who answers, but not for them (ROO-23).
-            await theirs.receiving._runtime.engine.look()
+            await theirs.receiving._runtime.engine.duties["the search for jobs"]()
             made = {(await theirs.elicit())["taskId"]}
             assert {(await bob.prompt()).question.key} == made
             async with received(ada.answer, Receiver(store, owner="ada")):

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,6 +22,7 @@ from tests.adapters.sdk.fastmcp_shop import Shop, over_http
 from tests.adapters.sdk.mcp.serving import run, seen
 from tests.adapters.server.wire import Caller, callers
 from tests.oracle import REPOSITORY
+from tests.ports import free_port
 
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "fastmcp_server.py"
 
@@ -203,12 +203,6 @@ def run_processes(act: Callable[[], Awaitable[None]]) -> None:
             await act()
 
     asyncio.run(main())
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 @asynccontextmanager

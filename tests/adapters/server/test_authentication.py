@@ -316,6 +316,22 @@ def test_all_scopes_are_needed(changes: dict[str, Any], is_enough: bool) -> None
         assert refusal(authenticator, bearer) == answer
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_admin"),
+    [
+        ({"scope": "tasks admin"}, True),
+        ({"scp": ["admin"]}, True),
+        ({"scope": "administrator"}, False),
+        ({"scope": "tasks"}, False),
+        ({}, False),
+    ],
+)
+def test_an_admin_is_one_by_a_scope(changes: dict[str, Any], is_admin: bool) -> None:
+    caller = run(jwt_authenticator().recognise("Bearer " + unchecked(**changes)))
+    assert (caller.owner, caller.is_admin) == (ALICE, is_admin)
+    assert caller.expires_at is not None
+
+
 # --- what is remembered ----------------------------------------------------------------------
 
 

@@ -173,7 +173,10 @@ def test_variables_of_others_are_left_alone() -> None:
     [
         ("store", "FILE is no TOML: "),
         ("\x00", "FILE is no TOML: "),
-        ("stor = 1", "FILE: there is no key stor, known are: auth, dialect, http, insecure, "),
+        (
+            "stor = 1",
+            "FILE: there is no key stor, known are: auth, console, dialect, engine, http, ",
+        ),
         ("limits.pages = 1", "FILE: there is no key limits.pages, known are: blocked_calls, "),
         ("limits.caps.x = 1", "FILE: there is no key limits.caps.x, known are: live, "),
         (

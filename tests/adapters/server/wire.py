@@ -10,7 +10,8 @@ from unittest import mock
 import httpx
 
 from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.engines import local
+from taskmachine.adapters.engines import workshop
+from taskmachine.adapters.observer import SILENT, Observer
 from taskmachine.adapters.runtime import Surroundings, start_runtime
 from taskmachine.adapters.server.http import serve_http
 from taskmachine.adapters.server.settings import Settings
@@ -70,10 +71,13 @@ async def serving(
     store: Store | None = None,
     *,
     world: Surroundings | None = None,
+    observer: Observer = SILENT,
     **settings: Any,
 ) -> AsyncIterator[str]:
     """The URL of a running server."""
-    runtime = await start_runtime(store or MemoryStore(b"s" * 32), tools, world=world)
+    runtime = await start_runtime(
+        store or MemoryStore(b"s" * 32), tools, world=world, observer=observer
+    )
     url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
         serve_http(runtime, Settings(http="127.0.0.1:0", **settings), ready=url.set_result)
@@ -84,7 +88,7 @@ async def serving(
     finally:
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
-        with mock.patch.object(local, "GRACE_S", 0.05):  # nobody waits for tools that never end
+        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that never end
             await runtime.stop()
 
 

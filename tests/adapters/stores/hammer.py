@@ -1,4 +1,4 @@
-"""A process that works on a SQLite store while others do the same: `hammer PATH NAME ROUNDS`.
+"""A process that works on a store while others do the same: `hammer URL NAME ROUNDS`.
 
 It waits for a line on its standard input, so that all begin together.  It moves three tasks
 ROUNDS times each, making them if need be, and prints what it knows afterwards.
@@ -6,14 +6,18 @@ ROUNDS times each, making them if need be, and prints what it knows afterwards.
 
 import asyncio
 import json
+import subprocess
 import sys
+from typing import Any
 
-from taskmachine.adapters.stores import Caps, Conflict
-from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
+from taskmachine.adapters.stores import Caps, Conflict, Store, open_store
 from taskmachine.statemachine import Call, lifecycle
+from tests.oracle import REPOSITORY
+
+__all__ = ["hammer"]
 
 
-async def move(store: SQLiteStore, task_id: str, name: str, rounds: int) -> int:
+async def move(store: Store, task_id: str, name: str, rounds: int) -> int:
     """How often somebody else was faster."""
     step = lifecycle.submit(task_id, "alice", Call("tools/call", task_id, key="k"), 1, ttl_ms=9)
     await store.create(step.task, step.entry, Caps())
@@ -30,11 +34,37 @@ async def move(store: SQLiteStore, task_id: str, name: str, rounds: int) -> int:
     return conflicts
 
 
-async def main(path: str, name: str, rounds: int) -> None:
-    store = await open_sqlite(f"sqlite:{path}")
+async def main(url: str, name: str, rounds: int) -> None:
+    store = await open_store(url)
     conflicts = await asyncio.gather(*(move(store, task, name, rounds) for task in "abc"))
     print(json.dumps({"secret": (await store.secret()).hex(), "conflicts": sum(conflicts)}))
     await store.close()
+
+
+def hammer(url: str, count: int, rounds: int) -> list[dict[str, Any]]:
+    """Processes that begin together; what each printed at its end."""
+    command = [sys.executable, "-m", "tests.adapters.stores.hammer", url]
+    processes = [
+        subprocess.Popen(
+            [*command, f"process {number}", str(rounds)],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    ends = [(process.communicate(), process.returncode) for process in processes]
+    assert [(error, code) for (_, error), code in ends] == [("", 0)] * count
+    return [json.loads(output) for (output, _), _ in ends]
 
 
 if __name__ == "__main__":

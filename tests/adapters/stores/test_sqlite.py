@@ -19,15 +19,17 @@ from taskmachine.adapters.stores import (
     Caps,
     KeptSession,
     StoreError,
+    Totals,
     open_store,
     sqlite_queries,
     sqlite_schema,
 )
+from taskmachine.adapters.stores.columns import columns_of
 from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
 from taskmachine.adapters.stores.records import write_record
 from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
 from taskmachine.adapters.stores.sqlite_schema import APPLICATION_ID, VERSION, connect, prepare
-from taskmachine.statemachine import Call, ConfigurationError, LimitExceeded, lifecycle
+from taskmachine.statemachine import Call, ConfigurationError, LimitExceeded, Question, lifecycle
 from tests.oracle import REPOSITORY
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -234,11 +236,19 @@ def make_old(path: Path, version: int) -> None:
         connection.execute("INSERT INTO meta VALUES ('secret', ?)", (b"s" * 32,))
         for number, owner in enumerate(("alice", "alice", "bob")):
             step = lifecycle.submit(f"t{number}", owner, Call("tools/call"), number, ttl_ms=9)
-            task = step.task
-            row = (task.id, owner, number, None, 1, *sqlite_queries.columns(task))
-            connection.execute(sqlite_queries.INSERT, (*row, write_record(task)))
-            line = task.id, 1, write_record(step.entry)
-            connection.execute(sqlite_queries.APPEND, line)
+            steps = [step]
+            if owner == "bob":  # it waits for an answer
+                steps.append(lifecycle.start(steps[-1].task, number, worker="w"))
+                asked = lifecycle.ask(steps[-1].task, number, [Question("k", "m", b"{}")])
+                assert asked is not None
+                steps.append(asked)
+            task = steps[-1].task
+            *columns, _ = columns_of(task)
+            row = (task.id, owner, number, None, task.version, *columns, write_record(task))
+            connection.execute(f"INSERT INTO tasks VALUES ({', '.join('?' * len(row))})", row)
+            for step in steps:
+                line = task.id, step.entry.seq, write_record(step.entry)
+                connection.execute(sqlite_queries.APPEND, line)
         for number in range(2, version + 1):
             for statement in sqlite_schema._MIGRATIONS[number]:
                 connection.execute(statement)
@@ -251,6 +261,7 @@ def make_old(path: Path, version: int) -> None:
     [
         (1, {"tasks", "history", "messages", "workers", "meta"}),
         (2, {"tasks", "history", "messages", "workers", "meta", "counts", "totals"}),
+        (3, {"tasks", "history", "messages", "workers", "meta", "counts", "totals", "sessions"}),
     ],
 )
 def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: set[str]) -> None:
@@ -258,9 +269,10 @@ def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: s
 
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
-        assert store.schema_version == VERSION == 3
+        assert store.schema_version == VERSION == 4
         assert await store.secret() == b"s" * 32
         assert [task.id for task in await store.browse(None, 9)] == ["t2", "t1", "t0"]
+        assert await store.totals() == Totals(live=3, waiting=1, retained=3)
         assert await store.check() == []
         step = lifecycle.submit("t3", "alice", Call("tools/call"), 5, ttl_ms=9)
         with pytest.raises(LimitExceeded):

@@ -1,10 +1,7 @@
 """Group commit, other processes, and what followers learn of them."""
 
 import asyncio
-import json
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
@@ -26,7 +23,7 @@ from taskmachine.adapters.stores import sqlite_operations as operations
 from taskmachine.adapters.stores.contract_scenes import created, ended, moved, started, submit
 from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
 from taskmachine.statemachine import LimitExceeded, State, Task, lifecycle
-from tests.oracle import REPOSITORY
+from tests.adapters.stores.hammer import hammer
 
 Scenario = Callable[[SQLiteStore], Awaitable[None]]
 
@@ -243,32 +240,6 @@ def test_what_is_wrong_with_the_file_later_is_an_error_of_the_store(path: Path) 
 # --- other processes -----------------------------------------------------------------------------
 
 
-def hammer(path: Path, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Processes that begin together; what each printed at its end."""
-    command = [sys.executable, "-m", "tests.adapters.stores.hammer", str(path)]
-    processes = [
-        subprocess.Popen(
-            [*command, f"process {number}", str(rounds)],
-            cwd=REPOSITORY,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(count)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    ends = [(process.communicate(), process.returncode) for process in processes]
-    assert [(error, code) for (_, error), code in ends] == [("", 0)] * count
-    return [json.loads(output) for (output, _), _ in ends]
-
-
 def test_processes_on_one_file_lose_nothing(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         for task_id in "abc":
@@ -279,7 +250,7 @@ def test_processes_on_one_file_lose_nothing(path: Path) -> None:
             assert [entry.seq for entry in history] == list(range(1, task.version + 1))
         assert len(await store.browse(None, 9)) == 3
 
-    reports = hammer(path, count=3, rounds=20)
+    reports = hammer(f"sqlite:{path}", count=3, rounds=20)
     assert len({report["secret"] for report in reports}) == 1, "it was made once"
     play(path, scenario)
 
@@ -288,7 +259,7 @@ def test_a_follower_learns_what_another_process_commits(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         told: asyncio.Queue[Task] = asyncio.Queue()
         leave = store.follow("a", told.put_nowait)
-        await asyncio.to_thread(hammer, path, 1, 5)
+        await asyncio.to_thread(hammer, f"sqlite:{path}", 1, 5)
         versions: list[int] = []
         while not versions or versions[-1] < 6:
             versions.append((await asyncio.wait_for(told.get(), 5)).version)

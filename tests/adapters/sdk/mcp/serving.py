@@ -9,7 +9,7 @@ from unittest import mock
 import mcp_types as types
 from mcp.server.mcpserver import MCPServer
 
-from taskmachine.adapters.engines import local
+from taskmachine.adapters.engines import workshop
 from tests.adapters.server import loopback
 from tests.adapters.server.wire import Caller, callers
 
@@ -27,7 +27,7 @@ def run(act: Callable[[], Awaitable[None]], patience_s: float = PATIENCE_S) -> N
         async with asyncio.timeout(patience_s):
             await act()
 
-    with mock.patch.object(local, "GRACE_S", 0.05):
+    with mock.patch.object(workshop, "GRACE_S", 0.05):
         asyncio.run(main())
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +26,7 @@ from taskmachine.adapters.sdk.mcp.client import Cancelled, ConnectionLost, Tasks
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.rig import run
 from tests.peers.serving import command, serving
+from tests.ports import free_port
 
 PATIENCE_S: Final = 20.0
 
@@ -209,8 +209,7 @@ class Restarting:
     """A server on a SQLite file, always at the same address."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{self.address}/mcp"
         self._store = f"sqlite:{folder / 'tasks.db'}"
         self._process: Process | None = None

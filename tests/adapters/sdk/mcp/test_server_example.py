@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ from taskmachine.adapters.sdk.mcp.client import steady_http
 from tests.adapters.sdk.mcp.serving import accepting, run
 from tests.adapters.server.wire import Caller, callers
 from tests.oracle import REPOSITORY
+from tests.ports import free_port
 
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "sdk_server.py"
 
@@ -32,8 +32,7 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}/mcp"
         self._process: Process | None = None
         self._reading: set[asyncio.Task[bytes]] = set()

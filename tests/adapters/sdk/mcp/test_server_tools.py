@@ -164,7 +164,7 @@ def test_a_tool_that_is_registered_twice_is_the_first_one() -> None:
 
 
 def test_a_store_that_does_not_exist() -> None:
-    with pytest.raises(ConfigurationError, match=r"no store for 'etcd:x'.*memory, sqlite"):
+    with pytest.raises(ConfigurationError, match=r"no store for 'etcd:x'.*memory, postgres"):
         Tasks("etcd:x")
 
 

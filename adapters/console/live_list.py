@@ -1,0 +1,139 @@
+"""The list of tasks, live: rows that changed, that are new, and that are gone."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from taskmachine.adapters.console.listing import Query, Window, read_window
+from taskmachine.adapters.console.pages import Pages, digest
+from taskmachine.adapters.console.sight import Sight
+from taskmachine.adapters.server.sse import event
+from taskmachine.protocol.jsonvalue import encode_json
+from taskmachine.statemachine import Task
+
+__all__ = ["LiveList", "seen_of"]
+
+LOOK_S: Final = 0.5
+"""How often to look for tasks that are new, while somebody watches."""
+
+REREAD_S: Final = 1.0
+"""How often a page may be read again as a whole."""
+
+
+def seen_of(tasks: Iterable[Task]) -> str:
+    """What a page has to say to be told nothing twice."""
+    return digest(" ".join(f"{task.id}:{task.version}" for task in tasks))
+
+
+class LiveList:
+    """One page of a list; see `streams.Live`."""
+
+    is_over = False
+
+    def __init__(self, pages: Pages, sight: Sight, query: Query, base: str, seen: str) -> None:
+        self.changed = asyncio.Event()
+        # New tasks come first, so only the first page looks for them.
+        self.look_s = None if query.after else LOOK_S
+        self._pages = pages
+        self._sight = sight
+        self._query = query
+        self._base = base
+        self._seen = seen
+        self._shown: dict[str, Task] = {}
+        self._newest: str | None = None
+        self._news: dict[str, Task] = {}
+        self._leave: dict[str, Callable[[], None]] = {}
+        self._is_stale = False
+        self._read_at = 0.0
+
+    async def begin(self) -> bytes:
+        window = await self._read()
+        self._shown = {task.id: task for task in window.tasks}
+        now = seen_of(self._shown.values())
+        if now == self._seen:
+            return b""
+        return event(self._rows(self._shown.values()), id=now, event="all")
+
+    async def news(self) -> bytes:
+        news, self._news = self._news, {}
+        rows: dict[str, Task] = {}
+        gone: set[str] = set()
+        for task in news.values():
+            if task.id in self._shown and task.version <= self._shown[task.id].version:
+                continue
+            if not self._query.wants(task):
+                if self._shown.pop(task.id, None):
+                    gone.add(task.id)
+                    self._is_stale = True  # the next one takes its place
+            elif task.id in self._shown:
+                self._shown[task.id] = rows[task.id] = task
+            else:
+                self._is_stale = True
+        if not self._query.after and not self._is_stale:
+            newest = await self._sight.page(None, 1)
+            self._is_stale = (newest[0].id if newest else None) != self._newest
+        if self._is_stale and self._now() - self._read_at >= REREAD_S:
+            window = await self._read()
+            before, self._shown = self._shown, {task.id: task for task in window.tasks}
+            gone |= before.keys() - self._shown.keys()
+            gone -= self._shown.keys()
+            rows = {
+                task.id: task
+                for task in window.tasks
+                if task.id in rows or before.get(task.id) != task
+            }
+        return self._blocks(list(rows.values()), gone)
+
+    def close(self) -> None:
+        for leave in self._leave.values():
+            leave()
+        self._leave.clear()
+
+    # --- what is there -----------------------------------------------------------------------
+
+    async def _read(self) -> Window:
+        """The page as it is, and from now on every change of it is heard of."""
+        window = await read_window(self._sight, self._query)
+        if self._follow(window):  # some may have changed before they were followed
+            window = await read_window(self._sight, self._query)
+            self._follow(window)
+        self._is_stale = False
+        self._read_at = self._now()
+        if not self._query.after:
+            newest = await self._sight.page(None, 1) if self._query.is_filtered else window.tasks
+            self._newest = newest[0].id if newest else None
+        return window
+
+    def _follow(self, window: Window) -> bool:
+        """Whether there was somebody new to be followed."""
+        wanted = {task.id for task in (*window.tasks, *window.others)}
+        for task_id in self._leave.keys() - wanted:
+            self._leave.pop(task_id)()
+        missing = wanted - self._leave.keys()
+        for task_id in missing:
+            self._leave[task_id] = self._sight.service.store.follow(task_id, self._hear)
+        return bool(missing)
+
+    def _hear(self, task: Task) -> None:
+        self._news[task.id] = task  # at most as many as are followed
+        self.changed.set()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # --- what is told ------------------------------------------------------------------------
+
+    def _blocks(self, rows: Sequence[Task], gone: Iterable[str]) -> bytes:
+        seen = seen_of(self._shown.values())
+        block = b""
+        if gone := sorted(gone):
+            block += event(encode_json(gone), id=seen, event="gone")
+        if rows:
+            block += event(self._rows(rows), id=seen, event="rows")
+        return block
+
+    def _rows(self, tasks: Iterable[Task]) -> bytes:
+        html = self._pages.render(
+            "rows.html", tasks=list(tasks), base=self._base, visit=self._sight.visit
+        )
+        return html.encode("utf-8", "replace")

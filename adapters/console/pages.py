@@ -1,0 +1,120 @@
+"""HTML from templates, all of it escaped; and the files that pages load."""
+
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import attrs
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+
+from taskmachine.adapters.console.shown import cut, moment_text, percent, pretty
+from taskmachine.adapters.task_documents import read_text
+from taskmachine.adapters.task_views import duration, ending
+from taskmachine.statemachine import Task
+
+__all__ = ["HEADERS", "Pages", "digest"]
+
+POLICY: Final = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # Nothing to other sites; with `no-referrer` our own forms would come from the origin "null".
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every answer, unless it says otherwise."""
+
+MOST_READ: Final = 10_000
+"""Bytes of a result of which a row shows the text: there may be a thousand rows."""
+
+MOST_IN_ROW: Final = 300
+
+_MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+def digest(text: str) -> str:
+    """Tells two texts apart."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
+
+
+@attrs.frozen
+class _File:
+    content: bytes
+    media_type: str
+
+
+class Pages:
+    """All pages of one console.  `clock` is in milliseconds since the epoch."""
+
+    def __init__(self, clock: Any) -> None:
+        folder = files("taskmachine.adapters.console").joinpath("static")
+        self._files = {
+            entry.name: _File(entry.read_bytes(), _MEDIA_TYPES[entry.name.rpartition(".")[2]])
+            for entry in folder.iterdir()
+        }
+        version = digest("".join(str(file.content) for file in self._files.values()))
+        self._environment = Environment(
+            loader=PackageLoader("taskmachine.adapters.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters |= {
+            "cut": cut,
+            "duration": duration,
+            "moment": moment_text,
+            "percent": percent,
+            "pretty": pretty,
+            "summary": _summary,
+        }
+        self._environment.globals |= {"now": clock, "version": version}
+
+    def render(self, template: str, **facts: Any) -> str:
+        """A page, or a piece of one."""
+        return self._environment.get_template(template).render(facts)
+
+    def response(self, template: str, status: int = 200, **facts: Any) -> HTMLResponse:
+        """A whole page."""
+        # A tool may have made text that UTF-8 has no bytes for.
+        content = self.render(template, **facts).encode("utf-8", "replace")
+        return HTMLResponse(content, status)
+
+    def file(self, name: str) -> Response | None:
+        """A file that pages load.  Its address changes with it, so it may be kept."""
+        file = self._files.get(name)
+        if file is None:
+            return None
+        headers: Mapping[str, str] = {"Cache-Control": "private, max-age=31536000, immutable"}
+        return Response(file.content, headers=headers, media_type=file.media_type)
+
+
+def _summary(task: Task) -> str:
+    """What one line has room for."""
+    outcome = task.outcome
+    if outcome is None and task.open_questions:
+        line = f"waits for an answer: {', '.join(question.key for question in task.open_questions)}"
+    elif outcome is None:
+        line = task.message or (task.progress and task.progress.message) or ""
+    elif outcome.result is not None and len(outcome.result) > MOST_READ:
+        line = read_text(outcome.result[:MOST_IN_ROW])
+    else:
+        line = ending(outcome)
+    return line[:MOST_IN_ROW]

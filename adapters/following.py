@@ -1,0 +1,75 @@
+"""The tasks that a conversation hears of, and those that its requestor is told of unasked."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from taskmachine.adapters.service import TaskService
+from taskmachine.statemachine import Task
+
+__all__ = ["REMEMBERED", "Following"]
+
+REMEMBERED: Final = 1_000
+"""Tasks of a conversation that its general stream, once there, is told of."""
+
+
+class Following:
+    """Of one conversation.  `tell` is called for each version of a task that is followed."""
+
+    def __init__(self, service: TaskService, owner: str, tell: Callable[[Task], None]) -> None:
+        self.made: dict[str, None] = {}
+        """Those of the remembered tasks that may still have something to tell."""
+        self._service = service
+        self._owner = owner
+        self._tell = tell
+        self._known: dict[str, None] = {}
+        self._leaves: dict[str, Callable[[], None]] = {}
+        self._current: list[dict[str, Task]] = []
+
+    def remember(self, task: Task) -> None:
+        """The general stream, once there, is told of this task, and by nobody else."""
+        for tasks in (self._known,) if task.is_terminal else (self._known, self.made):
+            tasks[task.id] = None
+            if len(tasks) > REMEMBERED:
+                del tasks[next(iter(tasks))]
+
+    def knows(self, task_id: str) -> bool:
+        """Whether that one is remembered."""
+        return task_id in self._known
+
+    async def follow(self, task_id: str) -> Task:
+        """Hear of a task from now on, until it has ended; as it is.  `NotFound`."""
+        if task_id not in self._leaves:
+            self._leaves[task_id] = self._service.store.follow(task_id, self._hear)
+        # Read after following: what happened in between is not missed.
+        task = await self._service.get(self._owner, task_id)
+        self._hear(task)
+        return task
+
+    @contextmanager
+    def current(self) -> Iterator[dict[str, Task]]:
+        """Followed tasks that are put there by their ids are always as they are, in this block.
+
+        So what happens to the first while the last is read is not missed.
+        """
+        tasks: dict[str, Task] = {}
+        self._current.append(tasks)
+        try:
+            yield tasks
+        finally:
+            self._current = [other for other in self._current if other is not tasks]
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        for leave in self._leaves.values():
+            leave()
+        self._leaves.clear()
+
+    def _hear(self, task: Task) -> None:
+        for tasks in self._current:
+            if task.id in tasks and tasks[task.id].version < task.version:
+                tasks[task.id] = task
+        self._tell(task)
+        if task.is_terminal and task.id in self._leaves:
+            self._leaves.pop(task.id)()
+            self.made.pop(task.id, None)

@@ -1,0 +1,24 @@
+"""Who observes a server: nobody, or OpenTelemetry if the settings say so."""
+
+import os
+
+from taskmachine.adapters.observer import SILENT, Observer
+from taskmachine.adapters.server.settings import Settings
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["observer_from"]
+
+
+def observer_from(settings: Settings) -> Observer:
+    """ConfigurationError if that needs what is not installed."""
+    if not (settings.otel or settings.metrics):
+        return SILENT
+    try:
+        from taskmachine.adapters.telemetry.providers import observer_of_process
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("taskmachine"):
+            raise
+        raise ConfigurationError(
+            f"telemetry needs the package {error.name}: pip install 'taskmachine[otel]'"
+        ) from None
+    return observer_of_process(os.environ, exports=settings.otel, is_scraped=settings.metrics)

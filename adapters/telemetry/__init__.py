@@ -1,0 +1,6 @@
+"""What happens, told to OpenTelemetry: spans, metrics, and a page for Prometheus."""
+
+from taskmachine.adapters.telemetry.open_telemetry import OpenTelemetry
+from taskmachine.adapters.telemetry.propagation import current_meta
+
+__all__ = ["OpenTelemetry", "current_meta"]

@@ -1,0 +1,191 @@
+"""Spans: one for each request, for each run of a tool, and for each task as a whole (ERL-9).
+
+They say who did what when and how it ended, and nothing that callers or tools said: neither
+arguments nor results, nor messages, of which exceptions have one, too.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.util.types import AttributeValue
+
+from taskmachine.adapters.observer import Carrier, LegEnd
+from taskmachine.adapters.telemetry import names
+from taskmachine.adapters.telemetry.propagation import context_of_request, context_of_task
+from taskmachine.protocol.jsonrpc import ErrorResponse, Request, ResultResponse
+from taskmachine.statemachine import Cause, Outcome, Task
+from taskmachine.statemachine.lifecycle import Step
+
+__all__ = [
+    "RequestSpan",
+    "begin_request",
+    "emit_task",
+    "outcome_name",
+    "record_exception",
+    "run_leg",
+]
+
+MAX_TEXT = 256
+"""Characters of an id that a caller chose."""
+
+Attributes = dict[str, AttributeValue]
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """How a task ended, in one word of few."""
+    return names.TOOL_ERROR if outcome.is_error else outcome.cause.value
+
+
+class RequestSpan:
+    """A request that is being answered; `on_end` is told the error, if any, and the duration."""
+
+    def __init__(self, span: Span, on_end: Callable[[str | None, float], None]) -> None:
+        self._span = span
+        self._on_end = on_end
+        self._began = perf_counter()
+
+    def current(self) -> AbstractContextManager[object]:
+        return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
+
+    def answered(self, answer: ResultResponse | ErrorResponse) -> None:
+        if isinstance(answer, ErrorResponse):
+            code = str(answer.error.code)
+            self._span.set_attribute(names.STATUS_CODE, code)
+            self._end(code)
+        else:
+            task_id = _created(answer)
+            if task_id is not None:
+                self._span.set_attribute(names.TASK, task_id)
+            self._end(names.TOOL_ERROR if answer.result.get("isError") is True else None)
+
+    def abandoned(self) -> None:
+        self._end(names.CANCELLED)
+
+    def _end(self, error: str | None) -> None:
+        if error is not None:
+            _fail(self._span, error)
+        self._span.end()
+        self._on_end(error, perf_counter() - self._began)
+
+
+def begin_request(
+    tracer: Tracer,
+    request: Request,
+    *,
+    method: str,
+    tool: str | None,
+    revision: str,
+    by: Carrier,
+    on_end: Callable[[str | None, float], None],
+) -> RequestSpan:
+    """A span below what its `_meta` names, or else below what is current."""
+    attributes: Attributes = {
+        names.METHOD: method,
+        names.REVISION: revision,
+        names.REQUEST_ID: str(request.id)[:MAX_TEXT],
+    }
+    if by.transport is not None:
+        attributes[names.TRANSPORT] = by.transport
+    if by.transport == "tcp":
+        attributes[names.PROTOCOL] = "http"
+    if by.session is not None:
+        attributes[names.SESSION] = by.session
+    if tool is not None:
+        attributes[names.OPERATION] = names.EXECUTE_TOOL
+        attributes[names.TOOL] = tool
+    task_id = request.params.get("taskId")
+    if isinstance(task_id, str):
+        attributes[names.TASK] = task_id[:MAX_TEXT]
+    parent = context_of_request(request)
+    around = trace.get_current_span().get_span_context()
+    span = tracer.start_span(
+        method if tool is None else f"{method} {tool}",
+        context=parent,
+        kind=SpanKind.SERVER,
+        attributes=attributes,
+        links=[Link(around)] if parent is not None and around.is_valid else [],
+    )
+    return RequestSpan(span, on_end)
+
+
+@contextmanager
+def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd], None]]:
+    """The span of one run of a tool, current for it and for whatever it begins."""
+    span = tracer.start_span(
+        f"{names.EXECUTE_TOOL} {tool}",
+        context=context_of_task(task.call.trace),
+        attributes={
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL: tool,
+            names.TASK: task.id,
+            names.LEG: task.fence,
+        },
+    )
+    end = "stopped"
+
+    def ended(how: LegEnd) -> None:
+        nonlocal end
+        if isinstance(how, Outcome):
+            end = outcome_name(how)
+            if how.is_error or how.cause is not Cause.RESULT:
+                _fail(span, end)
+        else:
+            end = how
+
+    token = contexts.attach(trace.set_span_in_context(span))
+    try:
+        yield ended
+    finally:
+        contexts.detach(token)
+        span.set_attribute(names.LEG_END, end)
+        span.end()
+
+
+def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
+    """The span of a task that has ended, by whoever ended it: from its creation to now."""
+    task, outcome = step.task, step.task.outcome
+    assert outcome is not None, "what has ended has one"
+    end = outcome_name(outcome)
+    span = tracer.start_span(
+        f"task {tool}",
+        context=context_of_task(task.call.trace),
+        start_time=task.created_at * 1_000_000,
+        attributes={
+            names.TASK: task.id,
+            names.TOOL: tool,
+            names.LEG: task.fence,
+            names.OUTCOME: end,
+        },
+    )
+    if outcome.cause is not Cause.CANCELLED and (outcome.is_error or outcome.result is None):
+        _fail(span, end)
+    span.end(max(step.entry.at, task.created_at) * 1_000_000)
+
+
+def record_exception(error: BaseException) -> None:
+    """What was raised and where, on the current span; not its message, which may quote anything."""
+    kind = type(error)
+    trace.get_current_span().add_event(
+        names.EXCEPTION,
+        {
+            names.EXCEPTION_TYPE: f"{kind.__module__}.{kind.__qualname__}",
+            names.EXCEPTION_STACK: "".join(traceback.format_tb(error.__traceback__)),
+        },
+    )
+
+
+def _fail(span: Span, error: str) -> None:
+    span.set_attribute(names.ERROR_TYPE, error)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def _created(answer: ResultResponse) -> str | None:
+    """The id of the task that a call became: flat, or below `task`."""
+    shown = answer.result.get("task", answer.result)
+    task_id = shown.get("taskId") if isinstance(shown, dict) else None
+    return task_id if isinstance(task_id, str) else None

@@ -1,0 +1,1 @@
+"""What the site is made with; not part of it."""

@@ -1,0 +1,235 @@
+"""Coming in: by a token or a link, as whom, for how long, and out again."""
+
+import re
+from http.cookies import SimpleCookie
+
+import httpx
+import pytest
+
+from taskmachine.adapters.console import LinkDoor, TokenDoor
+from taskmachine.adapters.console.doors import door_for
+from taskmachine.adapters.console.visits import LONGEST_MS
+from taskmachine.adapters.server.authentication import (
+    Caller,
+    HeaderAuthenticator,
+    KeysUnavailable,
+)
+from taskmachine.adapters.server.owners import Owners
+from taskmachine.protocol.sealing import Sealer, Visit
+from tests.adapters.console.room import ADMIN, ALICE, SECRET, TOKENS, room
+from tests.adapters.rig import run
+
+
+def cookie_of(response: httpx.Response) -> tuple[str, SimpleCookie]:
+    cookie = SimpleCookie(response.headers["set-cookie"])
+    [name] = cookie
+    return name, cookie
+
+
+def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
+    async def main() -> None:
+        async with room() as there:
+            person = there.person()
+            assert (await person.get("/")).headers["location"] == "/console/login"
+            assert "Access token" in (await person.get("/login")).text
+            response = await person.sign_in(ALICE)
+            assert response.headers["location"] == "/console/"
+            name, cookie = cookie_of(response)
+            morsel = cookie[name]
+            assert morsel["httponly"]
+            assert morsel["samesite"] == "strict"
+            assert morsel["path"] == "/console"
+            assert not morsel["secure"]
+            assert int(morsel["max-age"]) == LONGEST_MS // 1_000
+            assert TOKENS[ALICE] not in response.headers["set-cookie"]
+            visit = Sealer(SECRET).open_visit(morsel.value, there.clock.now)
+            assert visit is not None
+            assert (visit.owner, visit.is_admin) == (ALICE, False)
+            assert "Sign out" in (await person.get("/")).text
+            # Whoever is in already needs no door.
+            assert (await person.get("/login")).headers["location"] == "/console/"
+
+    run(main())
+
+
+def test_a_wrong_token_is_refused_with_words_and_no_cookie() -> None:
+    async def main() -> None:
+        async with room() as there:
+            person = there.person()
+            for shown in ("", "guessed" * 9, "<script>alert(1)</script>", "ä"):
+                response = await person.post("/login", {"shown": shown})
+                assert response.status_code == 403
+                assert "Refused: " in response.text
+                assert "<script>alert" not in response.text
+                assert "set-cookie" not in response.headers
+            assert (await person.get("/")).status_code == 303
+
+    run(main())
+
+
+def test_a_cookie_is_for_https_only_where_that_is_spoken() -> None:
+    async def main() -> None:
+        async with room(public_url="https://tasks.example/mcp") as there:
+            name, cookie = cookie_of(await there.person().sign_in(ALICE))
+            assert cookie[name]["secure"]
+
+    run(main())
+
+
+def test_an_admin_is_one_by_what_the_token_says() -> None:
+    async def main() -> None:
+        async with room() as there:
+            assert "all owners" in (await (await there.visitor(ADMIN)).get("/")).text
+            assert "your tasks" in (await (await there.visitor(ALICE)).get("/")).text
+
+    run(main())
+
+
+def test_a_visit_ends() -> None:
+    """After a working day, with its token, or when somebody signs out."""
+
+    async def main() -> None:
+        async with room() as there:
+            person = await there.visitor(ALICE)
+            there.clock.now += LONGEST_MS - 1
+            assert (await person.get("/")).status_code == 200
+            there.clock.now += 1
+            assert (await person.get("/")).status_code == 303
+            assert (await person.get("/events")).status_code == 401
+            assert (await person.post("/logout")).status_code == 401
+            await person.sign_in(ALICE)
+            left = await person.send("/logout")
+            assert left.headers["location"] == "/console/login"
+            assert "Max-Age=0" in left.headers["set-cookie"]
+            assert (await person.get("/")).status_code == 303
+
+    run(main())
+
+
+class Brief:
+    """Lets everybody in for a minute."""
+
+    asks_for = hint = ""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    async def admit(self, shown: str) -> Caller:
+        if shown == "nobody knows":
+            raise KeysUnavailable(5_000)
+        return Caller("alice", expires_at=self.until)
+
+
+def test_a_visit_is_not_longer_than_its_token() -> None:
+    async def main() -> None:
+        door = Brief(1_700_000_060_000.5)
+        async with room(door=door) as there:
+            person = there.person()
+            name, cookie = cookie_of(await person.post("/login", {"shown": "x"}))
+            assert cookie[name]["max-age"] == "60"
+            there.clock.now += 60_000
+            assert (await person.get("/")).status_code == 303
+            response = await person.post("/login", {"shown": "nobody knows"})
+            assert response.status_code == 503
+
+    run(main())
+
+
+def test_the_link_opens_once_for_all_and_only_with_its_key() -> None:
+    async def main() -> None:
+        door = LinkDoor()
+        assert len(door.key) >= 43
+        async with room(door=door) as there:
+            task = await there.create()
+            person = there.person()
+            assert "printed a link" in (await person.get("/login")).text
+            for key in ("", "x", door.key[:-1], "ä"):
+                assert (await person.get(f"/login?key={key}")).status_code == 403
+            response = await person.get(f"/login?key={door.key}")
+            assert response.status_code == 303
+            assert response.headers["location"] == "/console/"
+            shown = (await person.get("/")).text
+            assert "all owners" in shown
+            assert task.id in shown
+
+    run(main())
+
+
+def test_who_wanted_a_task_gets_there_and_nowhere_else() -> None:
+    async def main() -> None:
+        async with room() as there:
+            task = await there.create()
+            person = there.person()
+            asked = await person.get(f"/tasks/{task.id}")
+            assert asked.headers["location"] == f"/console/login?next=tasks%2F{task.id}"
+            assert (
+                f'value="tasks/{task.id}"'
+                in (await person.get(f"/login?next=tasks%2F{task.id}")).text
+            )
+            for place, there_then in (
+                (f"tasks/{task.id}", f"/console/tasks/{task.id}"),
+                ("//evil.example", "/console/"),
+                ("https://evil.example", "/console/"),
+                ("tasks/../../x", "/console/"),
+                ("tasks/x\r\nset-cookie: a=b", "/console/"),
+            ):
+                form = {"shown": TOKENS[ALICE], "next": place}
+                response = await there.person().post("/login", form)
+                assert response.headers["location"] == there_then
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "",
+        "x",
+        "A" * 5_000,
+        Sealer(b"t" * 32).seal_visit(Visit("v", ALICE, True, 2**52)),
+        Sealer(SECRET).seal_form(Visit("v", ALICE, True, 2**52)),
+        Sealer(SECRET).seal_visit(Visit("v", ALICE, True, 1)),
+    ],
+)
+def test_a_cookie_that_we_did_not_make_opens_nothing(cookie: str) -> None:
+    async def main() -> None:
+        async with room() as there:
+            person = there.person()
+            name = cookie_of(await there.person().sign_in(ALICE))[0]
+            for path, status in (("/", 303), ("/events", 401), ("/tasks/x", 303)):
+                response = await person.get(path, cookie=f"{name}={cookie}")
+                assert response.status_code == status
+
+    run(main())
+
+
+def test_two_servers_on_one_machine_have_cookies_of_different_names() -> None:
+    async def main() -> None:
+        async with room() as there:
+            name = cookie_of(await there.person().sign_in(ALICE))[0]
+            assert re.fullmatch(r"taskmachine_[a-z0-9_-]{8}", name)
+            other = there.console._visits.__class__(Sealer(b"t" * 32), there.clock)
+            assert other.cookie != name
+
+    run(main())
+
+
+def test_there_is_a_door_only_where_somebody_can_be_known() -> None:
+    owners = Owners(SECRET)
+    assert isinstance(door_for(None, is_local=True), LinkDoor)
+    assert door_for(None, is_local=False) is None
+    assert door_for(HeaderAuthenticator(owners), is_local=True) is None
+
+
+def test_a_token_door_asks_the_authenticator_of_the_wire() -> None:
+    class Heard:
+        async def authenticate(self, authorization: str | None) -> str:
+            raise AssertionError("nobody asks")
+
+        async def recognise(self, authorization: str | None) -> Caller:
+            assert authorization == "Bearer abc"
+            return Caller("alice", is_admin=True)
+
+    authenticator = Heard()
+    assert isinstance(door_for(authenticator, is_local=False), TokenDoor)
+    assert run(TokenDoor(authenticator).admit(" abc\n")).is_admin

@@ -1,0 +1,142 @@
+"""The console of the reference server: where there is one, and who it is for."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from taskmachine.adapters.server.http import Application
+from taskmachine.adapters.server.owners import Owners
+from taskmachine.adapters.server.settings import Settings, load_settings
+from taskmachine.adapters.server.static_tokens import StaticTokenAuthenticator
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.rig import run
+from tests.adapters.server.wire import Gate, callers, serving
+from tests.site.pages import blocks_of
+from tests.wire_faults import server_process
+from tests.wire_faults.server_process import eventually
+
+TOKEN = "a-token-of-at-least-thirty-two-chars"
+
+
+async def status(url: str, path: str, **headers: str) -> int:
+    async with httpx.AsyncClient() as client:
+        response = await client.get(url.removesuffix("/mcp") + path, headers=headers)
+        return response.status_code
+
+
+def test_on_loopback_there_is_one_and_it_checks_the_host() -> None:
+    async def main() -> None:
+        async with serving(Gate().tools) as url:
+            assert await status(url, "/console") == 303
+            assert await status(url, "/console/login") == 200
+            assert await status(url, "/console/login", host="evil.example") == 403
+            async with callers(url) as [caller]:
+                task_id = await caller.create("add", {"a": 1, "b": 2})
+            assert await status(url, f"/console/tasks/{task_id}") == 303, "not without the link"
+
+    run(main())
+
+
+def test_it_can_be_switched_off() -> None:
+    async def main() -> None:
+        async with serving(Gate().tools, console=False) as url:
+            assert await status(url, "/console/login") == 404
+
+    run(main())
+
+
+def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.touch(0o600)
+    tokens.write_text(f'alice = "{TOKEN}"\n')
+
+    async def main() -> None:
+        auth = {"kind": "tokens", "tokens": str(tokens)}
+        async with serving(Gate().tools, auth=auth) as url, httpx.AsyncClient() as client:
+            base = url.removesuffix("/mcp")
+            assert "Access token" in (await client.get(f"{base}/console/login")).text
+            response = await client.post(f"{base}/console/login", data={"shown": TOKEN})
+            assert response.headers["location"] == "/console/"
+            async with callers(url) as [caller]:
+                caller.headers["authorization"] = f"Bearer {TOKEN}"
+                task_id = await caller.create("add", {"a": 1, "b": 2})
+            assert task_id in (await client.get(f"{base}/console/")).text
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(store="memory:", http="0.0.0.0:0", insecure=True),
+        Settings(store="memory:", http="127.0.0.1:0", auth={"kind": "header"}),
+        Settings(store="memory:"),
+    ],
+)
+def test_there_is_none_where_nobody_can_be_known(settings: Settings) -> None:
+    async def main() -> None:
+        application = Application(settings, Gate().tools)
+        assert application.console_path is None
+        async with application.lifespan():
+            assert application.console_path is None
+
+    run(main())
+
+
+def test_its_place_is_taken() -> None:
+    for path in ("/console", "/console/mcp"):
+        with pytest.raises(ConfigurationError, match="path must not be below /console"):
+            load_settings(None, {}, {"path": path})
+        assert load_settings(None, {}, {"path": path, "console": False}).path == path
+    assert load_settings(None, {}, {"path": "/consoles"}).path == "/consoles"
+
+
+def test_a_file_of_tokens_says_who_is_an_admin() -> None:
+    owners = Owners(b"s" * 32)
+    tokens = {
+        "a": TOKEN,
+        "b": {"token": TOKEN + "b", "admin": False},
+        "c": {"token": TOKEN + "c", "admin": True},
+    }
+    authenticator = StaticTokenAuthenticator(owners, tokens)
+
+    async def main() -> None:
+        for end, is_admin in (("", False), ("b", False), ("c", True)):
+            caller = await authenticator.recognise(f"Bearer {TOKEN}{end}")
+            assert caller.is_admin is is_admin
+            assert await authenticator.authenticate(f"Bearer {TOKEN}{end}") == caller.owner
+
+    run(main())
+    for entry in (
+        {},
+        {"token": TOKEN},
+        {"token": TOKEN, "admin": 1},
+        {"token": TOKEN, "scope": "admin"},
+    ):
+        with pytest.raises(ConfigurationError, match="'x' must be a string, or"):
+            StaticTokenAuthenticator(owners, {"x": entry})
+    with pytest.raises(ConfigurationError, match="must be a string"):
+        StaticTokenAuthenticator(owners, {"x": {"token": 1, "admin": True}})
+
+
+def test_the_link_that_the_command_prints_lets_its_reader_in(tmp_path: Path) -> None:
+    with server_process.serving(tmp_path) as server, httpx.Client() as client:
+        [link] = eventually(
+            lambda: re.findall(r"console: (http://\S+/console/login\?key=\S+)", str(server.log)),
+            "the link is printed",
+        )
+        link = link.rstrip("'\",]")
+        assert client.get(link.partition("?")[0] + "?key=guessed").status_code == 403
+        assert client.get(link).headers["location"] == "/console/"
+        assert "all owners" in client.get(link.partition("login")[0]).text
+        [block] = blocks_of("docs/console.md", "shell")
+        _, *shown = block.text.splitlines()
+        printed = [line for line in server.log if line.startswith("taskmachine: ")]
+        assert [*map(_words, shown)] == [*map(_words, printed)]
+
+
+def _words(line: str) -> str:
+    """Of a line that is printed, what is the same for every server."""
+    return re.sub(r"\b\d+ tools|http://[^\s,]+|sqlite:\S+", "...", line.rstrip())

@@ -1,0 +1,331 @@
+"""What pages show, and what they never do: run or load what others wrote."""
+
+import base64
+import html
+import json
+import re
+
+import pytest
+
+from taskmachine.adapters.console.shown import MOST_CHARS, MOST_MOMENTS, said, timeline
+from taskmachine.adapters.diagram import render_path
+from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.protocol.dialect import kind_of
+from taskmachine.protocol.jsonvalue import encode_json
+from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
+from tests.adapters.console.room import ADMIN, ALICE, SECRET, Room, room
+from tests.adapters.lines import Line
+from tests.adapters.rig import FORM, run
+
+SCRIPT = "</pre></textarea>'\"><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def harmless(page: str) -> bool:
+    """Whether all markup is ours."""
+    inert = re.sub(
+        r'<script type="module" src="/console/static/console\.js\?v=\w+"></script>', "", page
+    )
+    return (
+        "<script" not in inert
+        and "<img" not in inert
+        and "onerror=alert" not in re.sub(r"&lt;img src=x onerror=alert\(2\)&gt;", "", inert)
+    )
+
+
+async def poisoned(there: Room) -> list[Task]:
+    """Tasks with a script in every text that somebody else can write."""
+    body = encode_json({"text": SCRIPT, SCRIPT: SCRIPT})
+    schema = {
+        "type": "object",
+        "properties": {
+            SCRIPT: {"type": "string", "title": SCRIPT, "description": SCRIPT, "default": SCRIPT},
+            "e": {"type": "string", "enum": [SCRIPT], "enumNames": [SCRIPT]},
+            "o": {"type": "string", "oneOf": [{"const": SCRIPT, "title": SCRIPT}]},
+            "m": {"type": "array", "items": {"type": "string", "enum": [SCRIPT]}},
+            "n": {"type": "integer", "minimum": 1},
+            "j": {"type": "object", "default": {SCRIPT: SCRIPT}},
+            "f": {"type": "string", "format": SCRIPT},
+        },
+        "required": [SCRIPT],
+    }
+    elicit = {"mode": "form", "message": SCRIPT, "requestedSchema": schema}
+    bad_url = {"mode": "url", "message": SCRIPT, "url": "javascript:alert(1)"}
+    good_url = {"mode": "url", "message": "", "url": f"https://a.example/{SCRIPT}"}
+    spoken = {"role": SCRIPT, "content": {"type": "text", "text": SCRIPT}}
+    sample = {"systemPrompt": SCRIPT, "messages": [spoken]}
+    asked = [
+        Question(SCRIPT, "elicitation/create", encode_json(elicit)),
+        Question("url", "elicitation/create", encode_json(bad_url)),
+        Question("url2", "elicitation/create", encode_json(good_url)),
+        Question("model", "sampling/createMessage", encode_json(sample)),
+        Question("roots", f"roots/{SCRIPT}", b"{}"),
+    ]
+    answers = frozenset(map(kind_of, asked))
+    call = Call("tools/call", SCRIPT, body, answers=answers)
+    tasks = [
+        await there.service.create(ALICE, call, metadata=body, task_id=task_id)
+        for task_id in ("plain", SCRIPT.replace("/", ""), "asks", "answered", "ends", "fails")
+    ]
+    _, _, asks, answered, ends, fails = tasks
+    working = await there.claim(tasks[0])
+    await working.report(message=SCRIPT)
+    for task in (asks, answered):
+        await (await there.claim(task)).ask(asked)
+    await there.service.cancel(ALICE, answered.id, SCRIPT)
+    result = {
+        "content": [
+            {"type": "text", "text": SCRIPT},
+            {"type": "image", "data": SCRIPT, "mimeType": "image/png"},
+            {"type": "image", "data": "AAAA", "mimeType": f'image/png"{SCRIPT}'},
+            {"type": SCRIPT},
+        ],
+        "structuredContent": {SCRIPT: SCRIPT},
+        SCRIPT: SCRIPT,
+    }
+    await (await there.claim(ends)).settle(Outcome.of_result(encode_json(result)))
+    await (await there.claim(fails)).settle(Outcome.of_error(-1, SCRIPT, body))
+    return tasks
+
+
+def test_a_script_in_every_text_is_text() -> None:
+    async def main() -> None:
+        async with room() as there:
+            tasks = await poisoned(there)
+            for owner in (ALICE, ADMIN):
+                person = await there.visitor(owner)
+                listed = (await person.get(f"/?tool={SCRIPT}&owner={SCRIPT}&state={SCRIPT}")).text
+                assert harmless(listed)
+                assert harmless((await person.get("/")).text)
+                for task in tasks:
+                    path = f"/tasks/{task.id.replace('<', '%3C').replace('#', '%23')}"
+                    page = await person.get(path)
+                    assert page.status_code == 200
+                    assert harmless(page.text), path
+                    assert "javascript:" not in re.sub(
+                        r"<(code|pre).*?</\1>", "", page.text, flags=re.S
+                    )
+                    if not task.is_terminal:
+                        async with person.watching(f"{path}/events") as stream:
+                            pieces = json.loads((await stream.next()).data)["pieces"]
+                            assert harmless("".join(pieces.values()))
+                async with person.watching("/events") as stream:
+                    assert harmless((await stream.next()).data)
+
+    run(main())
+
+
+def test_what_was_typed_wrongly_comes_back_as_text() -> None:
+    async def main() -> None:
+        async with room() as there:
+            await poisoned(there)
+            alice = await there.visitor(ALICE)
+            response = await alice.send(
+                "/tasks/asks/answer", key=SCRIPT, action="accept",
+                **{f"field.{SCRIPT}": SCRIPT, "field.e": SCRIPT * 2, "field.j": SCRIPT},
+            )  # fmt: skip
+            assert response.status_code == 422
+            assert "none of what can be chosen" in response.text
+            assert harmless(response.text)
+
+    run(main())
+
+
+def test_every_answer_is_protected() -> None:
+    async def main() -> None:
+        async with room() as there:
+            task = await there.create()
+            alice = await there.visitor(ALICE)
+            answers = [
+                await alice.get(path)
+                for path in ("/", "/login", f"/tasks/{task.id}", "/tasks/x", "/x", "/static/x")
+            ]
+            answers += [
+                await alice.post("/logout"),
+                await alice.post("/"),
+                await alice.get("/static/console.css"),
+            ]
+            async with alice.watching("/events") as stream:
+                answers.append(stream.response)
+            for answer in answers:
+                policy = answer.headers["content-security-policy"]
+                assert "default-src 'none'" in policy
+                assert "script-src 'self';" in policy
+                assert "unsafe" not in policy
+                assert "frame-ancestors 'none'" in policy
+                assert answer.headers["x-content-type-options"] == "nosniff"
+                assert answer.headers["referrer-policy"] == "same-origin"
+            assert [answer.status_code for answer in answers] == [
+                200, 303, 200, 404, 404, 404, 403, 405, 200, 200,
+            ]  # fmt: skip
+            assert {answer.headers["cache-control"] for answer in answers[:8]} == {"no-store"}
+
+    run(main())
+
+
+def test_pages_have_no_style_or_script_of_their_own() -> None:
+    """The policy would refuse them; and files have an address that changes with them."""
+
+    async def main() -> None:
+        async with room() as there:
+            task = await there.asking(FORM)
+            alice = await there.visitor(ALICE)
+            for path in ("/", f"/tasks/{task.id}"):
+                page = (await alice.get(path)).text
+                assert not re.search(
+                    r"<style|\sstyle=|\son\w+=|<script(?! type=.module. src=)", page
+                )
+                for address in re.findall(r'(?:src|href)="/console(/static/[^"]+)"', page):
+                    file = await alice.get(html.unescape(address))
+                    assert file.status_code == 200
+                    assert "immutable" in file.headers["cache-control"]
+                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "of nobody else"
+
+    run(main())
+
+
+def test_both_wires_are_shown_as_they_speak() -> None:
+    async def main() -> None:
+        async with room() as there:
+            task = await there.ended(outcome=Outcome.of_result(b'{"content":[]}', is_error=True))
+            page = (await (await there.visitor(ALICE)).get(f"/tasks/{task.id}")).text
+            shown = {
+                label: json.loads(html.unescape(text))
+                for label, text in re.findall(
+                    r'aria-label="(tasks/\w+ in [\d-]+)">(.*?)</pre>', page, re.S
+                )
+            }
+            for revision in ("2025-11-25", "2026-07-28"):
+                line = Line(there.runtime, revision, ALICE)
+                await line.introduce()
+                for method in ("tasks/get", "tasks/result"):
+                    if f"{method} in {revision}" not in shown:
+                        assert (method, revision) == ("tasks/result", "2026-07-28")
+                        continue
+                    told = await line.call(method, {"taskId": task.id})
+                    ours = shown[f"{method} in {revision}"]
+                    told.get("result", {}).get("_meta", {}).pop(
+                        "io.modelcontextprotocol/serverInfo", None
+                    )
+                    ours.get("result", {}).get("_meta", {}).pop(
+                        "io.modelcontextprotocol/serverInfo", None
+                    )
+                    assert {**ours, "id": 0} == {**told, "id": 0}
+                await line.conversation.close()
+            assert 'class="state wire failed">failed' in page
+            assert 'class="state wire completed">completed' in page
+
+    run(main())
+
+
+PIXEL = base64.b64encode(b"\x89PNG").decode()
+
+
+def picture_of(kind: str) -> Outcome:
+    block = {"type": "image", "data": PIXEL, "mimeType": kind}
+    return Outcome.of_result(encode_json({"content": [block]}))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "blocks"),
+    [
+        (Outcome.of_result(b'{"content":[]}'), []),
+        (Outcome.of_result(b'{"content":[{"type":"text","text":"Hello"}]}'), [("text", "Hello")]),
+        (
+            Outcome.of_result(b'{"content":[],"structuredContent":{"sum":3}}'),
+            [("json", '{\n  "sum": 3\n}')],
+        ),
+        (Outcome.of_result(b'{"content":[],"isError":true}'), []),
+        (picture_of("image/png"), [("image", f"data:image/png;base64,{PIXEL}")]),
+        (picture_of("image/svg+xml"), None),
+        (Outcome.of_result(b'{"action":"accept"}'), [("json", '{\n  "action": "accept"\n}')]),
+        (Outcome.of_result(b"no json"), [("json", "no json")]),
+        (Outcome.of_error(-32000, "no"), [("text", "no")]),
+        (Outcome.of_error(-32000, "no", b'{"a":1}'), [("text", "no"), ("json", '{\n  "a": 1\n}')]),
+        (Outcome(Cause.EXPIRED), []),
+    ],
+)  # fmt: skip
+def test_results_are_readable(outcome: Outcome, blocks: list[tuple[str, str]] | None) -> None:
+    shown = [(block.kind, block.text) for block in said(outcome)]
+    if blocks is None:
+        [(kind, _)] = shown
+        assert kind == "json", "no picture that can run"
+    else:
+        assert shown == blocks
+
+
+def test_what_is_large_is_cut() -> None:
+    [block] = said(
+        Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x" * 100_000}]}))
+    )
+    assert len(block.text) < MOST_CHARS + 100
+    assert block.text.endswith("… and 80,000 more characters")
+    many = said(Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x"}] * 80})))
+    assert len(many) == 51
+    assert many[-1].text == "… and 30 more blocks"
+
+
+def entry(seq: int, event: Event, note: str | None = None) -> Entry:
+    return Entry("t", seq, seq, event, State.WORKING, State.WORKING, note)
+
+
+def test_a_timeline_is_short_and_the_latest_comes_first() -> None:
+    entries = [
+        entry(1, Event.START),
+        *(entry(n, Event.REPORT, f"n{n}") for n in range(2, 9)),
+        entry(9, Event.REPORT),
+        entry(10, Event.ASK),
+    ]
+    assert [(moment.event, moment.count, moment.note) for moment in timeline(entries)] == [
+        ("ask", 1, None),
+        ("report", 8, "n8"),
+        ("start", 1, None),
+    ]
+    long = [entry(n, (Event.ASK, Event.ANSWER)[n % 2]) for n in range(1, 1_000)]
+    assert len(timeline(long)) == MOST_MOMENTS
+    assert timeline(long)[0].at == 999
+
+
+def test_the_path_is_marked_in_the_diagram_of_the_table() -> None:
+    picture = render_path({("new", "submitted"), ("submitted", "working")}, "working")
+    classes = {
+        name: kind
+        for kind, name in re.findall(
+            r'<g class="([a-z ]+)">(?:<rect[^>]*/>)+<text[^>]*>(\w+)</text></g>', picture
+        )
+    }
+    assert classes == {
+        "submitted": "taken", "working": "taken now", "input_required": "untaken",
+        "completed": "untaken", "failed": "untaken", "cancelled": "untaken",
+    }  # fmt: skip
+    assert picture.count('<g class="taken"><path') == 2
+
+
+def test_a_store_that_is_away_is_said_so() -> None:
+    class Away(MemoryStore):
+        is_away = False
+
+        async def page(self, *arguments: object) -> list[Task]:
+            if self.is_away:
+                raise StoreError("the disk is full")
+            return []
+
+    async def main() -> None:
+        store = Away(SECRET)
+        async with room(store) as there:
+            alice = await there.visitor(ALICE)
+            store.is_away = True
+            assert (await alice.get("/")).status_code == 503
+            async with alice.watching("/events") as stream:
+                assert await stream.end() == b"", "it ended, and the page comes again"
+
+    run(main())
+
+
+def test_it_is_for_http_only() -> None:
+    async def main() -> None:
+        async with room() as there:
+            with pytest.raises(RuntimeError, match="knows no websocket"):
+                await there.console({"type": "websocket"}, None, None)  # type: ignore[arg-type]
+
+    run(main())

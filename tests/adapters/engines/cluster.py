@@ -1,0 +1,111 @@
+"""Replicas and workers on one database, each with a store of its own, as on machines of their own.
+
+They share a process with the test, and nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+
+import attrs
+
+from taskmachine.adapters.engines import MakeEngine
+from taskmachine.adapters.engines.procrastinate import for_replicas, for_workers
+from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.runtime import Runtime, Surroundings, open_runtime
+from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.waiting import wait_for
+from taskmachine.protocol.operations import Answer, Cancel, Create
+from taskmachine.statemachine import Reply, State, Task
+from tests.adapters.rig import call, run
+from tests.adapters.stores.postgres_server import Server
+
+__all__ = [
+    "PATIENCE_S",
+    "Cluster",
+    "answer",
+    "cancel",
+    "create",
+    "ended",
+    "play",
+    "reached",
+    "until",
+]
+
+PATIENCE_S = 20.0
+ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
+OWNER = "alice"
+
+
+@attrs.define
+class Cluster:
+    """Machines that can be added, and stopped as if somebody had said so."""
+
+    server: Server
+    url: str
+    stack: AsyncExitStack
+    machines: "count[int]" = attrs.field(factory=lambda: count(1))
+
+    async def replica(self, tools: Tools) -> Runtime:
+        return await self.stack.enter_async_context(self.machine(tools, for_replicas))
+
+    async def worker(self, tools: Tools, concurrency: int = 8) -> Runtime:
+        return await self.stack.enter_async_context(self.machine(tools, for_workers, concurrency))
+
+    @asynccontextmanager
+    async def machine(
+        self, tools: Tools, engine: MakeEngine, concurrency: int = 8
+    ) -> AsyncIterator[Runtime]:
+        # No process number means anything on another machine.
+        world = Surroundings(host=f"machine {next(self.machines)}", is_dead=lambda _: False)
+        limits = Limits(concurrency=concurrency)
+        async with open_runtime(
+            self.url, tools, engine=engine, limits=limits, world=world
+        ) as runtime:
+            yield runtime
+
+    def rows(self, statement: str) -> list[tuple[object, ...]]:
+        """What is in the tables; `@` stands for their schema."""
+        return self.server.execute(statement.replace("@", f"{self.url.rpartition('=')[2]}."))
+
+
+def play(server: Server, scene: Callable[[Cluster], Awaitable[None]]) -> None:
+    """Run a scene on an empty place in the database; nothing may be left running."""
+
+    async def main() -> None:
+        async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
+            await scene(Cluster(server, server.new_url(), stack))
+
+    logging.getLogger("taskmachine").setLevel(logging.INFO)
+    run(main())
+
+
+async def create(runtime: Runtime, tool: str, arguments: bytes = b"{}") -> Task:
+    return await runtime.create(OWNER, Create(call(tool, arguments)))
+
+
+async def ended(runtime: Runtime, task: Task) -> Task:
+    return await runtime.service.collect(OWNER, task.id, PATIENCE_S)
+
+
+async def answer(runtime: Runtime, task: Task) -> None:
+    await runtime.service.perform(OWNER, Answer(task.id, ADA))
+
+
+async def cancel(runtime: Runtime, task: Task) -> None:
+    await runtime.service.perform(OWNER, Cancel(task.id))
+
+
+async def reached(runtime: Runtime, task: Task, state: State) -> Task:
+    return await wait_for(
+        runtime.service.store, task.id, lambda task: task.state is state, PATIENCE_S
+    )
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Back when it is so: asked again and again, as nobody tells."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,438 @@
+"""Tasks that are run by workers elsewhere, on a real PostgreSQL."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from taskmachine.adapters.claims import Gone, claim
+from taskmachine.adapters.context import Context, form
+from taskmachine.adapters.engines.local import LocalEngine
+from taskmachine.adapters.engines.procrastinate import for_replicas, for_workers
+from taskmachine.adapters.engines.procrastinate_tickets import Tickets, queue_of
+from taskmachine.adapters.runtime import open_runtime
+from taskmachine.adapters.stores import StoreError, open_store
+from taskmachine.adapters.stores.postgresql_connections import read_url
+from taskmachine.adapters.stores.postgresql_store import PostgreSQLStore
+from taskmachine.adapters.tools import Tools
+from taskmachine.statemachine import Cause, ConfigurationError, Outcome, State, Task
+from tests.adapters.engines.cluster import (
+    Cluster,
+    answer,
+    cancel,
+    create,
+    ended,
+    play,
+    reached,
+    until,
+)
+from tests.adapters.rig import call
+from tests.adapters.stores.postgres_server import Server
+
+FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
+JOBS = "SELECT status::text, args->>'task_id' FROM @procrastinate_jobs"
+
+
+@attrs.define
+class Bench:
+    """Tools that tell what they do, and go on when the test says so."""
+
+    tools: Tools = attrs.field(factory=Tools)
+    runs: list[str] = attrs.field(factory=list)
+    running: int = 0
+    most: int = 0
+    cleaned: asyncio.Event = attrs.field(factory=asyncio.Event)
+    gate: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def __attrs_post_init__(self) -> None:
+        @self.tools.task()
+        async def quick() -> str:
+            return "done"
+
+        @self.tools.task()
+        async def gated(ctx: Context) -> str:
+            ctx.on_cancel(self.cleaned.set)
+            self.runs.append(str(ctx.task_id))
+            self.running += 1
+            self.most = max(self.most, self.running)
+            try:
+                await self.gate.wait()
+            finally:
+                self.running -= 1
+            return "through"
+
+        @self.tools.task()
+        async def stays(ctx: Context) -> str:
+            self.runs.append("stays")
+            return f"Hello, {(await ctx.ask('name', FORM)).content['name']}!"
+
+        @self.tools.task(parks=True)
+        async def parks(ctx: Context) -> str:
+            self.runs.append("parks")
+            return f"Hello, {(await ctx.ask('name', FORM)).content['name']}!"
+
+    async def until_running(self, number: int = 1) -> None:
+        await until(lambda: len(self.runs) >= number)
+
+
+def text(task: Task) -> str:
+    assert task.outcome is not None
+    return bytes(task.outcome.result or b"").decode()
+
+
+def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        waiting = await create(replica, "quick")
+        assert cluster.rows(JOBS) == [("todo", waiting.id)]  # and nobody takes it
+        await cluster.worker(bench.tools)
+        assert "done" in text(await ended(replica, waiting))
+        assert "done" in text(await ended(replica, await create(replica, "quick")))
+        await until(lambda: cluster.rows(JOBS) == [])  # they are deleted together, soon
+
+    play(server, scene)
+
+
+def test_a_worker_is_told_of_a_task_at_once(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        await cluster.worker(bench.tools)
+        await ended(replica, await create(replica, "quick"))
+        began = asyncio.get_running_loop().time()
+        for _ in range(10):
+            await ended(replica, await create(replica, "quick"))
+        # By looking alone it would take a second each.
+        assert asyncio.get_running_loop().time() - began < 5
+
+    play(server, scene)
+
+
+@pytest.mark.parametrize("tool", ["quick", "parks"])
+def test_a_task_enters_the_queue_with_its_ticket_or_not_at_all(server: Server, tool: str) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        move: Callable[[], Awaitable[object]] = partial(create, replica, tool)
+        before = 0
+        if tool == "parks":
+            async with cluster.machine(bench.tools, for_workers):
+                task = await reached(replica, await create(replica, tool), State.INPUT_REQUIRED)
+            move, before = partial(answer, replica, task), 1
+        cluster.rows("ALTER TABLE @procrastinate_jobs RENAME TO elsewhere")
+        with pytest.raises(StoreError):
+            await move()
+        assert len(cluster.rows("SELECT 1 FROM @tasks")) == before
+        assert cluster.rows("SELECT 1 FROM @tasks WHERE is_queued") == []
+        assert cluster.rows("SELECT 1 FROM @elsewhere") == []
+
+    play(server, scene)
+
+
+def test_a_ticket_belongs_to_the_transaction_of_its_task(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        async with cluster.machine(Bench().tools, LocalEngine) as machine:
+            store = machine.service.store
+            assert isinstance(store, PostgreSQLStore)
+            tickets = Tickets(store.address, {})
+            await tickets.open()
+
+            async def fail_late(connection: AsyncConnection[Any], task: Task) -> None:
+                await tickets.write_within(connection, task)
+                raise StoreError("at the last moment")
+
+            store.join(fail_late)
+            with pytest.raises(StoreError, match="at the last moment"):
+                await create(machine, "quick")
+            await tickets.close()
+        assert cluster.rows(JOBS) == cluster.rows("SELECT 1 FROM @tasks") == []
+
+    play(server, scene)
+
+
+def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        task = await create(replica, "quick")
+        lost = Tickets(read_url(cluster.url), bench.tools)
+        await lost.open()
+        assert await lost.fetch([queue_of("quick")]) is not None
+        living = Tickets(read_url(cluster.url), bench.tools)
+        await living.open()
+        assert await living.retry_stalled() == 0  # it beats
+        assert await living.fetch([queue_of("quick")]) is None
+        cluster.rows("UPDATE @procrastinate_workers SET last_heartbeat = now() - interval '16 s'")
+        assert await living.retry_stalled() == 1
+        assert cluster.rows(JOBS) == [("todo", task.id)]
+        # The lost one wakes up, under another number: it takes part, and harms nobody.
+        fetched = await lost.fetch([queue_of("greet")])
+        assert fetched is None
+        await lost.close()
+        await living.close()
+        await cluster.worker(bench.tools)
+        assert "done" in text(await ended(replica, task))
+
+    play(server, scene)
+
+
+def test_a_paused_worker_that_was_pruned_begins_anew(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        await cluster.worker(bench.tools)
+        await ended(replica, await create(replica, "quick"))
+        cluster.rows("DELETE FROM @procrastinate_workers")
+        assert "done" in text(await ended(replica, await create(replica, "quick")))
+
+    play(server, scene)
+
+
+def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate_engines.LOOK_S", 0.05)
+
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        # As of a store that was copied, or of an operator's command.
+        async with cluster.machine(Tools(), LocalEngine) as other:
+            task = await other.service.create("alice", call("quick"))
+        assert cluster.rows("SELECT is_queued FROM @tasks") == [(True,)]
+        worker = await cluster.worker(bench.tools)
+        assert "done" in text(await ended(worker, task))
+        await until(lambda: cluster.rows(JOBS) == [])
+
+    play(server, scene)
+
+
+def test_a_cancel_reaches_the_worker_on_another_machine(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        await cluster.worker(bench.tools)
+        task = await create(replica, "gated")
+        await bench.until_running()
+        async with asyncio.timeout(1):
+            await cancel(replica, task)
+            await bench.cleaned.wait()
+        assert (await ended(replica, task)).state is State.CANCELLED
+
+    play(server, scene)
+
+
+@pytest.mark.parametrize(("tool", "runs"), [("stays", 1), ("parks", 2)])
+def test_questions_are_answered_through_any_replica(server: Server, tool: str, runs: int) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        await cluster.worker(bench.tools)
+        async with cluster.machine(bench.tools, for_replicas) as first:
+            task = await create(first, tool)
+            await reached(first, task, State.INPUT_REQUIRED)
+        second = await cluster.replica(bench.tools)  # the one that was called is gone
+        await answer(second, task)
+        assert "Hello, Ada!" in text(await ended(second, task))
+        assert bench.runs == [tool] * runs
+
+    play(server, scene)
+
+
+def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        async with cluster.machine(bench.tools, for_workers) as first:
+            task = await create(replica, "gated")
+            await bench.until_running()
+            await first.stop(0)
+        assert cluster.rows(JOBS) == [("todo", task.id)]
+        bench.gate.set()
+        await cluster.worker(bench.tools)
+        assert "through" in text(await ended(replica, task))
+        assert bench.runs == [task.id] * 2
+
+    play(server, scene)
+
+
+def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
+    """Also while the task lives, in the hands of another one: that is what the fence is for."""
+
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        task = await create(replica, "gated")
+        async with cluster.machine(Tools(), LocalEngine) as machine:
+            held = await claim(machine.service, task.id, "paused")
+            assert held is not None
+            # Nobody knows that worker any more: its task is an orphan, and given to others.
+            await cluster.worker(bench.tools)
+            await bench.until_running()
+            before = await replica.service.get("alice", task.id)
+            late = Outcome(Cause.RESULT, b'{"content":[{"text":"late"}]}')
+            for write in (partial(held.report, message="late"), partial(held.settle, late)):
+                with pytest.raises(Gone, match="fence"):
+                    await write()
+            assert await replica.service.get("alice", task.id) == before
+            bench.gate.set()
+            assert "through" in text(await ended(replica, task))
+            with pytest.raises(Gone):
+                await held.settle(late)
+        assert "late" not in text(await replica.service.get("alice", task.id))
+
+    play(server, scene)
+
+
+def test_a_task_is_left_for_a_worker_that_has_its_tool(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench, more = Bench(), Bench()
+
+        @more.tools.task("größe/" + "x" * 100)
+        async def sized() -> str:
+            return "big"
+
+        replica = await cluster.replica(more.tools)
+        task = await create(replica, "größe/" + "x" * 100)
+        await cluster.worker(bench.tools)
+        await until(lambda: "1 tasks wait for the tool 'größe" in caplog.text)
+        assert "done" in text(await ended(replica, await create(replica, "quick")))
+        assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
+        await cluster.worker(more.tools)
+        assert "big" in text(await ended(replica, task))
+
+    with caplog.at_level(logging.WARNING, "taskmachine"):
+        play(server, scene)
+
+
+def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        tasks = [await create(replica, "gated") for _ in range(5)]
+        await cluster.worker(bench.tools, concurrency=2)
+        await bench.until_running(2)
+        quick = await create(replica, "quick")  # nobody has room for it
+        assert not (await replica.service.get("alice", quick.id)).is_terminal
+        bench.gate.set()
+        for task in tasks:
+            assert "through" in text(await ended(replica, task))
+        assert bench.most == 2
+
+    play(server, scene)
+
+
+def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        await cluster.worker(bench.tools)
+        task = await create(replica, "gated")
+        await bench.until_running()
+        await asyncio.to_thread(server.stop)
+        bench.gate.set()  # it ends while there is nowhere to write it down
+        await asyncio.to_thread(server.start)
+        assert "through" in text(await ended(replica, task))
+        assert "done" in text(await ended(replica, await create(replica, "quick")))
+        assert bench.runs == [task.id]
+
+    play(server, scene)
+
+
+# --- what cannot be ---------------------------------------------------------------------------
+
+
+def refused(url: str, engine: Callable[..., object] = for_replicas) -> str:
+    async def main() -> None:
+        async with open_runtime(url, Tools(), engine=engine):  # type: ignore[arg-type]
+            pass
+
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(main())
+    return str(caught.value)
+
+
+def test_it_needs_postgresql() -> None:
+    for engine in (for_replicas, for_workers):
+        assert refused("memory:", engine) == (
+            "the engine procrastinate needs a store in PostgreSQL: --store postgresql://..."
+        )
+
+
+def test_ten_machines_may_start_at_once(server: Server) -> None:
+    async def scene(cluster: Cluster) -> None:
+        tools = Bench().tools
+        engines = [for_replicas, for_workers] * 5
+        machines = [cluster.machine(tools, engine) for engine in engines]
+        runtimes = await asyncio.gather(*(m.__aenter__() for m in machines))
+        task = await create(runtimes[0], "quick")
+        assert "done" in text(await ended(runtimes[0], task))
+        await asyncio.gather(*(m.__aexit__(None, None, None) for m in machines))
+
+    play(server, scene)
+
+
+def test_tables_of_a_newer_procrastinate_are_refused(server: Server) -> None:
+    url = server.new_url()
+
+    async def open_once() -> None:
+        async with open_runtime(url, Tools(), engine=for_replicas):
+            pass
+
+    asyncio.run(open_once())
+    schema = url.rpartition("=")[2]
+    server.execute(f"UPDATE {schema}.meta SET value = '99.00' WHERE name = 'procrastinate'")
+    assert "has tables of a newer procrastinate ('99.00')" in refused(url)
+
+
+def test_tables_of_an_older_procrastinate_are_brought_up_to_date(server: Server) -> None:
+    url = server.new_url()
+    schema = url.rpartition("=")[2]
+
+    async def open_once() -> None:
+        async with open_runtime(url, Tools(), engine=for_replicas):
+            pass
+
+    asyncio.run(open_once())
+    # As before its migration 03.04.00_50, which brought this one.
+    function = "procrastinate_trigger_function_status_events_update_v1"
+    server.execute(f"DROP FUNCTION {schema}.{function} CASCADE")
+    server.execute(f"UPDATE {schema}.meta SET value = '03.04.00_02' WHERE name = 'procrastinate'")
+    asyncio.run(open_once())
+    assert server.execute(
+        f"SELECT 1 FROM pg_proc WHERE oid = to_regproc('{schema}.{function}')::oid"
+    )
+
+
+def test_missing_rights_are_named(server: Server) -> None:
+    url = server.new_url()
+    schema = url.rpartition("=")[2]
+
+    async def make() -> None:
+        await (await open_store(url)).close()
+
+    asyncio.run(make())
+    server.execute("DROP ROLE IF EXISTS visitor")
+    server.execute("CREATE ROLE visitor LOGIN")
+    server.execute(f"GRANT USAGE ON SCHEMA {schema} TO visitor")
+    server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO visitor")
+    said = refused(server.url(schema, user="visitor"))
+    assert (
+        f"does not let this user make the tables of procrastinate in the schema '{schema}'" in said
+    )
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        server.execute(f"SELECT 1 FROM {schema}.procrastinate_jobs")
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_kept"),
+    [("quick", True), ("a" * 40, True), ("a" * 41, False), ("größe", False), ("", False)],
+)
+def test_the_name_of_a_queue_fits_into_a_channel(tool: str, is_kept: bool) -> None:
+    assert len(f"procrastinate_queue_v1#{queue_of(tool)}") < 64
+    assert (queue_of(tool) == tool) is is_kept

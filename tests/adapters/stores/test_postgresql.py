@@ -1,0 +1,477 @@
+"""The store in a database: the test kit, what is refused, and how tables are made and replaced.
+
+ERL-55: for many machines.
+"""
+
+import asyncio
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any, cast
+
+import pytest
+from hypothesis import settings
+
+from taskmachine.adapters.cli import main
+from taskmachine.adapters.stores import (
+    Schema,
+    StoreError,
+    Totals,
+    find_schema,
+    open_store,
+    postgresql_queries,
+    postgresql_schema,
+    without_password,
+)
+from taskmachine.adapters.stores.columns import call_key, columns_of
+from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
+from taskmachine.adapters.stores.contract_scenes import created, moved, started, waiting
+from taskmachine.adapters.stores.postgresql import open_postgresql
+from taskmachine.adapters.stores.postgresql_connections import Session, read_url
+from taskmachine.adapters.stores.postgresql_queries import in_schema
+from taskmachine.adapters.stores.postgresql_store import PostgreSQLStore
+from taskmachine.adapters.stores.records import read_task
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.postgres_server import Server
+from tests.oracle import REPOSITORY
+
+
+class CheckedStore(PostgreSQLStore):
+    """Looks through its tables before it is closed."""
+
+    async def close(self) -> None:
+        try:
+            if self._is_open:
+                await self._connections.run(agree)
+        finally:
+            await super().close()
+
+
+async def agree(session: Session) -> None:
+    """What is derived and what is counted agrees with the records."""
+    rows = await session.rows(
+        "SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,"
+        " is_waiting, record FROM @tasks"
+    )
+    live: dict[str, int] = {}
+    retained: dict[str, int] = {}
+    for task_id, *row, record in rows:
+        task = read_task(record)
+        derived = (task.owner, task.created_at, call_key(task), task.version, *columns_of(task))
+        assert (task_id, *row) == (task.id, *derived)
+        live[task.owner] = live.get(task.owner, 0) + (not task.is_terminal)
+        retained[task.owner] = retained.get(task.owner, 0) + 1
+    counted = await session.rows(
+        "SELECT owner, sum(live)::bigint, sum(retained)::bigint FROM @counts GROUP BY owner"
+    )
+    assert counted == [(owner, live[owner], retained[owner]) for owner, *_ in counted]
+    assert {owner for owner, *_ in counted} == retained.keys()
+    totals = await session.rows("SELECT sum(live)::bigint, sum(retained)::bigint FROM @totals")
+    assert totals == [(sum(live.values()), sum(retained.values()))]
+    sessions = "SELECT sessions, (SELECT count(*) FROM @sessions) FROM @session_count"
+    ((counted_sessions, there),) = await session.rows(sessions)
+    assert counted_sessions == there
+    for table in ("history", "messages"):
+        left = f"SELECT 1 FROM @{table} WHERE task_id NOT IN (SELECT id FROM @tasks)"
+        assert await session.rows(left) == [], table
+
+
+class TestPostgreSQLStore(PersistentStoreContract):
+    @pytest.fixture(autouse=True)
+    def fewer(self) -> Iterator[None]:
+        """Random operations: after each, the store is asked some thirty times, over a socket."""
+        name, usual = settings.get_current_profile_name(), settings()
+        fewer = max(1, usual.max_examples // 5)
+        settings.register_profile("fewer", usual, max_examples=fewer)
+        settings.load_profile("fewer")
+        yield
+        settings.load_profile(name)
+
+    @pytest.fixture
+    def new_place(self, server: Server) -> NewPlace:
+        def new_place() -> Place:
+            address = read_url(server.new_url())
+            return lambda: CheckedStore.open_at(address)
+
+        return new_place
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    return server.new_url()
+
+
+def schema_of(url: str) -> str:
+    return read_url(url).schema
+
+
+def opened(url: str) -> None:
+    async def run() -> None:
+        store = await open_store(url)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def refusal(url: str, kind: type[Exception] = ConfigurationError) -> str:
+    """The one sentence that an operator is told."""
+    with pytest.raises(kind) as error:
+        opened(url)
+    text = str(error.value)
+    assert "\n" not in text
+    assert "hidden" not in text, "that is the password"
+    return text
+
+
+# --- where it is ---------------------------------------------------------------------------------
+
+
+def test_both_names_of_the_scheme_are_known(url: str) -> None:
+    opened(url)
+    opened(url.replace("postgresql://", "postgres://"))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://u:hidden@h:port/db", "cannot be read"),
+        ("postgresql://u:hidden@h/db?no_such_option=1", "cannot be read"),
+        ("postgresql:u:hidden", "cannot be read"),
+        ("postgresql://u:hidden@h/db?schema=a.b", "the schema of the store must be"),
+        ("postgresql://u:hidden@h/db?schema=pg_mine", "the schema of the store must be"),
+        ("postgresql://u:hidden@h/db?schema=", "the schema of the store must be"),
+        ("postgresql://u:hidden@h/db?pool_size=0", "pool_size of the store must be"),
+        ("postgresql://u:hidden@h/db?pool_size=many", "pool_size of the store must be"),
+    ],
+)
+def test_a_url_that_names_no_place_is_refused(url: str, words: str) -> None:
+    assert words in refusal(url)
+
+
+def test_no_sentence_has_a_password() -> None:
+    for url in ("postgresql://u:hidd@en@host/db?schema=s", "postgresql://host/db?password=hidden"):
+        assert "hid" not in without_password(url)
+        assert "host/db?" in without_password(url)
+    with pytest.raises(ConfigurationError) as error:
+        asyncio.run(open_store("postgre://u:hidden@host/db"))
+    assert "hidden" not in str(error.value)
+
+
+def test_without_the_extra_one_is_told_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['psycopg'] = None; from taskmachine.adapters.cli import main;"
+        " sys.exit(main(['tasks', 'list', '--store', 'postgresql://host/db']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    words = "PostgreSQL needs the package psycopg: pip install 'taskmachine[postgresql]'"
+    assert ended.stderr == f"taskmachine: error: {words}\n"
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there(server: Server) -> None:
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        said = refusal(f"postgresql://u:hidden@127.0.0.1:{port}/db", StoreError)
+        assert said.startswith(f"database 'db' at 127.0.0.1:{port} cannot be reached: ")
+        listening.listen()
+        silent = f"postgresql://u:hidden@127.0.0.1:{port}/db?connect_timeout=1"
+        assert "cannot be reached: " in refusal(silent, StoreError)
+    assert "no_such_host.invalid" in refusal(
+        "postgresql://u:hidden@no_such_host.invalid", StoreError
+    )
+    assert "at /nowhere:5432 cannot be reached: " in refusal(
+        "postgresql://u:hidden@/db?host=/nowhere", StoreError
+    )
+    assert "does not exist" in refusal(server.url(database="nothing"))
+
+
+def test_a_wrong_password(server: Server) -> None:
+    server.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
+    assert "refuses the password" in refusal(server.url(user="guarded:hidden"))
+    assert "wants a password" in refusal(server.url(user="guarded"))
+    assert "does not know this user" in refusal(server.url(user="nobody"))
+
+
+def test_missing_rights(server: Server) -> None:
+    server.execute("CREATE ROLE humble LOGIN")
+    url = server.new_url()
+    of_humble = url.replace("postgres@", "humble@")
+    name = schema_of(url)
+    assert f"make or use the schema '{name}': permission denied" in refusal(of_humble)
+    opened(url)
+    assert "permission denied" in refusal(of_humble)
+    server.execute(f"GRANT USAGE ON SCHEMA {name} TO humble")
+    server.execute(f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {name} TO humble")
+    assert refusal(of_humble).endswith("it lacks delete, update")
+    server.execute(f"GRANT UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO humble")
+    work(of_humble)
+
+
+def test_who_may_not_make_a_schema_may_be_given_one(server: Server) -> None:
+    server.execute("CREATE ROLE given LOGIN")
+    url = server.new_url()
+    server.execute(f"CREATE SCHEMA {schema_of(url)} AUTHORIZATION given")
+    work(url.replace("postgres@", "given@"))
+
+
+def work(url: str) -> None:
+    """All that changes something."""
+
+    async def run() -> None:
+        store = await open_store(url)
+        task = await moved(store, started(await created(store)))
+        assert await store.enqueue("t1", b"message", 9) == 0
+        assert list(await store.dequeue("t1", 9)) == [b"message"]
+        assert await store.load("t1") == task
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE @orders (id int)",
+        "CREATE TABLE @meta (id int)",
+        "CREATE TABLE @meta (name text, value bytea)",
+        "CREATE TABLE @meta AS SELECT 'application' AS name, 'another'::bytea AS value",
+        "CREATE VIEW @tasks AS SELECT 1",
+    ],
+)
+def test_tables_of_somebody_else_are_refused_and_left_alone(server: Server, statement: str) -> None:
+    url = server.new_url()
+    name = schema_of(url)
+    server.execute(f"CREATE SCHEMA {name}")
+    server.execute(statement.replace("@", f"{name}."))
+    assert f"the schema '{name}' in database 'postgres' at " in refusal(url)
+    assert "is another program's" in refusal(url)
+    tables = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
+    assert server.execute(tables, (name,)) == [(1,)]
+
+
+def test_other_schemas_are_nobodys_business(server: Server, url: str) -> None:
+    server.execute("CREATE TABLE IF NOT EXISTS public.tasks (theirs int)")
+    work(url)
+    work(server.new_url())
+    assert server.execute("SELECT count(*) FROM public.tasks") == [(0,)]
+
+
+def test_a_newer_schema_is_refused_and_left_alone(server: Server, url: str) -> None:
+    opened(url)
+    server.execute(f"UPDATE {schema_of(url)}.meta SET value = '7' WHERE name = 'version'")
+    said = refusal(url)
+    assert "has version 7 of the schema, this program knows up to 2: use the newer program" in said
+    with pytest.raises(ConfigurationError, match="version 7"):
+        asyncio.run(find_schema(url))
+    assert main(["store", "migrate", "--check", url]) == 2
+
+
+# --- how tables are made and replaced ------------------------------------------------------------
+
+
+def test_ten_may_open_an_empty_database_at_once(url: str) -> None:
+    async def run() -> None:
+        stores = await asyncio.gather(*(open_postgresql(url) for _ in range(10)))
+        assert len({await store.secret() for store in stores}) == 1, "it was made once"
+        await asyncio.gather(*(store.close() for store in stores))
+
+    asyncio.run(run())
+
+
+def test_processes_on_one_database_lose_nothing(url: str) -> None:
+    async def run() -> None:
+        store = await CheckedStore.open_at(read_url(url))
+        for task_id in "abc":
+            task = await store.load(task_id)
+            assert task is not None
+            assert task.version == 1 + 3 * 10
+            seqs = [entry.seq for entry in await store.history(task_id)]
+            assert seqs == list(range(1, task.version + 1))
+        assert len(await store.browse(None, 9)) == 3
+        await store.close()
+
+    reports = hammer(url, count=3, rounds=10)
+    assert len({report["secret"] for report in reports}) == 1, "it was made once"
+    asyncio.run(run())
+
+
+def test_tasks_that_waited_before_that_was_counted_are_counted(server: Server, url: str) -> None:
+    """A schema of version 1, as its program left it."""
+
+    async def wait_for_an_answer() -> None:
+        store = await open_postgresql(url)
+        await created(store, "b")
+        steps = waiting("a")
+        await store.adopt(steps[-1].task, [step.entry for step in steps])
+        await store.close()
+
+    async def look() -> Totals:
+        store = await open_postgresql(url)
+        found = await store.totals()
+        await store.close()
+        return found
+
+    asyncio.run(wait_for_an_answer())
+    server.execute(f"ALTER TABLE {schema_of(url)}.tasks DROP COLUMN is_waiting")
+    server.execute(f"UPDATE {schema_of(url)}.meta SET value = '1' WHERE name = 'version'")
+    assert asyncio.run(find_schema(url)) == Schema(1, 2)
+    assert asyncio.run(look()) == Totals(live=2, waiting=1, retained=2)
+
+
+@contextmanager
+def newer(monkeypatch: pytest.MonkeyPatch, *statements: str) -> Iterator[None]:
+    """As if this program were the next version."""
+    with monkeypatch.context() as patch:
+        patch.setattr(postgresql_schema, "VERSION", 3)
+        patch.setitem(cast(Any, postgresql_schema._MIGRATIONS), 3, statements)
+        yield
+
+
+def test_an_older_schema_is_brought_up_to_date_once(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def openers() -> None:
+        stores = await asyncio.gather(*(open_postgresql(url) for _ in range(10)))
+        assert len(await stores[0].browse(None, 9)) == 1
+        await asyncio.gather(*(store.close() for store in stores))
+
+    work(url)
+    with newer(monkeypatch, "ALTER TABLE @tasks ADD COLUMN colour text"):
+        assert asyncio.run(find_schema(url)) == Schema(2, 3)
+        assert main(["store", "migrate", "--check", url]) == 1
+        assert "brings it to version 3 when it opens the store" in capsys.readouterr().out
+        asyncio.run(openers())
+        assert asyncio.run(find_schema(url)) == Schema(3, 3)
+        assert main(["store", "migrate", "--check", url]) == 0
+        assert capsys.readouterr().out == "The schema has version 3, as this program wants it.\n"
+    assert "has version 3 of the schema" in refusal(url)
+
+
+def test_a_migration_that_fails_changes_nothing(
+    server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(url)
+    with newer(monkeypatch, "CREATE TABLE @more (id int)", "ALTER TABLE @nothing ADD x int"):
+        assert "nothing" in refusal(url, StoreError)
+    assert server.execute("SELECT to_regclass(%s)", (f"{schema_of(url)}.more",)) == [(None,)]
+    assert asyncio.run(find_schema(url)) == Schema(2, 2)
+
+
+def test_looking_makes_nothing(
+    server: Server, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asyncio.run(find_schema(url)) == Schema(0, 2)
+    for command in (["store", "migrate", "--check", url], ["tasks", "list", "--store", url]):
+        assert main(command) == 2
+        assert "there is no store in postgresql://" in capsys.readouterr().err
+    assert server.execute("SELECT to_regnamespace(%s)", (schema_of(url),)) == [(None,)]
+
+
+def test_text_is_sorted_by_code_point_whatever_the_locale(server: Server, url: str) -> None:
+    """The kit cannot tell on a server that has no other order."""
+    opened(url)
+    others = server.execute(
+        "SELECT relname || '.' || attname FROM pg_attribute"
+        " JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r'"
+        " JOIN pg_collation ON pg_collation.oid = attcollation AND collname <> 'C'"
+        " WHERE relnamespace = %s::regnamespace ORDER BY 1",
+        (schema_of(url),),
+    )
+    assert others == [("meta.name",), ("workers.host",)], "which nobody sorts"
+
+
+# --- speed ---------------------------------------------------------------------------------------
+
+STATEMENTS: Mapping[str, str] = {
+    name: value
+    for name, value in vars(postgresql_queries).items()
+    if re.fullmatch("[A-Z][A-Z_]+", name) and isinstance(value, str)
+}
+
+SMALL = {"totals", "session_count", "workers"}
+"""Tables with a few rows, however many tasks there are."""
+
+FILL = """
+    INSERT INTO @tasks SELECT 't' || n, 'owner ' || n % 100, n, NULL, 1, n % 10 = 0, n, n % 20 = 0,
+        CASE WHEN n % 20 = 10 THEN 'w' || n % 7 END, 'x' FROM generate_series(1, 20000) AS n;
+    INSERT INTO @history SELECT 't' || n, 1, 'x' FROM generate_series(1, 20000) AS n;
+    INSERT INTO @messages (task_id, message)
+        SELECT 't' || n, 'x' FROM generate_series(1, 9999) AS n;
+    INSERT INTO @counts SELECT 'owner ' || n, n % 16, 1, 1 FROM generate_series(1, 9999) AS n;
+    INSERT INTO @sessions SELECT 's' || n, 'x', n FROM generate_series(1, 9999) AS n;
+    ANALYZE @tasks; ANALYZE @history; ANALYZE @messages; ANALYZE @counts; ANALYZE @sessions"""
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> str:
+    """A schema with tables that are worth an index."""
+    url = server.new_url()
+    opened(url)
+    for statement in FILL.split(";"):
+        server.execute(statement.replace("@", f"{schema_of(url)}."))
+    return schema_of(url)
+
+
+def plan(server: Server, schema: str, statement: str) -> str:
+    """As it is made for whatever parameters, after the first few times."""
+    names: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return names.setdefault(match[1] or f"#{match.start()}", f"${len(names) + 1}")
+
+    text = re.sub(r"%(?:\((\w+)\))?s", number, in_schema(statement, schema).decode())
+    lines: list[tuple[str]] = server.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {text}")
+    return "\n".join(line for (line,) in lines)
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - {"ADD", "HINT", "LOCK"}))
+def test_no_statement_reads_a_whole_table(server: Server, filled: str, name: str) -> None:
+    """ERL-55, ERL-77."""
+    found = plan(server, filled, STATEMENTS[name])
+    scanned = set(re.findall(r"Seq Scan on (\w+)", found))
+    assert scanned <= SMALL, found
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("LOAD", "tasks_pkey"),
+        ("PAGE", "tasks_of_owner"),
+        ("BROWSE", "tasks_created"),
+        ("QUEUED", "tasks_queued"),
+        ("HELD", "tasks_held"),
+        ("OVERDUE", "tasks_live"),
+        ("FORGETTABLE", "tasks_ended"),
+        ("EXPORT", "tasks_pkey"),
+        ("HISTORY", "history_pkey"),
+        ("DUE_SESSIONS", "sessions_until"),
+    ],
+)
+def test_what_is_asked_all_the_time_comes_from_an_index_in_its_order(
+    server: Server, filled: str, name: str, index: str
+) -> None:
+    found = plan(server, filled, STATEMENTS[name])
+    assert re.search(rf"Index (Only )?Scan using {index} on", found), found
+    assert "Sort" not in found
+
+
+def test_the_document_shows_the_plans(server: Server, filled: str) -> None:
+    plans = [plan(server, filled, STATEMENTS[name]) for name in ("LOAD", "PAGE", "OVERDUE")]
+    assert "\n\n".join(plans) in (REPOSITORY / "docs" / "stores.md").read_text()
+
+
+def test_every_statement_of_the_store_is_looked_at() -> None:
+    assert {"LOAD", "PAGE", "ADD", "MOVE", "DEQUEUE", "ORPHANS"} < STATEMENTS.keys()
+    for path in (REPOSITORY / "adapters" / "stores").glob("postgresql*.py"):
+        if path.stem in ("postgresql_queries", "postgresql_schema", "postgresql_connections"):
+            continue
+        for word in ("SELECT ", "INSERT ", "UPDATE ", "DELETE "):
+            assert word not in path.read_text(), f"{path.name} has a statement of its own"

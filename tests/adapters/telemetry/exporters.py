@@ -1,0 +1,98 @@
+"""What a server tells OpenTelemetry, read with the exporters that the SDK has for tests."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import CollectorRegistry
+
+from taskmachine.adapters.telemetry import OpenTelemetry
+
+PATIENCE_S: Final = 20.0
+
+CALLERS: Final = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+"""The `traceparent` of somebody who calls."""
+
+CALLERS_TRACE: Final = 0x0AF7651916CD43DD8448EB211C80319C
+CALLERS_SPAN: Final = 0x00F067AA0BA902B7
+
+
+class Telemetry:
+    """An observer for each runtime, and all that they told."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self._reader = InMemoryMetricReader()
+        self.registry = CollectorRegistry()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self._meters = MeterProvider([self._reader, PrometheusMetricReader(registry=self.registry)])
+        self.observer = OpenTelemetry(self.tracers, self._meters, registry=self.registry)
+
+    # --- spans -------------------------------------------------------------------------------
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def one(self, name: str) -> ReadableSpan:
+        spans = self.named(name)
+        assert len(spans) == 1, (name, [span.name for span in self.spans])
+        return spans[0]
+
+    async def until(self, name: str, count: int = 1) -> list[ReadableSpan]:
+        """Spans of that name, as soon as there are so many."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(spans := self.named(name)) < count:
+                await asyncio.sleep(0)
+        return spans
+
+    # --- metrics -----------------------------------------------------------------------------
+
+    def points(self) -> dict[str, list[tuple[Mapping[str, Any], Any]]]:
+        """The attributes and the value of each data point; of a histogram, how many and the sum."""
+        data = self._reader.get_metrics_data()
+        found: dict[str, list[tuple[Mapping[str, Any], Any]]] = {}
+        for resource in () if data is None else data.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    found[metric.name] = [
+                        (dict(point.attributes or {}), _value(point))
+                        for point in metric.data.data_points
+                    ]
+        return found
+
+    def value(self, name: str, **wanted: str) -> Any:
+        """The sum over all points whose attributes (`_` for `.`) are these."""
+        return sum(
+            value[0] if isinstance(value, tuple) else value
+            for attributes, value in self.points().get(name, [])
+            if wanted.items() <= {key.replace(".", "_"): v for key, v in attributes.items()}.items()
+        )
+
+
+def _value(point: Any) -> Any:
+    return (point.count, point.sum) if isinstance(point, HistogramDataPoint) else point.value
+
+
+def trace_id(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return int(span.context.trace_id)
+
+
+def span_id(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return int(span.context.span_id)
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})

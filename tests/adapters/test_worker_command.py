@@ -1,0 +1,164 @@
+"""Replicas and workers as processes, as the page on workers shows them."""
+
+import asyncio
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from taskmachine.adapters.client.connect import connect
+from tests.adapters.stores.postgres_server import Server
+from tests.oracle import REPOSITORY
+from tests.test_docs import blocks
+
+COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
+PATIENCE_S: Final = 30.0
+
+
+class Process:
+    """A replica or a worker, and what it has said."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as said:
+            self._process = subprocess.Popen(command, stderr=said, cwd=REPOSITORY)
+
+    def until_said(self, pattern: str) -> re.Match[str]:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := re.search(pattern, self._log.read_text())):
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, f"{pattern!r} is not in {self._log.read_text()}"
+            time.sleep(0.02)
+        return found
+
+    def end(self, number: signal.Signals) -> int:
+        self._process.send_signal(number)
+        return self._process.wait(PATIENCE_S)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Process] = []
+
+    def begin(*arguments: str) -> Process:
+        log = tmp_path / f"{len(started)}.log"
+        started.append(Process([COMMAND, *arguments], log))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.is_running:
+            process.end(signal.SIGKILL)
+
+
+def commands_of_the_page(url: str) -> tuple[list[str], list[str]]:
+    page = (REPOSITORY / "docs" / "workers.md").read_text()
+    said = {
+        "127.0.0.1:8000": "127.0.0.1:0",
+        "postgresql://tasks@db/tasks": url,
+        "shop:TOOLS": "demo",
+    }
+    serve, worker = (
+        [said.get(word, word) for word in shlex.split(line.removeprefix("$ taskmachine "))]
+        for line in blocks(page, "shell")[0].splitlines()
+    )
+    return serve, worker
+
+
+def address(replica: Process) -> str:
+    return replica.until_said(r"serving .* on (http://\S+),")[1]
+
+
+async def count(url: str, to: int, then: Callable[[], None] = lambda: None) -> Any:
+    async with connect(url) as session:
+        task = await session.call("count", {"to": to})
+        then()
+        return await task.result()
+
+
+def test_the_commands_of_the_page_work(server: Server, start: Start) -> None:
+    serve, worker = commands_of_the_page(server.new_url())
+    replica, first = start(*serve), start(*worker)
+    first.until_said(r"working with 6 tools, 16 at a time, for postgresql://")
+    assert asyncio.run(count(address(replica), 1))["structuredContent"] == {"counted": 1}
+    for process in (first, replica):
+        assert process.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_another_worker_goes_on(server: Server, start: Start, number: signal.Signals) -> None:
+    serve, worker = commands_of_the_page(server.new_url())
+    replica, first = start(*serve), start(*worker)
+
+    def change_workers() -> None:
+        first.until_said("start, now working")
+        second = start(*worker)
+        second.until_said("working with")
+        first.end(number)
+
+    url = address(replica)
+    assert asyncio.run(count(url, 12, change_workers))["structuredContent"] == {"counted": 12}
+
+
+def test_ten_replicas_may_start_at_once(server: Server, start: Start) -> None:
+    url = server.new_url()
+    serve, worker = commands_of_the_page(url)
+    replicas = [start(*serve) for _ in range(10)]
+    addresses = [address(replica) for replica in replicas]
+    schema = url.rpartition("=")[2]
+    for name in ("version", "procrastinate"):
+        found = server.execute(f"SELECT 1 FROM {schema}.meta WHERE name = %s", (name,))
+        assert len(found) == 1
+    start(*worker).until_said("working with")
+    assert asyncio.run(count(addresses[9], 1))["structuredContent"] == {"counted": 1}
+    for replica in replicas:
+        assert replica.end(signal.SIGTERM) == 0
+
+
+def refusal(*arguments: str) -> str:
+    ended = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, cwd=REPOSITORY
+    )
+    assert ended.returncode in (1, 2)
+    assert ended.stdout == ""
+    return ended.stderr
+
+
+def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) -> None:
+    foreign = server.new_url().rpartition("=")[2]
+    server.execute(f"CREATE SCHEMA {foreign}")
+    server.execute(f"CREATE TABLE {foreign}.meta (anything text)")
+    server.execute("DROP ROLE IF EXISTS guarded")
+    server.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
+    guarded = server.url(user="guarded:wrong")
+    for arguments, says in (
+        (["worker"], "needs a store in PostgreSQL: --store postgresql://..."),
+        (["worker", "--concurrency", "0"], "limits.concurrency must be from 1"),
+        (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
+        (["worker", "--store", guarded], "refuses the password of this user"),
+        (["worker", "--store", "postgresql://a@127.0.0.1:1/b"], "cannot be reached"),
+        (["worker", "--store", server.url(foreign)], "is another program's"),
+        (["serve", "--stdio", "--engine", "celery"], "engine must be one of local, procrastinate"),
+        (
+            ["serve", "--stdio", "--engine", "procrastinate", "--store", f"sqlite:{tmp_path}/t.db"],
+            "the engine procrastinate needs a store in PostgreSQL",
+        ),
+    ):
+        said = refusal(*arguments)
+        assert says in said
+        assert "Traceback" not in said
+        assert "wrong" not in said

@@ -1,0 +1,96 @@
+"""Tools for people who look: they go on when a test says so, by files in a folder both know."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from taskmachine.adapters.context import Context, form, sampling
+from taskmachine.adapters.tools import ToolError, Tools
+
+__all__ = ["TOOLS"]
+
+TOOLS: Final = Tools()
+
+RELEASE: Final = {
+    "type": "object",
+    "properties": {
+        "stage": {
+            "type": "string",
+            "title": "Where to",
+            "oneOf": [
+                {"const": "test", "title": "Test"},
+                {"const": "live", "title": "Live, with customers"},
+            ],
+        },
+        "replicas": {
+            "type": "integer",
+            "title": "Replicas",
+            "minimum": 1,
+            "maximum": 20,
+            "default": 3,
+            "description": "How many run at the same time.",
+        },
+        "share": {"type": "number", "title": "Share of traffic", "minimum": 0, "maximum": 1},
+        "contact": {"type": "string", "title": "Who to call", "format": "email"},
+        "note": {"type": "string", "title": "Note", "maxLength": 200},
+        "confirmed": {"type": "boolean", "title": "The tests have passed"},
+    },
+    "required": ["stage", "replicas", "confirmed"],
+}
+
+
+async def _appears(path: str) -> None:
+    while not Path(path).exists():
+        await asyncio.sleep(0.01)
+
+
+@TOOLS.task(timeout=3_600)
+async def release(version: str, ctx: Context) -> str:
+    """Asks where to, and tells."""
+    await ctx.progress(1, 3, f"{version} is built")
+    answer = await ctx.ask("where", form(f"Release {version} now?", RELEASE))
+    if answer.action != "accept":
+        return f"{version} stays here: {answer.action}"
+    content = answer.content
+    return f"{version} runs in {content['stage']}, {content['replicas']} times."
+
+
+@TOOLS.task(timeout=3_600)
+async def steps(gate: str, of: int, ctx: Context) -> str:
+    """One step for each file `gate.N`, then the end."""
+    await ctx.status("Importing the orders of last month")
+    for number in range(1, of + 1):
+        await _appears(f"{gate}.{number}")
+        await ctx.progress(number, of, f"step {number} of {of}")
+    await _appears(gate)
+    return f"{of} steps"
+
+
+@TOOLS.task(timeout=3_600)
+async def pulse(pause_ms: int, ctx: Context) -> None:
+    """Reports for ever."""
+    number = 0
+    while True:
+        number += 1
+        await ctx.progress(number, 1_000_000, f"pulse {number}")
+        await asyncio.sleep(pause_ms / 1_000)
+
+
+@TOOLS.task(timeout=3_600)
+async def ask_model(topic: str, ctx: Context) -> str:
+    """Has somebody write a sentence."""
+    asked = {"type": "text", "text": f"Write one sentence about {topic}."}
+    said = await ctx.ask("sentence", sampling([{"role": "user", "content": asked}], max_tokens=100))
+    return str(said["content"]["text"])
+
+
+@TOOLS.task()
+async def echo(text: str) -> str:
+    """Says the same."""
+    return text
+
+
+@TOOLS.task()
+async def fail(text: str) -> str:
+    """Fails with these words."""
+    raise ToolError(text)

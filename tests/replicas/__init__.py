@@ -1,0 +1,1 @@
+"""Several servers on one database, behind whatever shares the requests out among them."""

@@ -1,0 +1,48 @@
+"""Servers for the commands that pages show."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.ports import free_port
+
+__all__ = ["PATIENCE_S", "TASKMACHINE", "first_line_of", "served"]
+
+TASKMACHINE: Final = str(Path(sys.executable).with_name("taskmachine"))
+PATIENCE_S: Final = 60.0
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[str]:
+    """The address of a server that listens."""
+    address = f"127.0.0.1:{free_port()}"
+    with _running(folder, "serve", "--http", address, "--log-level", "error", *options) as server:
+        assert server.stderr is not None
+        assert address in server.stderr.readline()
+        yield address
+
+
+def first_line_of(folder: Path, *arguments: str) -> str:
+    """What a command says first, on its standard error output."""
+    with _running(folder, *arguments) as process:
+        assert process.stderr is not None
+        return process.stderr.readline().strip()
+
+
+@contextmanager
+def _running(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [TASKMACHINE, *arguments],
+        cwd=folder,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

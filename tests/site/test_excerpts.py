@@ -1,0 +1,95 @@
+"""Excerpts, settings and transcripts that pages show, where no other test has them."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from taskmachine.adapters.check_command import read_arguments
+from taskmachine.adapters.conformance import profile_files
+from taskmachine.adapters.context import Context, form
+from taskmachine.adapters.engines import procrastinate
+from taskmachine.adapters.server.openapi import document
+from taskmachine.adapters.tools import Tools
+from taskmachine.specs import load_requirements
+from tests.oracle import REPOSITORY, REVISIONS
+from tests.site.pages import blocks_of, page
+
+_SPOKEN: Final = re.compile(r" *[\d.]* *(->|<-|!!|\.\.) \S+| *\(.*\)$|\s")
+
+
+def test_the_profile_is_understood(tmp_path: Path) -> None:
+    [shown] = blocks_of("docs/conformance.md", "toml")
+    (tmp_path / "profile.toml").write_text(shown.text)
+    profile = profile_files.load(tmp_path / "profile.toml")
+    assert {str(role) for role in profile.calls} == set(tomllib.loads(shown.text))
+
+
+def test_the_steps_of_continuous_integration_are_understood() -> None:
+    [shown] = blocks_of("docs/conformance.md", "yaml")
+    [check] = re.findall(r"^- run: (taskmachine check .*)$", shown.text, re.MULTILINE)
+    assert read_arguments(shlex.split(check)[2:]).junit
+
+
+def test_the_script_listens_to_what_is_served() -> None:
+    [script] = blocks_of("docs/endpoints.md", "js")
+    [path] = re.findall(r"EventSource\(`(.*?)`\)", script.text)
+    served: dict[str, Any] = document(needs_token=False)["paths"]
+    example = str(served[path.replace("${id}", "{taskId}")])
+    [event] = re.findall(r'addEventListener\("(\w+)"', script.text)
+    assert f"event: {event}\\n" in example
+
+
+def test_findings_are_of_the_versions_that_are_pinned() -> None:
+    [shown] = blocks_of("docs/findings.md", "sh")
+    pins = tomllib.loads((REPOSITORY / "tests" / "peers" / "pins.toml").read_text())
+    pinned = {
+        (name, version)
+        for environments in pins.values()
+        for packages in environments.values()
+        for name, version in packages.items()
+    }
+    named = set(re.findall(r"(@?[\w/-]+)(?:\[\w+\])?(?:==|@)([\d.]+)", shown.text))
+    assert len(named) > 5
+    assert named <= pinned
+    for path in re.findall(r"tests/peers/\S+\.py", shown.text):
+        assert (REPOSITORY / path).exists()
+
+
+def test_findings_are_transcripts_of_known_requirements() -> None:
+    for shown in blocks_of("docs/findings.md", ""):
+        for line in shown.text.splitlines():
+            assert _SPOKEN.match(line), line
+    ids = {row["id"] for revision in REVISIONS for row in load_requirements(revision)}
+    cited = set(re.findall(r"`(20\d\d-\d\d-\d\d:[a-z0-9-]+)`", page("docs/findings.md")))
+    assert len(cited) > 30
+    assert cited <= ids
+
+
+def test_a_tool_that_asks_first() -> None:
+    [shown] = blocks_of("docs/http.md", "py")
+    tools = Tools()
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    exec(shown.text, {"tools": tools, "form": form, "Context": Context, "SCHEMA": schema})
+    [first] = tools["greet"].offered.first
+    assert first.key == "name"
+
+
+def test_an_engine_is_one_argument() -> None:
+    [shown] = blocks_of("docs/workers.md", "py")
+    compile(
+        f"async def shown():\n    {shown.text.replace(chr(10), chr(10) + '    ')}", "page", "exec"
+    )
+    imported, _, rest = shown.text.partition("\n")
+    names: dict[str, Any] = {}
+    exec(imported, names)
+    assert names["for_replicas"] is procrastinate.for_replicas
+    assert "engine=for_replicas" in rest
+
+
+def test_the_line_for_servers_of_mcp_1_is_in_the_example() -> None:
+    [line] = blocks_of("docs/sdk-mcp1.md", "py")
+    [program] = blocks_of("docs/sdk-mcp1.md", "python")
+    called, _, _ = line.text.partition("(")
+    assert f"{called}(server, " in program.text

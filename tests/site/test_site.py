@@ -1,0 +1,77 @@
+"""The site: it builds without a warning, needs no other host, and has what was promised."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.oracle import REPOSITORY
+from tests.site.pages import page
+
+_REFERENCE: Final = sorted((REPOSITORY / "docs" / "reference").glob("[!i]*.md"))
+_LOADED: Final = re.compile(
+    r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?(?:https?:)?//"
+    r"|<link[^>]*rel=\"?(?:stylesheet|preconnect|preload|icon)[^>]*href=\"?(?:https?:)?//"
+    r"|url\(\"?(?:https?:)?//|@import"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as docs/decisions/12-site.md says, with warnings as errors."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=REPOSITORY,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    files = [path for kind in ("html", "css", "svg") for path in site.rglob(f"*.{kind}")]
+    assert len(files) > 50
+    for path in files:
+        assert not _LOADED.search(path.read_text()), path.relative_to(site)
+
+
+def test_no_page_makes_the_theme_fetch_a_script(site: Path) -> None:
+    """Its bundle knows two addresses, and asks them for pages with these marks only."""
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        assert 'class="mermaid"' not in text, path
+        assert 'data-md-component="source"' not in text, path
+
+
+def test_every_link_of_the_site_leads_to_one_of_its_files(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        if path.name == "404.html":
+            continue  # its links begin at the root, wherever it is shown
+        for link in re.findall(r'(?:href|src)="([^":#?]+)(?:[#?][^"]*)?"', path.read_text()):
+            target = path.parent / link
+            assert target.exists(), f"{path.relative_to(site)} has {link}"
+
+
+@pytest.mark.parametrize("reference", _REFERENCE, ids=lambda path: path.stem)
+def test_the_reference_has_every_public_name(site: Path, reference: Path) -> None:
+    built = (site / "reference" / reference.stem / "index.html").read_text()
+    for module in re.findall(r"^::: (\S+)$", reference.read_text(), re.MULTILINE):
+        if module.endswith("mcp1"):  # cannot be imported beside `mcp` 2.x
+            continue
+        for name in importlib.import_module(module).__all__:
+            assert f'id="{module}.{name}"' in built, f"{module}.{name} is not shown"
+
+
+def test_sources_that_pages_link_to_are_pages(site: Path) -> None:
+    shown = (site / "source" / "statemachine" / "table.py" / "index.html").read_text()
+    assert "input_required" in shown
+    assert "../tests/chaos/judge.py" in page("docs/chaos.md")
+    assert 'href="../source/tests/chaos/judge.py/"' in (site / "chaos" / "index.html").read_text()

@@ -1,0 +1,258 @@
+"""The same life of a task on both wires, said to a real server and written down for a page.
+
+A scene is what happens in one section of docs/migration.md, in each generation: lines with an
+arrow for who speaks, as in docs/findings.md.  Ids and times are replaced, since they differ from
+run to run; everything else is what the server said.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+__all__ = ["SCENES", "scene"]
+
+_SERVER: Final = (str(Path(sys.executable).with_name("taskmachine")), "serve", "--stdio")
+_OPTIONS: Final = ("--store", "memory:", "--tools", "demo", "--log-level", "error")
+
+_TASKS: Final = "io.modelcontextprotocol/tasks"
+_META: Final = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "docs", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {"form": {}},
+        "extensions": {_TASKS: {}},
+    },
+}
+_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+_WIDTH: Final = 96
+
+
+@attrs.define
+class Wire:
+    """One conversation with a server on pipes."""
+
+    _process: "subprocess.Popen[str]"
+    lines: list[str] = attrs.field(factory=list)
+    """What was said, for the page."""
+    task_id: str = ""
+    _ids: Iterator[int] = attrs.field(factory=lambda: count(1))
+
+    def request(self, method: str, params: dict[str, Any]) -> int:
+        """Ask, and do not wait for the answer."""
+        number = next(self._ids)
+        self._say({"id": number, "method": method, "params": params})
+        self._note("->", method, params)
+        return number
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The answer to that request; nothing else may come before it."""
+        message = self._hear()
+        assert message["id"] == number, message
+        kind = "result" if "result" in message else "error"
+        body: dict[str, Any] = message[kind]
+        self._note("<-", kind, body)
+        return body
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask, and wait for the answer."""
+        return self.answer(self.request(method, params))
+
+    def tell(self, method: str) -> None:
+        """Send a notification."""
+        self._say({"method": method})
+        self._note("->", method, None)
+
+    def asked(self) -> dict[str, Any]:
+        """What the server asks for now."""
+        message = self._hear()
+        self._note("<-", message["method"], message["params"])
+        return message
+
+    def reply(self, message: dict[str, Any], result: dict[str, Any]) -> None:
+        """Answer the server."""
+        self._say({"id": message["id"], "result": result})
+        self._note("->", "result", result)
+
+    def lines_of(self, play: "Scene") -> list[str]:
+        """What is said in a scene."""
+        self.forget()
+        play(self)
+        return list(self.lines)
+
+    def forget(self) -> None:
+        """Leave out of the page what was said so far."""
+        self.lines.clear()
+
+    def _say(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        print(json.dumps({"jsonrpc": "2.0", **message}), file=self._process.stdin, flush=True)
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        while True:
+            message: dict[str, Any] = json.loads(self._process.stdout.readline())
+            if "id" in message:  # what is pushed meanwhile comes when it comes
+                return message
+
+    def _note(self, arrow: str, name: str, body: dict[str, Any] | None) -> None:
+        self.lines.append(_anonymous(f"{arrow} {name}{_shown(name, body)}"))
+
+
+def _shown(name: str, body: dict[str, Any] | None) -> str:
+    if body is None:
+        return ""
+    meta = body.get("_meta", {})
+    if (meta == _META and name != "tools/call") or meta.keys() == {_SERVER_INFO}:
+        body = {**body, "_meta": "..."}
+    return " " + _laid_out(body, len(name) + 4)
+
+
+def _laid_out(value: Any, before: int, indent: str = "") -> str:
+    """JSON in lines that fit: what is short stays on one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if before + len(indent) + len(line) <= _WIDTH or not isinstance(value, dict):
+        return line
+    inner = f"{indent}  "
+    members = [
+        f"{inner}{json.dumps(key)}: {_laid_out(member, len(key) + 4, inner)}"
+        for key, member in value.items()
+    ]
+    return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+
+
+def _anonymous(text: str) -> str:
+    text = re.sub(r'("taskId": )"[\w-]{32}"', r'\1"786512e2"', text)
+    text = re.sub(r'("ttl(?:Ms)?": \d+)\d{3}\b', r"\g<1>000", text)  # it grows by what has passed
+    return re.sub(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"', '"2026-07-28T10:30:00.000Z"', text)
+
+
+# --- scenes -----------------------------------------------------------------------------------
+
+
+def _hello(wire: Wire) -> None:
+    about = {"name": "docs", "version": "1"}
+    declared: dict[str, Any] = {"elicitation": {"form": {}}}
+    wire.ask(
+        "initialize",
+        {"protocolVersion": "2025-11-25", "capabilities": declared, "clientInfo": about},
+    )
+    wire.tell("notifications/initialized")
+
+
+def _discover(wire: Wire) -> None:
+    wire.ask("server/discover", {"_meta": _META})
+
+
+def _call_2025(wire: Wire, tool: str = "deploy", arguments: dict[str, Any] | None = None) -> None:
+    given = {"version": "1.4"} if arguments is None else arguments
+    made = wire.ask("tools/call", {"name": tool, "arguments": given, "task": {"ttl": 60_000}})
+    wire.task_id = made["task"]["taskId"]
+
+
+def _call_2026(wire: Wire, tool: str = "deploy", arguments: dict[str, Any] | None = None) -> None:
+    given = {"version": "1.4"} if arguments is None else arguments
+    made = wire.ask("tools/call", {"name": tool, "arguments": given, "_meta": _META})
+    wire.task_id = made["taskId"]
+
+
+def _until(wire: Wire, params: dict[str, Any], *statuses: str) -> None:
+    """Look until it is so; the page shows the last look."""
+    before = list(wire.lines)
+    while wire.ask("tasks/get", params)["status"] not in statuses:
+        wire.lines[:] = before
+
+
+def _answer_2025(wire: Wire) -> None:
+    _call_2025(wire)
+    wire.forget()
+    waiting = wire.request("tasks/result", {"taskId": wire.task_id})
+    question = wire.asked()
+    wire.reply(question, {"action": "accept", "content": {"confirmed": True, "stage": "live"}})
+    wire.answer(waiting)
+
+
+def _answer_2026(wire: Wire) -> None:
+    _call_2026(wire)
+    wire.forget()
+    look = {"taskId": wire.task_id, "_meta": _META}
+    _until(wire, look, "input_required")
+    content = {"confirmed": True, "stage": "live"}
+    answers = {"confirm": {"action": "accept", "content": content}}
+    wire.ask("tasks/update", {"taskId": wire.task_id, "inputResponses": answers, "_meta": _META})
+    _until(wire, look, "completed")
+
+
+def _fail_2025(wire: Wire) -> None:
+    _call_2025(wire, "fail", {})
+    wire.forget()
+    _until(wire, {"taskId": wire.task_id}, "failed")
+    wire.ask("tasks/result", {"taskId": wire.task_id})
+
+
+def _fail_2026(wire: Wire) -> None:
+    _call_2026(wire, "fail", {})
+    wire.forget()
+    _until(wire, {"taskId": wire.task_id, "_meta": _META}, "completed")
+
+
+def _late_2025(wire: Wire) -> None:
+    _fail_2025(wire)
+    wire.forget()
+    wire.ask("tasks/cancel", {"taskId": wire.task_id})
+
+
+def _late_2026(wire: Wire) -> None:
+    _fail_2026(wire)
+    wire.forget()
+    wire.ask("tasks/cancel", {"taskId": wire.task_id, "_meta": _META})
+
+
+Scene = Callable[[Wire], None]
+
+SCENES: Final[dict[str, tuple[Scene, Scene]]] = {
+    "hello": (_hello, _discover),
+    "call": (_call_2025, _call_2026),
+    "question": (_answer_2025, _answer_2026),
+    "error": (_fail_2025, _fail_2026),
+    "too late": (_late_2025, _late_2026),
+}
+"""By name: how it goes in 2025-11-25, and in 2026-07-28."""
+
+
+def scene(name: str) -> str:
+    """A scene in both generations, as blocks for a page."""
+    return "\n".join(
+        f'```text title="{title}"\n' + "\n".join(lines) + "\n```\n"
+        for title, lines in zip(("2025-11-25", "2026-07-28"), _played()[name], strict=True)
+    )
+
+
+@cache
+def _played() -> dict[str, list[list[str]]]:
+    """All scenes, one after the other on the same pipe, as both generations may be."""
+    with _conversation() as wire:
+        return {name: [wire.lines_of(play) for play in both] for name, both in SCENES.items()}
+
+
+@contextmanager
+def _conversation() -> Iterator[Wire]:
+    with subprocess.Popen(
+        [*_SERVER, *_OPTIONS],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield Wire(process)
+        finally:
+            process.kill()

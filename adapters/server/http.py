@@ -31,7 +31,7 @@ from taskmachine.adapters.server.authentication import (
     Unauthorized,
     authenticator_from,
 )
-from taskmachine.adapters.server.connections import protocol_within
+from taskmachine.adapters.server.connections import Bounds, protocol_within
 from taskmachine.adapters.server.endpoint import Endpoint
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.server.origins import Origins
@@ -394,7 +394,11 @@ async def serve_http(
     server = _Server(
         uvicorn.Config(
             application,
-            http=protocol_within(transport.header_s, transport.body_s + 1, transport.stall_s),
+            http=protocol_within(
+                Bounds(
+                    transport.header_s, transport.body_s + 1, transport.stall_s, transport.idle_s
+                )
+            ),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -402,7 +406,6 @@ async def serve_http(
             server_header=False,
             # Only a proxy knows better who is calling, and nobody else may say so.
             proxy_headers=settings.public_url is not None,
-            timeout_keep_alive=round(transport.idle_s),
             timeout_graceful_shutdown=GRACE_S,
             limit_concurrency=transport.max_connections,
         ),

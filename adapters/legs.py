@@ -23,20 +23,21 @@ PATIENCE_S: Final = 5.0
 class Stopwatch:
     """Rings when the time is over; it stands still while somebody else is waited for."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, ring: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self.rung: asyncio.Future[None] = self._loop.create_future()
+        self._ring = ring
         self._left = seconds
         self._pauses = 0
+        self._is_over = False
         self._go()
 
     def _go(self) -> None:
         self._since = self._loop.time()
-        self._timer = self._loop.call_later(self._left, self._ring)
+        self._timer = self._loop.call_later(self._left, self._rings)
 
-    def _ring(self) -> None:
-        if not self.rung.done():
-            self.rung.set_result(None)
+    def _rings(self) -> None:
+        self._is_over = True
+        self._ring()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -49,16 +50,21 @@ class Stopwatch:
             yield
         finally:
             self._pauses -= 1
-            if not self._pauses and not self.rung.done():
+            if not self._pauses and not self._is_over:
                 self._go()
 
     def stop(self) -> None:
+        """It will not ring any more."""
+        self._is_over = True
         self._timer.cancel()
-        self.rung.cancel()
 
 
 class Leg:
-    """A tool that has begun to run."""
+    """A tool that is run in one asyncio task, where nobody watches it: others call `stop`.
+
+    A second task that watches the first would cost 40 us, and the outcome of a short tool would
+    be known three rounds of the event loop later, in which its caller asks for it in vain.
+    """
 
     def __init__(
         self,
@@ -66,40 +72,44 @@ class Leg:
         arguments: bytes,
         context: Context,
         threads: Threads,
-        stopwatch: Stopwatch,
-        timeout_s: float,
         raised: Callable[[BaseException], None],
     ) -> None:
         self._tool = tool
+        self._arguments = arguments
         self._context = context
-        self._stopwatch = stopwatch
-        self._timeout_s = timeout_s
-        self._is_told = False
-        self._running = asyncio.create_task(tool.run(arguments, context, threads, raised))
+        self._threads = threads
+        self._raised = raised
+        self._running: asyncio.Task[Any] | None = None
+        self.is_given_up = False
+        """Whether nobody wants to know how it ends."""
+        self.is_gone = False
+        """Whether it ended since its context said that the task is lost: stopped, too."""
 
-    async def outcome(self, lost: "asyncio.Future[Any] | None" = None) -> Outcome | Parked | None:
-        """How it ended, or that its time is over; None if nobody wants to know any more.
+    def begin(self) -> "asyncio.Task[Outcome | Parked | None]":
+        """Run it in a task of its own."""
+        running = self._running = asyncio.create_task(self.run())
+        return running
+
+    async def run(self) -> Outcome | Parked | None:
+        """How it ended; None if nobody wants to know.  The task that this is run in is the tool's.
 
         `CannotAsk` if a plain call ended with that.
         """
-        awaited: set[asyncio.Future[Any]] = {self._running, self._stopwatch.rung}
-        if lost is not None:
-            awaited.add(lost)
-        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-        if self._running.done():
-            self._is_told = True
-            return self._ended()
-        if lost is not None and lost.done():
-            return None
-        message = f"Tool '{self._tool.name}' took longer than {self._timeout_s:g} s."
-        return Outcome(Cause.TIMED_OUT, message=message)
+        self._running = asyncio.current_task()
+        ended = await self._ended()
+        if not self.is_given_up:
+            return ended
+        if ended is not None:
+            log.info("tool '%s' ended too late, and its outcome was dropped", self._tool.name)
+        return None
 
-    def _ended(self) -> Outcome | Parked | None:
+    async def _ended(self) -> Outcome | Parked | None:
         try:
-            return self._running.result()
+            return await self._tool.run(self._arguments, self._context, self._threads, self._raised)
         except Parked as parked:
             return parked
         except Gone:
+            self.is_gone = True
             return None
         except CannotAsk as error:
             if self._context.task_id is None:
@@ -107,7 +117,14 @@ class Leg:
             log.warning("tool '%s' failed: %s", self._tool.name, error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' failed: {error}")
         except asyncio.CancelledError:
+            if self.is_given_up:
+                raise
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' cancelled itself")
+
+    def overtime(self, timeout_s: float) -> Outcome:
+        """What is said of a tool whose time is over."""
+        message = f"Tool '{self._tool.name}' took longer than {timeout_s:g} s."
+        return Outcome(Cause.TIMED_OUT, message=message)
 
     async def stop(self, patience_s: float, on_end: Callable[[], None]) -> bool:
         """Stop the tool if it still runs, and clean up; whether it has ended.
@@ -115,29 +132,32 @@ class Leg:
         One that ignores this is abandoned: what it says in the end is dropped, and `on_end` is
         called then.
         """
-        self._stopwatch.stop()
-        if self._running.done() and not self._is_gone():
-            self._drop(self._running)
+        running = self._running
+        assert running is not None, "it has begun"
+        self.is_given_up = True
+        if running.done() and not self.is_gone:
+            _take_note(running)
             return True
-        self._running.cancel()
+        running.cancel()
+        await self.clean_up(patience_s, running)
+        if running.done():
+            _take_note(running)
+            return True
+        log.warning("tool '%s' ignores its cancellation, and is abandoned", self._tool.name)
+        running.add_done_callback(_take_note)
+        running.add_done_callback(lambda _: on_end())
+        return False
+
+    async def clean_up(self, patience_s: float, *others: "asyncio.Task[Any]") -> None:
+        """Do what the tool wants to be done when it was stopped, while others may end."""
         cleaning = asyncio.create_task(self._context.cancelled())
-        _, unwilling = await asyncio.wait({self._running, cleaning}, timeout=patience_s)
+        _, unwilling = await asyncio.wait({cleaning, *others}, timeout=patience_s)
         if cleaning in unwilling:
             cleaning.cancel()
             log.warning("a cleanup of tool '%s' takes too long, and is given up", self._tool.name)
-        if self._running not in unwilling:
-            self._drop(self._running)
-            return True
-        log.warning("tool '%s' ignores its cancellation, and is abandoned", self._tool.name)
-        self._running.add_done_callback(self._drop)
-        self._running.add_done_callback(lambda _: on_end())
-        return False
 
-    def _is_gone(self) -> bool:
-        """Whether the tool ended since its context said that the task is lost: stopped, too."""
-        return not self._running.cancelled() and isinstance(self._running.exception(), Gone)
 
-    def _drop(self, running: "asyncio.Task[Outcome]") -> None:
-        """Whatever came of it is taken note of, or asyncio would complain that nobody did."""
-        if not running.cancelled() and running.exception() is None and not self._is_told:
-            log.info("tool '%s' ended too late, and its outcome was dropped", self._tool.name)
+def _take_note(running: "asyncio.Task[Any]") -> None:
+    """Of whatever came of it, or asyncio would complain that nobody did."""
+    if not running.cancelled():
+        running.exception()

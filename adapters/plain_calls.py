@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from taskmachine.adapters.claims import CannotAsk, Gone
 from taskmachine.adapters.context import Context, Parked
@@ -50,19 +51,16 @@ class PlainCalls:
         if self._running[owner] >= self._limits.blocked_calls:
             raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
         self._running[owner] += 1
-        stopwatch = Stopwatch(tool.timeout_ms / 1_000)
+        timeout_s = tool.timeout_ms / 1_000
+        is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        stopwatch = Stopwatch(timeout_s, lambda: is_over.set_result(None))
         work = _PlainWork(call, answers, stopwatch, report, ask)
-        leg = Leg(
-            tool,
-            call.arguments,
-            Context(work),
-            self._threads,
-            stopwatch,
-            tool.timeout_ms / 1_000,
-            self._observer.raised,
-        )
+        leg = Leg(tool, call.arguments, Context(work), self._threads, self._observer.raised)
+        running = leg.begin()
         try:
-            outcome = await leg.outcome()
+            either: set[asyncio.Future[Any]] = {running, is_over}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            outcome = running.result() if running.done() else leg.overtime(timeout_s)
             assert outcome is not None, "it has no task that could be lost"
             return outcome.questions if isinstance(outcome, Parked) else outcome
         except CannotAsk as error:
@@ -71,6 +69,7 @@ class PlainCalls:
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' failed: {error}")
         finally:
             work.is_over = True
+            stopwatch.stop()
             self._running[owner] -= 1
             if not self._running[owner]:
                 del self._running[owner]

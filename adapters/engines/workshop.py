@@ -7,6 +7,7 @@ Engines differ in how they come by tasks; what they do with one is this.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Final
 
@@ -18,7 +19,7 @@ from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.adapters.waiting import persevere, wait_for
-from taskmachine.statemachine import NotFound, Progress, Question, Reply, Task
+from taskmachine.statemachine import NotFound, Outcome, Progress, Question, Reply, Task
 
 __all__ = ["BEAT_S", "LOOK_S", "MOST_QUEUED", "Workshop"]
 
@@ -60,6 +61,7 @@ class Workshop:
         self._worker = new_worker()
         self._concurrency = service.limits.concurrency
         self._legs: dict[asyncio.Task[None], str] = {}
+        self._runs: dict[asyncio.Task[None], _Run] = {}
         self._abandoned = 0
         self._is_closing = False
 
@@ -116,10 +118,12 @@ class Workshop:
         self._is_closing = True
         if self._legs:
             await asyncio.wait(self._legs, timeout=GRACE_S if grace_s is None else grace_s)
-        legs = list(self._legs)
-        for leg in legs:
-            leg.cancel()
-        await asyncio.gather(*legs, return_exceptions=True)
+        for leg in list(self._legs):
+            if leg in self._runs:
+                self._runs[leg].give_up(None)
+            else:
+                leg.cancel()
+        await asyncio.gather(*self._legs, return_exceptions=True)
         store, worker = self._service.store, self._worker.id
         try:
             for task in await store.held(worker, MOST_QUEUED):
@@ -132,7 +136,9 @@ class Workshop:
     # --- legs --------------------------------------------------------------------------------
 
     def _end(self, leg: asyncio.Task[None]) -> None:
-        task_id = self._legs.pop(leg)
+        task_id = self._legs.pop(leg, None)
+        if task_id is None:
+            return  # another one took its place
         if not leg.cancelled() and (error := leg.exception()) is not None:
             log.error("task %s: its leg failed", task_id, exc_info=error)
         self._on_room()
@@ -144,35 +150,91 @@ class Workshop:
                 await self._work(held, self._tools[str(held.task.call.name)], ended)
 
     async def _work(self, held: Claim, tool: Tool, ended: Callable[[LegEnd], None]) -> None:
-        timeout_s = held.task.timeout_ms / 1_000
-        stopwatch = Stopwatch(timeout_s)
-        context = Context(_TaskWork(held, stopwatch, parks=tool.parks))
-        leg = Leg(
-            tool,
-            held.task.call.arguments,
-            context,
-            self._threads,
-            stopwatch,
-            timeout_s,
-            self._service.observer.raised,
-        )
-        watch = _Watch(held)
+        working = asyncio.current_task()
+        assert working is not None, "legs are tasks"
+        run = _Run(held, tool, self._threads, lambda end: self._stop(working, run, end, ended))
+        self._runs[working] = run
         try:
-            outcome = await leg.outcome(watch.lost)
-            ended("parked" if isinstance(outcome, Parked) else outcome or "lost")
-            if isinstance(outcome, Parked):
-                await _until_written(held.park)
-            elif outcome is not None:
-                await _until_written(partial(held.settle, outcome))
+            outcome = await run.leg.run()
         finally:
-            watch.stop()
-            patience_s = HASTE_S if self._is_closing else PATIENCE_S
-            if not await leg.stop(patience_s, self._came_to_an_end):
+            del self._runs[working]
+            run.end()
+        if run.leg.is_given_up:
+            return
+        ended("parked" if isinstance(outcome, Parked) else outcome or "lost")
+        if isinstance(outcome, Parked):
+            await _until_written(held.park)
+        elif outcome is not None:
+            await _until_written(partial(held.settle, outcome))
+        if run.leg.is_gone:
+            await run.leg.clean_up(self._patience_s)
+
+    def _stop(
+        self,
+        working: asyncio.Task[None],
+        run: "_Run",
+        outcome: Outcome | None,
+        ended: Callable[[LegEnd], None],
+    ) -> None:
+        """End a leg whose tool does not, in its place."""
+        stopping = asyncio.create_task(
+            self._stopped(run, outcome, ended), name=working.get_name(), context=run.context
+        )
+        self._legs[stopping] = self._legs.pop(working)
+        stopping.add_done_callback(self._end, context=run.context)
+
+    async def _stopped(
+        self, run: "_Run", outcome: Outcome | None, ended: Callable[[LegEnd], None]
+    ) -> None:
+        try:
+            if not self._is_closing:
+                ended(outcome or "lost")
+            if outcome is not None:
+                await _until_written(partial(run.held.settle, outcome))
+        finally:
+            if not await run.leg.stop(self._patience_s, self._came_to_an_end):
                 self._abandoned += 1
+
+    @property
+    def _patience_s(self) -> float:
+        return HASTE_S if self._is_closing else PATIENCE_S
 
     def _came_to_an_end(self) -> None:
         self._abandoned -= 1
         self._on_room()
+
+
+class _Run:
+    """A tool at work on a task, and who stops it: its time is over, or it is not its task any more.
+
+    `stop` is called with the outcome then, or None if there is none to write, and once.
+    """
+
+    def __init__(
+        self, held: Claim, tool: Tool, threads: Threads, stop: Callable[[Outcome | None], None]
+    ) -> None:
+        timeout_s = held.task.timeout_ms / 1_000
+        self.held = held
+        self.context = copy_context()
+        """Where the tool runs, and is to be cleaned up: whoever stops it may be somewhere else."""
+        self._stop = stop
+        self._stopwatch = Stopwatch(timeout_s, lambda: self.give_up(self.leg.overtime(timeout_s)))
+        self._watch = _Watch(held, lambda: self.give_up(None))
+        context = Context(_TaskWork(held, self._stopwatch, parks=tool.parks))
+        raised = held.service.observer.raised
+        self.leg = Leg(tool, held.task.call.arguments, context, threads, raised)
+
+    def give_up(self, outcome: Outcome | None) -> None:
+        """Nobody waits for the tool any more."""
+        if not self.leg.is_given_up:
+            self.leg.is_given_up = True
+            self.end()
+            self._stop(outcome)
+
+    def end(self) -> None:
+        """Nobody needs to be stopped any more."""
+        self._stopwatch.stop()
+        self._watch.stop()
 
 
 class _Watch:
@@ -181,41 +243,39 @@ class _Watch:
     Being told is a hint, and costs little; work that takes its time is also looked after.
     """
 
-    def __init__(self, held: Claim) -> None:
-        loop = asyncio.get_running_loop()
-        self.lost: asyncio.Future[None] = loop.create_future()
+    def __init__(self, held: Claim, lost: Callable[[], None]) -> None:
         self._held = held
+        self._lost = lost
         self._leave = held.service.store.follow(held.task.id, self._hear)
         self._looking: asyncio.Task[None] | None = None
-        self._timer = loop.call_later(WATCH_S, self._begin_to_look)
+        self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._begin_to_look)
 
     def stop(self) -> None:
         self._leave()
         self._timer.cancel()
-        self.lost.cancel()
         if self._looking is not None:
             self._looking.cancel()
 
     def _hear(self, task: Task) -> None:
-        if not self.lost.done() and not self._held.is_held(task):
-            self.lost.set_result(None)
+        if not self._held.is_held(task):
+            self._lost()
 
     def _begin_to_look(self) -> None:
         self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         store, task_id = self._held.service.store, self._held.task.id
-        while not self.lost.done():
+        while True:
             try:
-                self._hear(
-                    await wait_for(store, task_id, lambda task: not self._held.is_held(task))
-                )
+                await wait_for(store, task_id, lambda task: not self._held.is_held(task))
             except NotFound:
-                if not self.lost.done():
-                    self.lost.set_result(None)
+                pass
             except StoreError as error:
                 log.warning("task %s cannot be watched: %s", task_id, error)
                 await asyncio.sleep(1)
+                continue
+            self._lost()
+            return
 
 
 async def _until_written(write: Callable[[], Awaitable[None]]) -> None:

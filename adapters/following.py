@@ -1,5 +1,6 @@
 """The tasks that a conversation hears of, and those that its requestor is told of unasked."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -17,12 +18,13 @@ class Following:
     """Of one conversation.  `tell` is called for each version of a task that is followed."""
 
     def __init__(self, service: TaskService, owner: str, tell: Callable[[Task], None]) -> None:
-        self.made: dict[str, None] = {}
+        # Ordered, as the oldest are forgotten: in a dict what is first is found ever more slowly.
+        self.made: OrderedDict[str, None] = OrderedDict()
         """Those of the remembered tasks that may still have something to tell."""
         self._service = service
         self._owner = owner
         self._tell = tell
-        self._known: dict[str, None] = {}
+        self._known: OrderedDict[str, None] = OrderedDict()
         self._leaves: dict[str, Callable[[], None]] = {}
         self._current: list[dict[str, Task]] = []
 
@@ -31,7 +33,7 @@ class Following:
         for tasks in (self._known,) if task.is_terminal else (self._known, self.made):
             tasks[task.id] = None
             if len(tasks) > REMEMBERED:
-                del tasks[next(iter(tasks))]
+                tasks.popitem(last=False)
 
     def knows(self, task_id: str) -> bool:
         """Whether that one is remembered."""

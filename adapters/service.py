@@ -8,7 +8,7 @@ and a job that nobody was told of is still in the store's queue.
 """
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -93,7 +93,7 @@ class TaskService:
         self._on_dispatch: list[Callable[[Task], None]] = []
         # What was written here last is most likely what is stored, so a move begins with it; if
         # not, the commit says so.  Nobody is ever shown it: readers get what is stored (ERL-79).
-        self._last: dict[str, Task] = {}
+        self._last: OrderedDict[str, Task] = OrderedDict()
 
     def on_dispatch(self, engine: Callable[[Task], None]) -> None:
         """Tell an engine of every job that is committed through this service."""
@@ -280,7 +280,7 @@ class TaskService:
         if not task.is_terminal and task.state is not State.REMOVED:
             self._last[task.id] = task
             if len(self._last) > _MOST_REMEMBERED:
-                del self._last[next(iter(self._last))]
+                self._last.popitem(last=False)
 
     def _carry_out(self, steps: Sequence[Step]) -> None:
         self.observer.committed(steps)

@@ -17,6 +17,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, Literal, TypeVar, get_args
 
 import attrs
@@ -98,6 +99,11 @@ class Tool:
     first: tuple[Question, ...] = ()
     parks: bool = False
 
+    @cached_property
+    def is_coroutine(self) -> bool:
+        """Whether it runs on the event loop, and not in a thread."""
+        return inspect.iscoroutinefunction(self.function)
+
     @property
     def offered(self) -> OfferedTool:
         """As a list of tools shows it."""
@@ -149,7 +155,7 @@ class Tool:
 
     async def _call(self, values: dict[str, Any], context: Context, threads: "Threads") -> Any:
         parameter = self.signature.context_parameter
-        if inspect.iscoroutinefunction(self.function):
+        if self.is_coroutine:
             if parameter is not None:
                 values[parameter] = context
             return await self.function(**values)

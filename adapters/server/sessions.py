@@ -64,12 +64,15 @@ class Session:
     def __init__(
         self,
         id: str,
+        key: str,
         owner: str,
         until: int,
         clock: Callable[[], int],
         on_drop: Callable[[], None],
     ) -> None:
         self.id = id
+        self.key = key
+        """What it is kept under."""
         self.owner = owner
         self.until = until
         self.used_at = asyncio.get_running_loop().time()
@@ -291,7 +294,7 @@ class Sessions:
     async def end(self, session: Session) -> None:
         """Forget it, here and in the store."""
         self._open.pop(session.id, None)
-        await self._runtime.service.store.end_session(self._owners.session_key(session.id))
+        await self._runtime.service.store.end_session(session.key)
         await session.close()
 
     async def close_unused(self, unused_s: float = UNUSED_S) -> None:
@@ -370,12 +373,13 @@ class Sessions:
 
     def _make(self, id: str, owner: str, capabilities: JSONObject | None) -> Session:
         service = self._runtime.service
-        session = Session(id, owner, self._until(), service.clock, service.observer.dropped)
+        key = self._owners.session_key(id)
+        session = Session(id, key, owner, self._until(), service.clock, service.observer.dropped)
         # A session that is its own owner has made all that it can see.
         is_own = owner == self._owners.of_session(id)
         mark = b"{}"
         if self._marks and not is_own:
-            mark = encode_json({"session": self._owners.session_key(id)})
+            mark = encode_json({"session": key})
         conversation = Conversation(
             self._runtime,
             self._rules,
@@ -386,7 +390,7 @@ class Sessions:
             capabilities=capabilities,
             lookups=self._lookups(owner),
             mark=mark,
-            carrier=Carrier("tcp", self._owners.session_key(id)),
+            carrier=Carrier("tcp", key),
         )
         session.begin(
             conversation,
@@ -403,7 +407,9 @@ class Sessions:
 
     async def _kept(self, id: str) -> KeptSession | None:
         service = self._runtime.service
-        kept = await service.store.session(self._owners.session_key(id))
+        session = self._open.get(id)  # whose key need not be computed: 6 us
+        key = self._owners.session_key(id) if session is None else session.key
+        kept = await service.store.session(key)
         return None if kept is None or kept.until <= service.clock() else kept
 
     async def _look_after(self, session: Session) -> KeptSession | None:
@@ -437,7 +443,7 @@ class Sessions:
     async def _store(self, session: Session, record: _Record, room: int = 0) -> None:
         """Without room it is only replaced: what another process has ended stays so."""
         until = self._until()
-        kept = KeptSession(self._owners.session_key(session.id), record.encode(), until)
+        kept = KeptSession(session.key, record.encode(), until)
         try:
             await self._runtime.service.store.keep_session(kept, room)
         except LimitExceeded:

@@ -22,6 +22,7 @@ from taskmachine.adapters.bench.processes import (
     NotStarted,
     core_of_servers,
     end,
+    environment_of_servers,
     on_core,
     processor_seconds,
 )
@@ -95,6 +96,7 @@ def _spawned(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd=folder,
+            env=environment_of_servers(),
             preexec_fn=lambda: on_core(core_of_servers()),
         )
     # Whoever says nothing is ended: then there is nothing more to wait for.

@@ -16,6 +16,7 @@ __all__ = [
     "core_of_servers",
     "cores",
     "end",
+    "environment_of_servers",
     "on_core",
     "processor_seconds",
     "resident_bytes",
@@ -85,13 +86,20 @@ def started(
             stdout=written,
             stderr=subprocess.STDOUT,
             cwd=output.parent,
-            env={**os.environ, **(environment or {})},
+            env={**environment_of_servers(), **(environment or {})},
             preexec_fn=lambda: on_core(core_of_servers()),
         )
     try:
         yield process
     finally:
         end(process)
+
+
+def environment_of_servers() -> dict[str, str]:
+    """Ours, without what is meant for other servers of ours."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("TASKMACHINE_")
+    }
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -39,7 +39,7 @@ def _percent(value: float) -> str:
 
 
 def _times(value: float) -> str:
-    return f"{value:.2f} x"
+    return f"{value:.2f} x" if value < 100 else f"{value:,.0f} x"
 
 
 _RATES: Final[Mapping[str, tuple[str, _Shown]]] = {
@@ -120,9 +120,7 @@ def _line(console: Console, text: str) -> None:
 def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> Table:
     rows = [row for row in report.rows if row.measure == measure and not row.skipped]
     columns = _COLUMNS[measure]
-    table = Table(
-        title=TITLES[measure], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
-    )
+    table = _table(TITLES[measure])
     table.add_column("", no_wrap=False)
     table.add_column("case", no_wrap=False)
     for title in columns:
@@ -145,6 +143,17 @@ def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> T
         table.add_row("" if who == last else who, row.case, *cells, Text(verdict, style=style))
         last = who
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
 
 
 def _floor_rows(rows: Sequence[Row]) -> list[Row]:
@@ -172,7 +181,7 @@ def _verdict(row: Row, judgements: Sequence[Judgement]) -> str:
 
 
 def _bounds(judgements: Sequence[Judgement]) -> Table:
-    table = Table(title="bounds", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = _table("bounds")
     for title in ("", "bound", "revision", "found", ""):
         table.add_column(title)
     for one in judgements:

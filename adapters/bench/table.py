@@ -121,8 +121,8 @@ def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> T
     rows = [row for row in report.rows if row.measure == measure and not row.skipped]
     columns = _COLUMNS[measure]
     table = _table(TITLES[measure])
-    table.add_column("", no_wrap=False)
-    table.add_column("case", no_wrap=False)
+    table.add_column("", overflow="fold")
+    table.add_column("case", overflow="fold")
     for title in columns:
         table.add_column(title.strip(), justify="right", no_wrap=True)
     if measure in _COMPARED:
@@ -183,7 +183,7 @@ def _verdict(row: Row, judgements: Sequence[Judgement]) -> str:
 def _bounds(judgements: Sequence[Judgement]) -> Table:
     table = _table("bounds")
     for title in ("", "bound", "revision", "found", ""):
-        table.add_column(title)
+        table.add_column(title, overflow="fold", no_wrap=title == "revision")
     for one in judgements:
         style = {"OK": "green", "BROKEN": "red"}.get(one.verdict, "")
         case = f" ({one.case})" if one.case and one.bound.measure == "grow" else ""

@@ -4,7 +4,7 @@ from typing import Final
 
 from taskmachine.adapters.bench.figures import Report, Row, row_of
 
-__all__ = ["MACHINE", "report", "row"]
+__all__ = ["MACHINE", "report", "row", "skipped"]
 
 MACHINE: Final = {
     "processor": "A processor with a name that is as long as those of processors are, 3.1 GHz",
@@ -15,12 +15,12 @@ MACHINE: Final = {
 }
 
 
-def row(
-    measure: str, contestant: str, revision: str, case: str, /, skipped: str = "", **values: float
-) -> Row:
-    if skipped:
-        return Row(measure, contestant, revision, case, skipped=skipped)
+def row(measure: str, contestant: str, revision: str, case: str, /, **values: float) -> Row:
     return row_of(measure, contestant, revision, case, [values])
+
+
+def skipped(measure: str, contestant: str, revision: str, case: str, why: str) -> Row:
+    return Row(measure, contestant, revision, case, skipped=why)
 
 
 def report(*rows: Row, is_quick: bool = False) -> Report:

@@ -5,7 +5,7 @@ import pytest
 from taskmachine.adapters.bench.bounds import BOUNDS, LARGEST, Bound
 from taskmachine.adapters.bench.figures import Row
 from taskmachine.adapters.bench.judging import Verdict, is_broken, judge
-from tests.adapters.bench.made_up import row
+from tests.adapters.bench.made_up import row, skipped
 
 EACH = [(bound, revision) for bound in BOUNDS for revision in bound.revisions]
 
@@ -43,8 +43,8 @@ def test_each_bound_holds_at_its_number_and_is_broken_beyond(bound: Bound, revis
 )
 def test_without_the_row_or_its_partner_nothing_is_judged(bound: Bound, revision: str) -> None:
     rows = rows_for(bound, revision, 0)
-    skipped = row(bound.measure, bound.contestant, revision, "", skipped="it did not start")
-    assert verdict([skipped, *rows[1:]], bound, revision) == "not judged"
+    failed = skipped(bound.measure, bound.contestant, revision, "", "it did not start")
+    assert verdict([failed, *rows[1:]], bound, revision) == "not judged"
     if bound.beside:
         assert verdict(rows[:1], bound, revision) == "not judged"
 

@@ -4,7 +4,8 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import cattrs
@@ -15,7 +16,7 @@ from taskmachine.adapters.bench.connection import Connection, WrongAnswer
 from taskmachine.adapters.bench.figures import Failed
 from taskmachine.adapters.bench.processes import core_of_client, on_core
 
-__all__ = ["connect", "run_as_client", "run_client"]
+__all__ = ["connect", "connected", "run_as_client", "run_client"]
 
 _J = TypeVar("_J")
 _R = TypeVar("_R")
@@ -24,6 +25,16 @@ _R = TypeVar("_R")
 async def connect(port: int) -> Connection:
     loop = asyncio.get_running_loop()
     return (await loop.create_connection(Connection, "127.0.0.1", port))[1]
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Connection]:
+    """Closed in the end."""
+    connection = await connect(port)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def run_client(module: str, job: Any, result: type[_R], patience_s: float) -> _R:

@@ -141,11 +141,13 @@ def _own_schema(url: str) -> Iterator[str]:
     """Tables of our own in a database that may have others."""
     import psycopg  # of an extra
 
+    from taskmachine.adapters.stores.postgresql_connections import read_url
+
     schema = f"taskmachine_bench_{secrets.token_hex(6)}"
     try:
         yield f"{url}{'&' if '?' in url else '?'}schema={schema}"
     finally:
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(read_url(url).conninfo, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 

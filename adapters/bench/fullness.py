@@ -14,7 +14,7 @@ from taskmachine.adapters.bench.growing import Job, Steps
 from taskmachine.adapters.bench.processes import NotStarted, serving
 from taskmachine.adapters.bench.scale import Scale
 
-__all__ = ["measure_growth", "stored"]
+__all__ = ["filled_command", "measure_growth", "stored"]
 
 PATIENCE_S: Final = 1_800
 
@@ -45,7 +45,7 @@ def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
         raise Failed(one.missing)
     with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
         own = Path(name)
-        command = _filled(one.store, own) if one.is_ours else one.http(own, stack)
+        command = filled_command(one.store, own) if one.is_ours else one.http(own, stack)
         address = stack.enter_context(serving(command, own / "output.txt"))
         job = Job(
             one.dialog,
@@ -60,7 +60,8 @@ def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
         return run_client("growing", job, Steps, PATIENCE_S)
 
 
-def _filled(store: str, folder: Path) -> Sequence[str]:
+def filled_command(store: str, folder: Path) -> Sequence[str]:
+    """Our server with the tool that fills it."""
     configuration = folder / "taskmachine.toml"
     configuration.write_text(CONFIGURATION)
     url = "memory:" if store == "memory" else f"sqlite:{folder / 'tasks.db'}"

@@ -8,12 +8,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 import attrs
 
 from taskmachine.adapters.bench.asking import Frame, decode
-from taskmachine.adapters.bench.clients import connect, run_as_client
+from taskmachine.adapters.bench.clients import connected, run_as_client
 from taskmachine.adapters.bench.connection import Connection, Script, WrongAnswer
 from taskmachine.adapters.bench.dialogs import DIALOGS, Dialog
 from taskmachine.adapters.bench.load import load
@@ -132,12 +133,18 @@ async def fill_by_requests(
 async def play(job: Job) -> Steps:
     make, port = DIALOGS[job.dialog], job.server.port
     frame = Frame(f"127.0.0.1:{port}", job.path)
-    client = Client(job, make(frame), await connect(port))
-    await client.open()
-    creators = []
-    for _ in range(FILLERS if job.fill_s else 0):
-        creators.append((make(frame), await connect(port)))
-        await creators[-1][1].play(creators[-1][0].open())
+    async with AsyncExitStack() as stack:
+        client = Client(job, make(frame), await stack.enter_async_context(connected(port)))
+        await client.open()
+        creators = []
+        for _ in range(FILLERS if job.fill_s else 0):
+            dialog, link = make(frame), await stack.enter_async_context(connected(port))
+            await link.play(dialog.open())
+            creators.append((dialog, link))
+        return await _grown(job, client, creators)
+
+
+async def _grown(job: Job, client: Client, creators: Sequence[tuple[Dialog, Connection]]) -> Steps:
     await asyncio.sleep(min(SETTLE_S, job.seconds))
     empty, there, used_s = resident_bytes(job.server.pid), 0, 0.0
     steps: list[Step] = []

@@ -18,7 +18,7 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.bench.asking import Frame, decode, hold
-from taskmachine.adapters.bench.clients import connect, run_as_client, run_client
+from taskmachine.adapters.bench.clients import connected, run_as_client, run_client
 from taskmachine.adapters.bench.connection import Connection, Script, WrongAnswer
 from taskmachine.adapters.bench.dialogs import DIALOGS, Dialog
 from taskmachine.adapters.bench.figures import percentile
@@ -123,8 +123,7 @@ async def play(job: Job) -> Delays:
     make = DIALOGS[job.dialog]
     frame = Frame(f"127.0.0.1:{job.port}", job.path)
     asking = make(frame)
-    connection = await connect(job.port)
-    async with asyncio.timeout(ALL_S):
+    async with asyncio.timeout(ALL_S), connected(job.port) as connection:
         await connection.play(asking.open())
         if job.waiters:
             return Delays(await _woken(job, lambda: make(frame), asking, connection))
@@ -134,24 +133,34 @@ async def play(job: Job) -> Delays:
 async def _woken(
     job: Job, make: Callable[[], Dialog], asking: Dialog, connection: Connection
 ) -> list[float]:
-    waiters = []
+    waiters: list[Waiter] = []
+    try:
+        return await _all_woken(job, make, asking, connection, waiters)
+    finally:
+        for waiter in waiters:
+            waiter.close()
+
+
+async def _all_woken(
+    job: Job,
+    make: Callable[[], Dialog],
+    asking: Dialog,
+    connection: Connection,
+    waiters: list[Waiter],
+) -> list[float]:
     for number in range(job.waiters):
         waiter = Waiter(make(), f"wake {number}")
-        own = await connect(job.port)
-        await own.play(waiter.dialog.open())
-        await waiter.begin(own)
-        own.close()
-        await waiter.listen(job.port, to_changes=False)
         waiters.append(waiter)
+        async with connected(job.port) as own:
+            await own.play(waiter.dialog.open())
+            await waiter.begin(own)
+        await waiter.listen(job.port, to_changes=False)
     await asyncio.sleep(job.settle_s)
     for waiter in waiters:
         if waiter.news.done():
             waiter.news.result()  # why it was refused
             raise WrongAnswer("the end of a task was told before it was released")
-    delays = [await released(waiter, asking, connection) for waiter in waiters]
-    for waiter in waiters:
-        waiter.close()
-    return delays
+    return [await released(waiter, asking, connection) for waiter in waiters]
 
 
 async def _notified(
@@ -160,15 +169,14 @@ async def _notified(
     delays = []
     for number in range(job.notices):
         waiter = Waiter(make(), f"notice {number}")
-        own = await connect(job.port)
-        await own.play(waiter.dialog.open())
-        await waiter.begin(own)
-        await waiter.listen(job.port, to_changes=True)
-        await asyncio.sleep(job.settle_s / 20)
-        waiter.forget()
-        delays.append(await released(waiter, asking, connection))
-        waiter.close()
-        own.close()
+        async with connected(job.port) as own:
+            await own.play(waiter.dialog.open())
+            await waiter.begin(own)
+            await waiter.listen(job.port, to_changes=True)
+            await asyncio.sleep(job.settle_s / 20)
+            waiter.forget()
+            delays.append(await released(waiter, asking, connection))
+            waiter.close()
     return delays
 
 

@@ -25,6 +25,7 @@ from taskmachine.adapters.bench.contestants import (
 from taskmachine.adapters.bench.figures import from_json
 from taskmachine.adapters.bench.run import MEASURES
 from taskmachine.adapters.cli import main
+from tests.adapters.stores.postgres_server import running
 from tests.processes import assert_gone
 from tests.site.pages import blocks_of, page
 
@@ -77,6 +78,19 @@ def test_sqlite_is_measured_beside_its_disk(
     assert "bare sqlite3" in output
     assert "ours, memory" not in output
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
+    with running() as server:
+        chosen = ["--quick", "--no-peers", "--only", "postgresql", "--measure", "get"]
+        url = f"{server.url()}&pool_size=3"
+        file = tmp_path / "bench.json"
+        arguments = [*chosen, "--store", url, "--folder", str(tmp_path), "--json", str(file)]
+        assert main(["bench", *arguments]) == 0
+        left = server.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'taskm%'")
+    rows = from_json(file.read_bytes()).rows
+    assert {row.contestant for row in rows if row.values} == {"ours, PostgreSQL"}
+    assert left == []
 
 
 @pytest.mark.parametrize(

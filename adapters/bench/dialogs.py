@@ -177,7 +177,7 @@ class Dialog2026(Asking):
 
     def open(self) -> Script[None]:
         """Nothing needs to be said; but the first request must not pay for the connection."""
-        yield from self.create()
+        yield from self.hello()
 
     def create(self, work: Work = DONE) -> Script[str]:
         name = work.tool.encode()

@@ -66,11 +66,18 @@ class Client:
         self._dialog = dialog
         self._connection = connection
         self._known: list[str] = []
+        self._has_pages = False
 
     async def open(self) -> None:
         await self._connection.play(self._dialog.open())
         for _ in range(20):
             await self._connection.play(self._one())
+        try:
+            self._has_pages = (
+                self._job.has_pages and await self._connection.play(self._dialog.page()) > 0
+            )
+        except WrongAnswer:  # its list is empty, or there is none
+            self._has_pages = False
 
     async def fill(self, count: int) -> None:
         """By the tool."""
@@ -89,7 +96,7 @@ class Client:
     async def costs(self) -> dict[str, float]:
         """The least of some rounds: whatever else happens only adds to it."""
         acts: dict[str, Callable[[], Script[object]]] = {"create": self._one, "get": self._get}
-        if self._job.has_pages:
+        if self._has_pages:
             acts["page"] = self._dialog.page
         best: dict[str, float] = {}
         for _ in range(ROUNDS):

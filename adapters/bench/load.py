@@ -45,7 +45,7 @@ class Job:
     """One after the other."""
     seconds: float
     warm_seconds: float
-    """Of the same load before, that is not counted."""
+    """Of the first load of each kind, before it, that is not counted: then the server is warm."""
     most: int
     """Of each client in each load, however much time is left."""
 
@@ -114,12 +114,13 @@ class Client:
         self.known = ""
         self._work: Work | None = None
 
+    async def open(self) -> None:
+        await self.subject.play(self.dialog.open())
+
     async def prepare(self, work: Work) -> None:
         """Unless there is a task of this work already."""
         if self._work == work:
             return
-        if self._work is None:
-            await self.subject.play(self.dialog.open())
         self._work = work
         self.known = await self.subject.play(self.dialog.create(work))
         await self.subject.play(self.dialog.finish(self.known, work))
@@ -184,11 +185,13 @@ async def load(
     )
 
 
-async def take_turn(job: Job, one: Load, clients: Sequence[Client], body: bytes) -> Turn:
+async def take_turn(
+    job: Job, one: Load, clients: Sequence[Client], body: bytes, *, is_first: bool
+) -> Turn:
     work = sized(one.size)
 
     def floor_of(client: Client) -> Callable[[], Script[object]]:
-        return lambda: constant(client.dialog, client.known, body)
+        return lambda: constant(client.dialog, clients[0].known, body)
 
     def subject_of(client: Client) -> Callable[[], Script[object]]:
         if one.kind == "task":
@@ -197,7 +200,7 @@ async def take_turn(job: Job, one: Load, clients: Sequence[Client], body: bytes)
 
     floor = [(client.floor, floor_of(client)) for client in clients]
     subject = [(client.subject, subject_of(client)) for client in clients]
-    if job.warm_seconds:
+    if job.warm_seconds and is_first:
         await load(job.floor.pid, job.warm_seconds / 2, job.most, floor)
         await load(job.subject.pid, job.warm_seconds, job.most, subject)
     before = await load(job.floor.pid, job.seconds / 4, job.most, floor)
@@ -230,12 +233,15 @@ async def _prepared_turn(job: Job, one: Load, clients: list[Client]) -> Turn:
             dialog = DIALOGS[job.dialog](Frame(f"127.0.0.1:{job.subject.port}", job.path))
             both = await connect(job.subject.port), await connect(job.floor.port)
             clients.append(Client(dialog, *both))
+            await clients[-1].open()
         mine, work = clients[: one.clients], sized(one.size)
-        for client in mine:
+        # For whole tasks nobody needs to know one, but for what the floor is asked.
+        for client in mine if one.kind == "get" else mine[:1]:
             await client.prepare(work)
         body = await mine[0].answer(one, work)
         await mine[0].floor.play(put(body))
-    return await take_turn(job, one, mine, body)
+    is_first = one == next(each for each in job.loads if each.kind == one.kind)
+    return await take_turn(job, one, mine, body, is_first=is_first)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ def values_of(turn: Turn, clients: int) -> dict[str, float]:
 
 def size_case(kind: str, size: int) -> str:
     shown = f"{size} B" if size < 1_000 else f"{size // 1_000} kB"
+    if size >= 1_000_000:
+        shown = f"{size // 1_000_000} MB"
     return f"{'tasks/get' if kind == 'get' else 'whole task'}, {shown}"
 
 
@@ -77,7 +79,7 @@ def _payload(visit: Visit) -> Taken:
         for kind in kinds
         for size in visit.scale.payloads
     }
-    return _played(visit, loads, visit.scale.seconds / 4)
+    return _played(visit, loads, visit.scale.seconds / 5)
 
 
 GET: Final = Measure("get", partial(_of_clients, kind="get"))

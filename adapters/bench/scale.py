@@ -38,7 +38,7 @@ def usual(rounds: int, seconds: float, tasks: int) -> Scale:
         most=10**9,
         clients=(1, 32, 256),
         waiters=100,
-        notices=50,
+        notices=30,
         payloads=(100, 10_000, 100_000, 1_000_000),
         sizes=tuple(size for size in SIZES if size <= tasks),
         fill_s=30,

@@ -62,9 +62,11 @@ class Listening(asyncio.Protocol):
         if not found:
             return False
         lowered = head.lower()
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise WrongAnswer(f"no stream: {head[:40]!r} {rest[:200]!r}")
         length = header_of(head, lowered, b"content-length")
+        if not head.startswith(b"HTTP/1.1 200"):
+            if length is not None and len(rest) < int(length):
+                return False  # it says why
+            raise WrongAnswer(f"HTTP {head[9:12].decode(errors='replace')} {rest[:200]!r}")
         self._length = None if length is None else int(length)
         self._received, self._has_head = rest, True
         return True

@@ -122,7 +122,8 @@ def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> T
     columns = _COLUMNS[measure]
     table = _table(TITLES[measure])
     table.add_column("", overflow="fold")
-    table.add_column("case", overflow="fold")
+    unit = " tasks" if measure == "grow" else ""  # said once, or the row gets too long
+    table.add_column(unit.strip() or "case", overflow="fold")
     for title in columns:
         table.add_column(title.strip(), justify="right", no_wrap=True)
     if measure in _COMPARED:
@@ -140,7 +141,12 @@ def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> T
             cells.append("" if ratio is None else f"{ratio:.1f} x")
         verdict = "" if report.is_quick else _verdict(row, judgements)
         style = "red" if verdict == "BROKEN" else "green"
-        table.add_row("" if who == last else who, row.case, *cells, Text(verdict, style=style))
+        table.add_row(
+            "" if who == last else who,
+            row.case.removesuffix(unit),
+            *cells,
+            Text(verdict, style=style),
+        )
         last = who
     return table
 

@@ -23,7 +23,7 @@ CASES = {
     "grow": ("1,000 tasks", "1,000,000 tasks"),
     "stdio": ("1 at a time", "32 at a time"),
     "start": ("to the first answer",),
-    "payload": ("tasks/get, 1000 kB", "whole task, 1000 kB"),
+    "payload": ("tasks/get, 100 kB", "whole task, 100 kB"),
 }
 LARGE = {
     **dict.fromkeys(("rate", "cpu_us"), 1_234_567.0),

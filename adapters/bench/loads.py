@@ -82,6 +82,6 @@ def _payload(visit: Visit) -> Taken:
     return _played(visit, loads, visit.scale.seconds / 5)
 
 
-GET: Final = Measure("get", partial(_of_clients, kind="get"))
-TASK: Final = Measure("task", partial(_of_clients, kind="task"))
+GET: Final = Measure("get", partial(_of_clients, kind="get"), is_repeated=True)
+TASK: Final = Measure("task", partial(_of_clients, kind="task"), is_repeated=True)
 PAYLOAD: Final = Measure("payload", _payload, lambda one: one.is_ours)

@@ -4,15 +4,23 @@ from typing import Final
 
 import attrs
 
-__all__ = ["SIZES", "Scale", "quick", "usual"]
+__all__ = ["JUDGED_CLIENTS", "SIZES", "Scale", "quick", "usual"]
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 """Of stores that are full."""
+
+WHOLE_ROUNDS: Final = 2
+"""With peers one takes minutes; all measures together must not take more than twenty."""
+
+JUDGED_CLIENTS: Final = 32
+"""The bounds on rates are for so many."""
 
 
 @attrs.frozen
 class Scale:
     rounds: int
+    whole_rounds: int
+    """The first ones, with everything; the others take only what is judged by many of them."""
     seconds: float
     """Of each load."""
     most: int
@@ -34,6 +42,7 @@ def usual(rounds: int, seconds: float, tasks: int) -> Scale:
     """`tasks`: the most that are stored."""
     return Scale(
         rounds,
+        WHOLE_ROUNDS,
         seconds,
         most=10**9,
         clients=(1, 32, 256),
@@ -51,6 +60,7 @@ def usual(rounds: int, seconds: float, tasks: int) -> Scale:
 def quick() -> Scale:
     """Enough to see that everything works."""
     return Scale(
+        1,
         1,
         0.02,
         most=2,

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import attrs
+
 from taskmachine.adapters.bench.contestants import FLOOR, Contestant
 from taskmachine.adapters.bench.figures import Failed, Row, row_of
 from taskmachine.adapters.bench.processes import Address, NotStarted, serving
-from taskmachine.adapters.bench.scale import Scale
+from taskmachine.adapters.bench.scale import JUDGED_CLIENTS, Scale
 
 __all__ = ["Measure", "Taken", "Visit", "visit_all"]
 
@@ -34,6 +36,8 @@ class Measure(NamedTuple):
     take: Callable[[Visit], Taken]
     """Raises `Failed`."""
     is_for: Callable[[Contestant], bool] = lambda contestant: True
+    is_repeated: bool = False
+    """Whether it is also taken in rounds that are not whole."""
 
 
 def visit_all(
@@ -54,16 +58,20 @@ def visit_all(
                     skipped[measure.name, one] = one.missing
     with serving(FLOOR, folder / "floor.txt") as floor:
         for number in range(scale.rounds):
+            is_whole = number < scale.whole_rounds
+            now = scale if is_whole else attrs.evolve(scale, clients=(JUDGED_CLIENTS,))
             for one in contestants:
                 left = [
                     measure
                     for measure in measures
-                    if (measure.name, one) in taken and (measure.name, one) not in skipped
+                    if (is_whole or measure.is_repeated)
+                    and (measure.name, one) in taken
+                    and (measure.name, one) not in skipped
                 ]
                 if not left:
                     continue
                 say(f"round {number + 1} of {scale.rounds}: {one}")
-                for name, found in _visit(one, left, floor, folder, scale).items():
+                for name, found in _visit(one, left, floor, folder, now).items():
                     if isinstance(found, str):
                         skipped[name, one] = found
                     else:
@@ -93,7 +101,10 @@ def _visit(
 def _rows(measure: str, one: Contestant, rounds: Sequence[Taken], skipped: str) -> list[Row]:
     if skipped:
         return [Row(measure, one.name, one.revision, "", skipped=skipped)]
-    return [_row(measure, one, case, [taken[case] for taken in rounds]) for case in rounds[0]]
+    return [
+        _row(measure, one, case, [taken[case] for taken in rounds if case in taken])
+        for case in rounds[0]
+    ]
 
 
 def _row(

@@ -1,6 +1,7 @@
 """Who cannot be measured is skipped with a reason, and the others are measured all the same."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -8,7 +9,7 @@ import pytest
 
 from taskmachine.adapters.bench import installing
 from taskmachine.adapters.bench.contestants import FLOOR, PEERS, Contestant, ours, peers
-from taskmachine.adapters.bench.figures import Failed
+from taskmachine.adapters.bench.figures import Failed, case_of
 from taskmachine.adapters.bench.fullness import measure_growth
 from taskmachine.adapters.bench.installing import NotInstalled, install_python, slug
 from taskmachine.adapters.bench.loads import GET
@@ -65,10 +66,29 @@ def test_who_fails_once_is_not_asked_again(tmp_path: Path) -> None:
         asked.append(visit.contestant.name)
         raise Failed("never")
 
-    twice = attrs.evolve(quick(), rounds=2)
+    twice = attrs.evolve(quick(), rounds=2, whole_rounds=2)
     [row] = visit_all([Measure("get", take)], [WRONG], twice, tmp_path, nothing)
     assert asked == ["wrong"]
     assert row.skipped == "never"
+
+
+def test_later_rounds_take_only_what_is_judged(tmp_path: Path) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def take(name: str, visit: Visit) -> dict[str, dict[str, float]]:
+        asked.extend((name, count) for count in visit.scale.clients)
+        return {case_of(count): {"rate": float(len(asked))} for count in visit.scale.clients}
+
+    measures = [
+        Measure("get", partial(take, "get"), is_repeated=True),
+        Measure("wake", partial(take, "wake")),
+    ]
+    scale = attrs.evolve(quick(), rounds=3)
+    rows = visit_all(measures, [WRONG], scale, tmp_path, nothing)
+    assert asked == [("get", 1), ("get", 32), ("wake", 1), ("wake", 32), ("get", 32), ("get", 32)]
+    found = {(row.measure, row.case): len(row.rounds) for row in rows}
+    assert found["get", "32 at a time"] == 3
+    assert found["get", "1 at a time"] == found["wake", "32 at a time"] == 1
 
 
 def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

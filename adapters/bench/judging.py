@@ -38,12 +38,12 @@ def is_broken(judgements: Iterable[Judgement]) -> bool:
 
 
 def find(
-    rows: Iterable[Row], measure: str, contestant: str, revision: str | None, case: str
+    rows: Iterable[Row], measure: str, contestant: str, revision: str, case: str
 ) -> Row | None:
-    """The row with values; `revision` None: of any."""
+    """The row, if it has values."""
     for row in rows:
-        at = (row.measure, row.contestant, row.case)
-        if at == (measure, contestant, case) and revision in (None, row.revision) and row.values:
+        at = (row.measure, row.contestant, row.revision, row.case)
+        if at == (measure, contestant, revision, case) and row.values:
             return row
     return None
 

@@ -142,7 +142,8 @@ def measure_stdio(
             pipe.play([dialogs[0].open()])
             return {case_of(n): _loaded(pipe, process.pid, dialogs[:n], scale) for n in CLIENTS}
 
-    return _in_rounds("stdio", contestants, scale.rounds, act, say)
+    rounds = min(scale.rounds, scale.whole_rounds)
+    return _in_rounds("stdio", contestants, rounds, act, say)
 
 
 def _loaded(pipe: Pipe, pid: int, dialogs: Sequence[Dialog], scale: Scale) -> dict[str, float]:

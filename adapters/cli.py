@@ -10,6 +10,7 @@ from importlib.metadata import version
 from rich.console import Console
 
 from taskmachine.adapters import (
+    bench_command,
     call_command,
     check_command,
     cluster_command,
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     call_command.add_to(commands)
     demo_command.add_to(commands, _console)
     check_command.add_to(commands, _console)
+    bench_command.add_to(commands, _console)
     operator_commands.add_to(commands, _console)
     return parser
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from taskmachine.adapters.bench.processes import NotStarted
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.postgresql_cycles import CLIENTS, CONCURRENCY, Failed, measure_cycles
 from tests.benchmarks.postgresql_lookups import measure_lookups
 from tests.benchmarks.postgresql_scale import measure_scale
 from tests.benchmarks.postgresql_server import described, durable
 from tests.benchmarks.rounds import HEADER, Row
-from tests.benchmarks.server_processes import NotStarted
 
 
 class Scale(NamedTuple):

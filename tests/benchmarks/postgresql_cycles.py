@@ -15,11 +15,11 @@ from typing import Final
 
 import psycopg
 
+from taskmachine.adapters.bench.processes import processor_seconds
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.postgresql_parties import BARE, OURS, Party
 from tests.benchmarks.postgresql_scale import median_pair
 from tests.benchmarks.rounds import Cost, Row
-from tests.benchmarks.server_processes import processor_seconds
 from tests.oracle import REPOSITORY
 
 __all__ = ["CLIENTS", "CONCURRENCY", "Failed", "measure_cycles"]

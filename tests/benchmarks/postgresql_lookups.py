@@ -14,16 +14,17 @@ from typing import Final
 
 import uvloop
 
+from taskmachine.adapters.bench.asking import Frame
+from taskmachine.adapters.bench.connection import Connection
+from taskmachine.adapters.bench.contestants import CONFIGURATION
+from taskmachine.adapters.bench.dialogs import DIALOGS, Dialog
+from taskmachine.adapters.bench.figures import percentile
+from taskmachine.adapters.bench.processes import Address, serving
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores.postgresql import open_postgresql
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.rounds import Act, Cost, Row
-from tests.benchmarks.runtime_sqlite import percentile
 from tests.benchmarks.runtime_work import OWNER, cycle, service_on
-from tests.benchmarks.server_connection import Connection
-from tests.benchmarks.server_dialogs import DIALOGS, Dialog
-from tests.benchmarks.server_processes import Address, serving
-from tests.benchmarks.server_subjects import CONFIGURATION
 
 __all__ = ["measure_lookups"]
 
@@ -57,7 +58,7 @@ def _replica(server: Server, folder: Path) -> Sequence[str]:
     return (
         *(str(Path(sys.executable).with_name("taskmachine")), "serve"),
         *("--http", "127.0.0.1:0", "--store", server.url("lookups_over_http")),
-        *("--tools", "tests.benchmarks.server_tools:TOOLS", "--config", str(configuration)),
+        *("--tools", "taskmachine.adapters.bench.tools:TOOLS", "--config", str(configuration)),
         *("--log-level", "warning"),
     )
 
@@ -93,7 +94,7 @@ async def _of_replica(replica: Address, revision: str) -> Sequence[Act]:
     loop = asyncio.get_running_loop()
     for _ in range(CALLERS):
         _, connection = await loop.create_connection(Connection, "127.0.0.1", replica.port)
-        dialog = DIALOGS[revision](f"127.0.0.1:{replica.port}", "/mcp")
+        dialog = DIALOGS[revision](Frame(f"127.0.0.1:{replica.port}", "/mcp"))
         async with asyncio.timeout(PATIENCE_S):
             await connection.play(dialog.open())
             task_id = await connection.play(dialog.create())

@@ -20,6 +20,8 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection
 
+from taskmachine.adapters.bench.asking import TEXT, TOOL
+from taskmachine.adapters.bench.tools import TOOLS
 from taskmachine.adapters.engines.procrastinate import for_replicas
 from taskmachine.adapters.limits import Limits
 from taskmachine.adapters.runtime import open_runtime
@@ -29,8 +31,6 @@ from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, State
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.rounds import Act
-from tests.benchmarks.server_dialogs import TEXT, TOOL
-from tests.benchmarks.server_tools import TOOLS
 
 __all__ = ["PARTIES", "POOL_SIZE", "Party"]
 
@@ -66,7 +66,7 @@ def _our_worker(url: str, schema: str, concurrency: int) -> Sequence[str]:
     return (
         *(str(Path(sys.executable).with_name("taskmachine")), "worker"),
         *("--store", f"{url}&schema={schema}&pool_size={POOL_SIZE}"),
-        *("--tools", "tests.benchmarks.server_tools:TOOLS", "--concurrency", str(concurrency)),
+        *("--tools", "taskmachine.adapters.bench.tools:TOOLS", "--concurrency", str(concurrency)),
         *("--log-level", "warning"),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from taskmachine.adapters.bench.figures import percentile
 from taskmachine.adapters.runtime import new_id
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, sqlite_schema
@@ -217,7 +218,3 @@ async def latency_round(service: TaskService, n: int) -> dict[str, float]:
             await service.perform(OWNER, wish)
             took_us.setdefault(what, []).append((time.perf_counter() - start) * 1e6)
     return {what: percentile(took, 0.99) for what, took in took_us.items()}
-
-
-def percentile(costs_us: Sequence[float], part: float) -> float:
-    return sorted(costs_us)[int((len(costs_us) - 1) * part)]

@@ -1,4 +1,7 @@
-"""Where our server spends its time: the functions that take most of it themselves, by module."""
+"""Where our server spends its time: the functions that take most of it themselves, by module.
+
+`python -m tests.benchmarks.server_profile [--quick]`
+"""
 
 import json
 import os
@@ -8,13 +11,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.server_load import Figure, Figures, Job, Kind
-from tests.benchmarks.server_processes import serving
-from tests.benchmarks.server_subjects import FLOOR, command_of_ours
+from taskmachine.adapters.bench.clients import run_client
+from taskmachine.adapters.bench.contestants import FLOOR, command_of_ours
+from taskmachine.adapters.bench.load import Figure, Figures, Job, Kind, Load
+from taskmachine.adapters.bench.processes import serving
+from tests.oracle import REPOSITORY
 
 __all__ = ["print_profiles", "print_table", "profiled"]
 
@@ -30,38 +34,36 @@ Samples = Counter[tuple[str, str]]
 """By module and function."""
 
 
-def print_profiles(load: Callable[[Job], Figures], each: int) -> None:
+def print_profiles(each: int) -> None:
     """Of `each` lookups and `each` whole tasks, in both revisions, on the memory store."""
     kinds: tuple[tuple[Kind, str], ...] = (("get", "tasks/get"), ("task", "whole tasks"))
     for revision in ("2025-11-25", "2026-07-28"):
         for kind, what in kinds:
             with tempfile.TemporaryDirectory() as folder:
-                samples, figure = profiled(load, Path(folder), revision, kind, each)
+                samples, figure = profiled(Path(folder), revision, kind, each)
             print_table(samples, figure, f"{what}, {revision}")
 
 
-def profiled(
-    load: Callable[[Job], Figures], folder: Path, revision: str, kind: Kind, each: int
-) -> tuple[Samples, Figure]:
+def profiled(folder: Path, revision: str, kind: Kind, each: int) -> tuple[Samples, Figure]:
     file = folder / "samples.json"
     command = [sys.executable, "-m", "tests.benchmarks.server_profiled", str(file)]
-    command += command_of_ours(folder, "memory")[1:]
+    command += command_of_ours(folder, "memory:")[1:]
     with (
         serving(FLOOR, folder / "floor.txt") as floor,
-        serving(command, folder / "output.txt") as address,
+        serving(command, folder / "output.txt", {"PYTHONPATH": str(REPOSITORY)}) as address,
     ):
         job = Job(
             revision,
             "/mcp",
             address,
             floor,
-            [(kind, CLIENTS)],
+            [Load(kind, CLIENTS)],
             seconds=60,
             warm_seconds=0,
             most=-(-each // CLIENTS),
         )
         os.kill(address.pid, signal.SIGUSR1)
-        figures = load(job)
+        figures = run_client("load", job, Figures, 120)
         os.kill(address.pid, signal.SIGUSR2)
         until = time.monotonic() + WAIT_S
         while not file.exists():
@@ -106,3 +108,7 @@ def print_table(samples: Samples, figure: Figure, what: str) -> None:
                     share = count / whole
                     print(f"       {share:6.1%} {share * figure.cost_us:6.1f} us  {function}")
     print()
+
+
+if __name__ == "__main__":
+    print_profiles(20 if "--quick" in sys.argv else 10_000)

@@ -100,6 +100,9 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "sh": (5, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
         "sql": (1, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
     },
+    "docs/performance.md": {
+        "sh": (1, "tests/adapters/bench/test_command.py::test_commands_of_the_page_are_understood"),
+    },
     "docs/receiver.md": {
         "python": (
             1,

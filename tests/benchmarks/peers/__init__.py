@@ -1,18 +1,17 @@
 """The task stores of the two official SDKs, each doing the same cycle in a process of its own."""
 
 import json
-import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from taskmachine.adapters.bench.contestants import MCP_1, TYPESCRIPT
+from taskmachine.adapters.bench.installing import NotInstalled, install_node, install_python
+
 __all__ = ["Peer", "measure_peers"]
 
-PYTHON: Final = "mcp==1.30.0"
-TYPESCRIPT: Final = "@modelcontextprotocol/sdk@1.32.2"
 
 _HERE: Final = Path(__file__).parent
 
@@ -27,19 +26,14 @@ class Peer(NamedTuple):
 
 def measure_peers(folder: Path, retained: int) -> list[Peer]:
     """Install the peers into a folder, unless they are there, and let each measure itself."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", PYTHON], check=True)
-    peers = [_run(PYTHON, [str(python), str(_HERE / "python_sdk.py"), str(retained)])]
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        return [*peers, Peer(f"{TYPESCRIPT}: not measured, no node")]
-    if not (folder / "node_modules").exists():
-        install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
-        subprocess.run([*install, TYPESCRIPT], check=True)
+    python = install_python(folder, MCP_1)
+    peers = [_run(MCP_1, [python, str(_HERE / "python_sdk.py"), str(retained)])]
+    try:
+        node, place = install_node(folder, TYPESCRIPT)
+    except NotInstalled as error:
+        return [*peers, Peer(f"{TYPESCRIPT}: not measured, {error}")]
     script = str(_HERE / "typescript_sdk.mjs")
-    return [*peers, _run(TYPESCRIPT, [node, script, str(retained), str(folder.resolve())])]
+    return [*peers, _run(TYPESCRIPT, [node, script, str(retained), str(place.resolve())])]
 
 
 def _run(name: str, command: Sequence[str]) -> Peer:

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import server
-from tests.benchmarks.server_connection import Answer, Connection, Script, WrongAnswer, read_answer
-from tests.benchmarks.server_dialogs import DIALOGS, TEXT, Dialog, constant
-from tests.benchmarks.server_load import Figure, Figures, Turn
+from taskmachine.adapters.bench.asking import TEXT, Frame
+from taskmachine.adapters.bench.connection import (
+    Answer,
+    Connection,
+    Script,
+    WrongAnswer,
+    read_answer,
+)
+from taskmachine.adapters.bench.dialogs import DIALOGS, Dialog, constant
+from taskmachine.adapters.bench.figures import row_of
+from taskmachine.adapters.bench.load import Figure, Turn
+from taskmachine.adapters.bench.loads import values_of
+from taskmachine.adapters.bench.streams import Listening
 from tests.benchmarks.server_profile import print_table, profiled
-from tests.benchmarks.server_subjects import Subject
 
 PLAIN = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n" + b'{"a":1}'
@@ -117,7 +125,7 @@ def played(script: Script[Any], results: Iterator[Any]) -> Any:
 
 
 def dialog(revision: str) -> Dialog:
-    return DIALOGS[revision]("localhost", "/mcp")
+    return DIALOGS[revision](Frame("localhost", "/mcp"))
 
 
 RESULT = {"content": [{"type": "text", "text": TEXT}]}
@@ -184,85 +192,67 @@ def test_the_floor_must_repeat_the_constant() -> None:
 # --- what is made of figures -----------------------------------------------------------------
 
 
-def subject(store: str) -> Subject:
-    return Subject(f"ours, {store}", "2025-11-25", "/mcp", lambda folder: (), store)
-
-
-def figures(gets: float, tasks: float, floor: float = 1_000) -> Figures:
-    """Rates a second; two requests for each task."""
-
-    def figure(done: float, sent: float) -> Figure:
-        return Figure(int(done), int(sent), 1, 0.5, 0.5)
-
-    return Figures(
-        200,
-        [
-            Turn(
-                kind,
-                clients,
-                figure(gets, gets) if kind == "get" else figure(tasks, tasks * 2),
-                figure(floor, floor),
-            )
-            for kind, clients in server.TURNS
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    ("memory", "sqlite", "broken"),
-    [
-        ((400, 125), (400, 42), set()),
-        ((399, 125), (400, 42), {"ours, memory, 2025-11-25: tasks/get"}),
-        ((400, 124), (400, 42), {"ours, memory, 2025-11-25: whole tasks"}),
-        ((400, 125), (399, 42), {"ours, sqlite, 2025-11-25: tasks/get"}),
-        ((400, 125), (400, 41), {"ours, sqlite, 2025-11-25: whole tasks"}),
-        ((400, 1_500), (400, 400), set()),
-        ((400, 1_500), (400, 399), {"ours, sqlite, 2025-11-25: whole tasks"}),
-    ],
-)
-def test_bounds_are_judged(
-    memory: tuple[float, float], sqlite: tuple[float, float], broken: set[str]
-) -> None:
-    measured = {subject("memory"): [figures(*memory)], subject("sqlite"): [figures(*sqlite)]}
-    lines = list(server.judged(server.runs(measured)))
-    assert all(("BROKEN" in line) != holds for line, holds in lines)
-    failed = {
-        line.partition(" at a time")[0].rpartition(",")[0] for line, holds in lines if not holds
-    }
-    assert failed == broken
-
-
-@pytest.mark.parametrize(("clients", "holds"), [(1, True), (32, False)])
-def test_the_processor_is_judged_where_the_server_does_not_wait(clients: int, holds: bool) -> None:
+@pytest.mark.parametrize(("clients", "reached"), [(1, 0.4), (32, 0.222)])
+def test_the_processor_counts_where_the_server_does_not_wait(clients: int, reached: float) -> None:
     subject, floor = Figure(400, 400, 1, 0.1, 0.9), Figure(1_000, 1_000, 1, 0.1, 0.5)
-    run = server.Run([Turn("get", clients, subject, floor)])
-    assert run.share == pytest.approx(0.4)
-    assert run.reaches(0.399) is holds
+    values = values_of(Turn(subject, floor), clients)
+    assert values["share"] == pytest.approx(0.4)
+    assert values["reached"] == pytest.approx(reached, abs=0.001)
 
 
-def test_the_share_is_the_median_of_rounds_and_not_of_one_moment() -> None:
-    rounds = [figures(400, 125, floor) for floor in (500, 1_000, 4_000)]
-    assert server.Run([of.turns[0] for of in rounds]).share == pytest.approx(0.4)
+def test_requests_are_counted_for_the_share_and_work_for_the_rate() -> None:
+    subject, floor = Figure(100, 250, 1, 0.1, 0.5), Figure(1_000, 1_000, 1, 0.1, 0.5)
+    values = values_of(Turn(subject, floor), 1)
+    assert values["rate"] == 100
+    assert values["share"] == pytest.approx(0.25)
+    assert values["cpu_us"] == pytest.approx(5_000)
 
 
-# --- the whole of it -------------------------------------------------------------------------
+def test_a_value_is_the_median_of_rounds_and_not_of_one_moment() -> None:
+    rounds = [{"share": share} for share in (0.8, 0.4, 0.1)]
+    row = row_of("get", "ours, memory", "2025-11-25", "1 at a time", rounds)
+    assert row.values == {"share": 0.4}
+    assert row.rounds == rounds
 
 
-def test_the_harness_measures_our_server_on_both_stores_and_in_both_revisions(
-    capsys: pytest.CaptureFixture[str],
+# --- answers that are read as they come ------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [1, 7, 1_000])
+@pytest.mark.parametrize(
+    ("answer", "messages"),
+    [(PLAIN, [b'{"a":1}']), (CHUNKED, [b'{"a":\n1}', b'{"b"}'])],
+)
+def test_messages_are_heard_however_they_are_cut(
+    answer: bytes, messages: list[bytes], step: int
 ) -> None:
-    server.main(["--quick"])
-    output = capsys.readouterr().out
-    assert "not measured" not in output
-    assert "the floor: requests, 32 at a time" in output
-    for store in ("memory", "sqlite"):
-        for revision in ("2025-11-25", "2026-07-28"):
-            for what in ("tasks/get, 1", "tasks/get, 32", "whole tasks, 1", "whole tasks, 32"):
-                assert f"ours, {store}, {revision}: {what} at a time" in output
+    heard: list[bytes] = []
+    listening = Listening(heard.append, lambda error: pytest.fail(str(error)))
+    for at in range(0, len(answer), step):
+        listening.data_received(answer[at : at + step])
+    assert heard == messages
+
+
+def test_a_refusal_is_no_stream() -> None:
+    errors: list[Exception] = []
+    listening = Listening(lambda text: pytest.fail("nothing was said"), errors.append)
+    listening.data_received(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
+    assert "404" in str(errors[0])
+
+
+def test_a_server_that_leaves_in_mid_stream_is_an_error() -> None:
+    errors: list[Exception] = []
+    listening = Listening(lambda text: None, errors.append)
+    listening.data_received(CHUNKED[:-9])
+    listening.connection_lost(None)
+    assert isinstance(errors[0], WrongAnswer)
+
+
+# --- the profile -----------------------------------------------------------------------------
 
 
 def test_the_profile_names_functions_of_ours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_table(*profiled(server.load, tmp_path, "2026-07-28", "task", 64), "whole tasks")
+    print_table(*profiled(tmp_path, "2026-07-28", "task", 64), "whole tasks")
     assert "taskmachine.adapters" in capsys.readouterr().out

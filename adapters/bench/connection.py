@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, TypeVar
 
 __all__ = ["Answer", "Connection", "Script", "WrongAnswer", "read_answer"]
 
-MAX_BYTES: Final = 1_000_000
+MAX_BYTES: Final = 8_000_000
+"""Of an answer: the largest that is measured is far below."""
 
 _T = TypeVar("_T")
 

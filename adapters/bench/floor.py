@@ -1,7 +1,7 @@
 """The floor: a bare ASGI application on the server software that ours runs on.
 
 It reads the body of a request and answers a constant: what was last PUT there.
-Run as `python -m tests.benchmarks.server_floor`, it prints its address.
+Run as `python -m taskmachine.adapters.bench.floor`, it prints its address.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -7,7 +7,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -17,7 +17,7 @@ from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.generations import REVISIONS
 from taskmachine.adapters.client.remote_task import RemoteTask
 from taskmachine.adapters.task_documents import as_json
-from taskmachine.adapters.task_views import printable
+from taskmachine.adapters.wording import printable
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import ConfigurationError
 
@@ -27,7 +27,7 @@ GRACE_S: Final = 5.0
 """How long a server may take to cancel, once somebody has pressed Ctrl-C."""
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "call a tool of a server, and follow the call to its end"
     call = commands.add_parser("call", help=does, description=f"{does.capitalize()}.")

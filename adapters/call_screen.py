@@ -14,7 +14,7 @@ from rich.text import Text
 from taskmachine.adapters.client.forms import Field, fields_of
 from taskmachine.adapters.client.remote_task import Question, Update
 from taskmachine.adapters.rendering import state_text
-from taskmachine.adapters.task_views import printable
+from taskmachine.adapters.wording import printable
 from taskmachine.protocol.jsonvalue import JSONObject
 
 __all__ = ["Screen", "typed_line"]

@@ -1,32 +1,37 @@
 """The `taskmachine` command: its arguments, and what becomes of errors."""
 
 import argparse
+import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-
-from taskmachine.adapters import (
-    bench_command,
-    call_command,
-    check_command,
-    cluster_command,
-    demo_command,
-    operator_commands,
-    serve_command,
-    worker_command,
-)
-from taskmachine.adapters.rendering import FORMATS, print_table, render
-from taskmachine.adapters.task_views import printable
-from taskmachine.protocol import DIALECTS, dialect
+from taskmachine.adapters.wording import printable
 from taskmachine.statemachine import ConfigurationError, TaskmachineError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["main"]
 
-PAGE_WIDTH = 100  # where there is no terminal to ask
+PAGE_WIDTH: Final = 100
+"""Where there is no terminal to ask."""
+
+COMMANDS: Final = {
+    "table": "table_command",
+    "serve": "serve_command",
+    "worker": "worker_command",
+    "cluster": "cluster_command",
+    "call": "call_command",
+    "demo": "demo_command",
+    "check": "check_command",
+    "bench": "bench_command",
+    "tasks": "operator_commands",
+    "store": "operator_commands",
+}
+"""Each with its module.  Only those that are needed are imported: all of them take 200 ms."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     something that cannot be.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args(operator_commands.with_ids_last(given))
+    options = _parsed(list(given))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know all letters
     try:
@@ -61,46 +66,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="taskmachine", description="MCP Tasks as one explicit state machine."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version('taskmachine')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show which one this is")
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    table = commands.add_parser(
-        "table",
-        help="show the transition table and its diagram",
-        description="Show the transition table and its diagram.",
-    )
-    table.add_argument(
-        "--format", choices=["text", *FORMATS], default="text", help="default: %(default)s"
-    )
-    table.add_argument(
-        "--dialect",
-        metavar="NAME",
-        help=f"show it as one protocol revision does: {', '.join(DIALECTS)}",
-    )
-    table.set_defaults(run=_table)
-    serve_command.add_to(commands)
-    worker_command.add_to(commands)
-    cluster_command.add_to(commands, _console)
-    call_command.add_to(commands)
-    demo_command.add_to(commands, _console)
-    check_command.add_to(commands, _console)
-    bench_command.add_to(commands, _console)
-    operator_commands.add_to(commands, _console)
-    return parser
+    name = next((word for word in given if not word.startswith("-")), "")
+    for module in dict.fromkeys([COMMANDS[name]] if name in COMMANDS else COMMANDS.values()):
+        command = importlib.import_module(f"taskmachine.adapters.{module}")
+        command.add_to(commands, _console)
+        if module == "operator_commands":
+            given = command.with_ids_last(given)
+    return parser.parse_args(given)
 
 
-def _console() -> Console:
+class _Version(argparse.Action):
+    """Looked up only if somebody wants to know."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(parser.prog, version("taskmachine"))
+        parser.exit()
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else PAGE_WIDTH)
-
-
-def _table(options: argparse.Namespace) -> int:
-    spoken = None if options.dialect is None else dialect(options.dialect)
-    if options.format == "text":
-        print_table(_console(), spoken)
-    else:
-        sys.stdout.write(render(options.format, spoken))
-    return 0

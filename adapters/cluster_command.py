@@ -19,7 +19,7 @@ from rich.console import Console
 from taskmachine.adapters.cluster import Cluster, Plan, open_cluster
 from taskmachine.adapters.foreground import run_until_told
 from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.task_views import counted, printable
+from taskmachine.adapters.wording import counted, printable
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["add_to", "reserved_ports"]

@@ -22,7 +22,8 @@ from taskmachine.adapters.call_screen import typed_line
 from taskmachine.adapters.client.forms import Field, fields_of
 from taskmachine.adapters.client.remote_task import Question, Update
 from taskmachine.adapters.rendering import state_text
-from taskmachine.adapters.task_views import print_history, printable
+from taskmachine.adapters.task_views import print_history
+from taskmachine.adapters.wording import printable
 from taskmachine.statemachine import Entry, Event
 
 __all__ = ["ASK_S", "Bar", "Screen", "Story", "counted_so_far"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from taskmachine.adapters.json_log import JsonLines, ready_line
 from taskmachine.adapters.server.settings import Settings, load_settings
-from taskmachine.adapters.task_views import printable
+from taskmachine.adapters.wording import printable
 
 __all__ = ["add_log_options", "announce", "prepared", "run_until_told"]
 

@@ -13,14 +13,8 @@ from taskmachine.adapters import operators
 from taskmachine.adapters.runtime import new_id, system_clock
 from taskmachine.adapters.stores import without_password
 from taskmachine.adapters.task_documents import as_json, entry_document, task_document
-from taskmachine.adapters.task_views import (
-    counted,
-    print_history,
-    print_pairs,
-    print_task,
-    print_tasks,
-    printable,
-)
+from taskmachine.adapters.task_views import print_history, print_pairs, print_task, print_tasks
+from taskmachine.adapters.wording import counted, printable
 from taskmachine.statemachine import ConfigurationError, State
 
 __all__ = ["add_to", "with_ids_last"]

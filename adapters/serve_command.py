@@ -14,7 +14,7 @@ from taskmachine.adapters.server.settings import Settings
 from taskmachine.adapters.server.stdio import serve_stdio
 from taskmachine.adapters.server.tool_loading import load_tools
 from taskmachine.adapters.stores import without_password
-from taskmachine.adapters.task_views import counted
+from taskmachine.adapters.wording import counted
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["add_to"]
@@ -22,7 +22,7 @@ __all__ = ["add_to"]
 FLAGS: Final = ("http", "store", "engine", "tools", "dialect", "insecure", "otel", "metrics")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "serve tools as tasks, over HTTP or standard input and output"
     serve = commands.add_parser("serve", help=does, description=f"S{does[1:]}.")

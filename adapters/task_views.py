@@ -14,17 +14,16 @@ from rich.text import Text
 
 from taskmachine.adapters.rendering import state_text
 from taskmachine.adapters.task_documents import moment, read_text, read_value
+from taskmachine.adapters.wording import printable
 from taskmachine.statemachine import Entry, Outcome, Question, Task
 
 __all__ = [
-    "counted",
     "duration",
     "ending",
     "print_history",
     "print_pairs",
     "print_task",
     "print_tasks",
-    "printable",
 ]
 
 LINES: Final = 8
@@ -35,19 +34,6 @@ _GAP: Final = 2
 
 _MOST_IN_TABLE: Final = 200
 """Characters of a message that are looked at for a table: no terminal is wider."""
-
-
-def printable(text: str) -> str:
-    """The same text, with everything spelled out that does more than to be seen."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
-
-
-def counted(count: int, noun: str) -> str:
-    """As in `1 task` and `2 tasks`."""
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def duration(milliseconds: int) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from taskmachine.adapters.engines.procrastinate import for_workers
@@ -11,14 +12,14 @@ from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.server.settings import Settings
 from taskmachine.adapters.server.tool_loading import load_tools
 from taskmachine.adapters.stores import without_password
-from taskmachine.adapters.task_views import counted
+from taskmachine.adapters.wording import counted
 
 __all__ = ["add_to"]
 
 FLAGS: Final = ("store", "tools", "otel")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "run the tools of tasks for servers with --engine procrastinate"
     worker = commands.add_parser("worker", help=does, description=f"R{does[1:]}.")

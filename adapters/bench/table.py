@@ -10,7 +10,7 @@ from rich.text import Text
 
 from taskmachine.adapters.bench.figures import Report, Row
 from taskmachine.adapters.bench.judging import Judgement, find
-from taskmachine.adapters.task_views import printable
+from taskmachine.adapters.wording import printable
 
 __all__ = ["print_report", "times_ours"]
 

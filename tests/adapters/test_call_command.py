@@ -27,7 +27,7 @@ MAIN = """
 import argparse, sys
 from taskmachine.adapters import call_command
 parser = argparse.ArgumentParser()
-call_command.add_to(parser.add_subparsers())
+call_command.add_to(parser.add_subparsers(), lambda: None)
 options = parser.parse_args(["call", *sys.argv[1:]])
 sys.exit(options.run(options))
 """
@@ -35,7 +35,7 @@ sys.exit(options.run(options))
 
 def call(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    call_command.add_to(parser.add_subparsers())
+    call_command.add_to(parser.add_subparsers(), lambda: None)
     options = parser.parse_args(["call", *arguments])
     status: int = options.run(options)
     return status

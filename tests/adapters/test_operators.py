@@ -20,7 +20,8 @@ from taskmachine.adapters.cli import main
 from taskmachine.adapters.stores import Worker, open_store
 from taskmachine.adapters.stores.sqlite import open_sqlite
 from taskmachine.adapters.stores.sqlite_schema import VERSION
-from taskmachine.adapters.task_views import duration, printable
+from taskmachine.adapters.task_views import duration
+from taskmachine.adapters.wording import printable
 from taskmachine.statemachine import ConfigurationError, Entry, Task
 from tests.adapters.example_store import OTHER, OWNER, RUDE, make
 from tests.oracle import REPOSITORY

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 from rich.console import Console
 
 from taskmachine.adapters.stores import check_url
@@ -46,6 +47,12 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
     bench.add_argument(
         "--tasks", metavar="N", type=int, default=100_000, help="stored at most; default: 100000"
     )
+    bench.add_argument(
+        "--floor",
+        choices=["uvicorn", "ours"],
+        default="uvicorn",
+        help="whose connections the bare application has; default: %(default)s",
+    )
     bench.add_argument("--quick", action="store_true", help="see that it works; no figures")
     bench.add_argument("--json", metavar="FILE", type=Path, help="write everything there")
     bench.add_argument("--svg", metavar="FILE", type=Path, help="draw whole tasks there")
@@ -71,6 +78,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         raise ConfigurationError(f"no measure '{unknown[0]}': there are {', '.join(MEASURES)}")
     _within("--tasks", options.tasks, SIZES[0], MAX_TASKS)
     scale = quick() if options.quick else usual(options.rounds, options.seconds, options.tasks)
+    scale = attrs.evolve(scale, floor=options.floor)
     if len(cores()) < 2:
         _say("warning: there is one core only, so the client takes its time from the servers")
     with _ended_by_signals():

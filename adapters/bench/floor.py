@@ -1,15 +1,22 @@
-"""The floor: a bare ASGI application on the server software that ours runs on.
+"""The floor: a bare ASGI application on uvicorn and uvloop, as ours is.
 
 It reads the body of a request and answers a constant: what was last PUT there.
-Run as `python -m taskmachine.adapters.bench.floor`, it prints its address.
+Run as `python -m taskmachine.adapters.bench.floor`, it prints its address.  With `ours` it has the
+connections of our server instead of uvicorn's own, which peers have, too.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
+from taskmachine.adapters.server.connections import Bounds, protocol_within
+
 Message = MutableMapping[str, Any]
+
+IDLE_S: Final = 600
+"""Its turn comes again."""
 
 _constant = b"{}"
 
@@ -42,8 +49,8 @@ if __name__ == "__main__":
         host="127.0.0.1",
         port=0,
         loop="uvloop",
-        http="httptools",
+        http=protocol_within(Bounds(60, 60, 60, IDLE_S)) if "ours" in sys.argv else "httptools",
         lifespan="off",
         access_log=False,
-        timeout_keep_alive=600,  # its turn comes again
+        timeout_keep_alive=IDLE_S,
     )

@@ -36,6 +36,8 @@ class Scale:
     starts: int
     imports: int
     commit_s: float
+    floor: str = "uvicorn"
+    """Whose connections the floor has: uvicorn's, or `ours`."""
 
 
 def usual(rounds: int, seconds: float, tasks: int) -> Scale:

@@ -56,7 +56,7 @@ def visit_all(
                 taken[measure.name, one] = []
                 if one.missing:
                     skipped[measure.name, one] = one.missing
-    with serving(FLOOR, folder / "floor.txt") as floor:
+    with serving((*FLOOR, scale.floor), folder / "floor.txt") as floor:
         for number in range(scale.rounds):
             is_whole = number < scale.whole_rounds
             now = scale if is_whole else attrs.evolve(scale, clients=(JUDGED_CLIENTS,))

@@ -141,13 +141,19 @@ class TaskService:
             metadata=metadata,
             questions=questions,
         )
+        is_early = getattr(self.store, "keeps_order", False)
+        if is_early:  # whoever claims it now does so in the same commit: a third less for SQLite
+            self._last[step.task.id] = step.task
+            self._dispatch(step.task)
         try:
             task = await self.store.create(step.task, step.entry, self.limits.caps)
         except LimitExceeded as error:
             self.observer.refused(error)
             raise
         if task.id == step.task.id:
-            self._carry_out((step,))
+            self._tell((step,))
+            if not is_early:
+                self._dispatch(task)
         elif decode_json(task.call.arguments) != decode_json(call.arguments):
             raise InvalidParams("the idempotency key was used for other arguments")
         return task
@@ -283,14 +289,20 @@ class TaskService:
                 self._last.popitem(last=False)
 
     def _carry_out(self, steps: Sequence[Step]) -> None:
+        self._tell(steps)
+        # Of several steps only the last one is the task as it is now.
+        if steps and Effect.DISPATCH in steps[-1].effects:
+            self._dispatch(steps[-1].task)
+
+    def _tell(self, steps: Sequence[Step]) -> None:
         self.observer.committed(steps)
         if log.isEnabledFor(logging.INFO):
             for step in steps:
                 self._log(step)
-        # Of several steps only the last one is the task as it is now.
-        if steps and Effect.DISPATCH in steps[-1].effects:
-            for engine in self._on_dispatch:
-                engine(steps[-1].task)
+
+    def _dispatch(self, task: Task) -> None:
+        for engine in self._on_dispatch:
+            engine(task)
 
     def _log(self, step: Step) -> None:
         """One structured line for each event (ERL-96): nothing that callers or tools said."""

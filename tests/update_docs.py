@@ -3,11 +3,18 @@
 Pictures of programs at work are made by `python -m tests.site.pictures`: they need a minute.
 """
 
+import io
 import re
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Final
 
+from rich.console import Console
+
+from taskmachine.adapters.bench.chart import draw
+from taskmachine.adapters.bench.figures import Report, from_json
+from taskmachine.adapters.bench.judging import judge
+from taskmachine.adapters.bench.table import print_report
 from taskmachine.adapters.conformance.catalogue import load_checks
 from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS
 from taskmachine.adapters.conformance.judging import CHECKS, Check
@@ -28,6 +35,25 @@ def readme() -> str:
 def migration_page() -> str:
     """With what a server says in both generations."""
     return _with_parts("docs/migration.md", "scene", scene)
+
+
+@cache
+def _measured() -> Report:
+    """A run of `taskmachine bench`, kept without its single rounds by `tests.site.measured`."""
+    return from_json((REPOSITORY / "docs" / "performance.json").read_bytes())
+
+
+def performance_page() -> str:
+    """With what `taskmachine bench` printed."""
+
+    def printed(_: str) -> str:
+        report, console = _measured(), Console(width=100, file=io.StringIO())
+        print_report(console, report, judge(report.rows))
+        assert isinstance(console.file, io.StringIO)
+        lines = (line.rstrip() for line in console.file.getvalue().splitlines())
+        return f"```text\n$ {report.command}\n" + "\n".join(lines).rstrip() + "\n```\n"
+
+    return _with_parts("docs/performance.md", "figures", printed)
 
 
 def _with_parts(path: str, kind: str, make: Callable[[str], str]) -> str:
@@ -97,6 +123,8 @@ DOCUMENTS: Final[dict[str, Callable[[], str]]] = {
     "docs/migration.md": migration_page,
     "docs/deployment.svg": deployment,
     "docs/table.svg": partial(render, "svg"),
+    "docs/performance.md": performance_page,
+    "docs/performance.svg": lambda: draw(_measured()),
     **{f"docs/table-{name}.svg": partial(render, "svg", dialect(name)) for name in DIALECTS},
 }
 """Path to what it must contain, of every document that has a generated part."""

@@ -115,7 +115,9 @@ Follower = Callable[[Task], None]
 class Store(Protocol):
     """What the runtime and the transports need of a store.
 
-    Every method may raise `StoreError`.
+    Every method may raise `StoreError`.  A store in which writes are done in the order in which
+    they were begun, also while the first is still under way, may say `keeps_order = True`: then a
+    task is claimed while it is being created, and both are durable at once.
     """
 
     @property

@@ -67,6 +67,7 @@ class SQLiteStore:
     """The contract, on a file that `open_sqlite` has prepared."""
 
     kind = "sqlite"
+    keeps_order = True
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()  # later connections must not depend on the working directory

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from taskmachine.adapters.observer import Carrier, Observer, Served
+from taskmachine.adapters.observer import SILENT, Carrier, Observer, Served
 from taskmachine.protocol.dialect import Dialect
 from taskmachine.protocol.jsonrpc import ErrorResponse, Id, Message, Request, ResultResponse
 from taskmachine.protocol.outputs import Send
@@ -26,6 +26,8 @@ class ServedRequests:
         self, request: Request, answer: Callable[[Request], Awaitable[_Answer | None]]
     ) -> _Answer | None:
         """The answer; with None the request is yet to be served, and was not told of."""
+        if self._observer is SILENT:  # nothing is to be told: 2 us less
+            return await answer(request)
         served = self._requested(request)
         try:
             with served.current():

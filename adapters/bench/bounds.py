@@ -11,8 +11,8 @@ __all__ = ["BOUNDS", "LARGEST", "STEPS", "Bound"]
 LARGEST: Final = "the most tasks"
 """A case: of the sizes that were measured, the largest."""
 
-STEPS: Final = 3
-"""Commits that one whole task needs, if nothing shares them: create, start, complete."""
+STEPS: Final = 2
+"""Commits that one whole task needs, if nothing shares them: created and started, completed."""
 
 
 @attrs.frozen

@@ -41,7 +41,7 @@ from taskmachine.protocol.outputs import Send as Said
 from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
 from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
 from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
-from taskmachine.protocol.routing_headers import check_headers, mirrored_parameters
+from taskmachine.protocol.routing_headers import check_sent, mirrored_parameters
 from taskmachine.statemachine import LimitExceeded, TaskmachineError
 
 __all__ = ["Endpoint"]
@@ -255,7 +255,7 @@ class Endpoint:
             _check_repeated(scope)
         name = request.params.get("name") if request.method == "tools/call" else None
         mirrored = self._mirrored.get(name) if isinstance(name, str) else None
-        check_headers(headers.items(), request, mirrored)
+        check_sent(headers, request, mirrored)
 
     async def _post_in_session(
         self,

@@ -165,6 +165,28 @@ class WritingContract:
         assert sum(isinstance(answer, LimitExceeded) for answer in answers) == 6
         assert len(await store.browse(None, 100)) == 4
 
+    @scenario
+    async def test_what_is_being_created_can_be_claimed_if_the_store_keeps_order(
+        self, store: Store
+    ) -> None:
+        if not getattr(store, "keeps_order", False):
+            return
+        full = Caps(live=3)
+        for number, is_refused in enumerate((False, False, False, True)):
+            step = submit(f"t{number}")
+            claim = started(step.task)
+            answers = await asyncio.gather(
+                store.create(step.task, step.entry, full),
+                store.commit(claim.task, [claim.entry], step.task.version),
+                return_exceptions=True,
+            )
+            if is_refused:
+                assert [type(answer) for answer in answers] == [LimitExceeded, Conflict]
+            else:
+                assert [*answers] == [step.task, None]
+                assert await store.load(step.task.id) == claim.task
+                assert list(await store.history(step.task.id)) == [step.entry, claim.entry]
+
     # --- commit ------------------------------------------------------------------------------
 
     @scenario

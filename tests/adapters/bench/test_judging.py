@@ -68,10 +68,10 @@ def test_what_the_disk_does_not_allow_is_not_asked_for() -> None:
     [bound] = [bound for bound in BOUNDS if bound.needs_disk]
     *rows, disk = rows_for(bound, "2025-11-25", 0.1)
     assert verdict([*rows, disk], bound, "2025-11-25") == "BROKEN"
-    slow = row("disk", "bare sqlite3", "", "a row in each commit", rate=149)
+    slow = row("disk", "bare sqlite3", "", "a row in each commit", rate=99)
     [found] = [one for one in judge([*rows, slow], [bound]) if one.revision == "2025-11-25"]
     assert found.verdict == "not judged"
-    assert "commits 149 a second, 150 would be needed" in found.found
+    assert "commits 99 a second, 100 would be needed" in found.found
     assert verdict(rows, bound, "2025-11-25") == "not judged"
 
 

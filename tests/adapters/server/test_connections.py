@@ -92,7 +92,7 @@ async def listening(protocol: Any, app: Any = application, **more: Any) -> Async
         app, http=protocol, ws="none", lifespan="off", log_config=None, server_header=False, **more
     )
     server = uvicorn.Server(config)
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment, method-assign]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve([listener]))
         try:

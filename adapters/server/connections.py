@@ -408,8 +408,10 @@ class _Exchange:
             if self._left < 0 or (is_last and self._left):
                 raise RuntimeError("the body is not as long as was announced")
         if self._head is not None:
-            body, self._head = b"".join((*self._head, body)), None
-        if body:
+            # Both at once; but a large body is not copied for that.
+            self._connection.transport.writelines((b"".join(self._head), body))
+            self._head = None
+        elif body:
             self._connection.transport.write(body)
         if is_last:
             self.is_answered = True

@@ -118,8 +118,9 @@ class Leg:
             log.warning("tool '%s' failed: %s", self._tool.name, error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' failed: {error}")
         except asyncio.CancelledError:
-            if self.is_given_up:
-                raise
+            running = asyncio.current_task()
+            if self.is_given_up or (running is not None and running.cancelling()):
+                raise  # by somebody else: the event loop may be at its end
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self._tool.name}' cancelled itself")
 
     def overtime(self, timeout_s: float) -> Outcome:

@@ -156,6 +156,10 @@ class Workshop:
         self._runs[working] = run
         try:
             outcome = await run.leg.run()
+        except asyncio.CancelledError:
+            if not run.leg.is_given_up:
+                await run.leg.clean_up(HASTE_S)
+            raise
         finally:
             del self._runs[working]
             run.end()

@@ -246,6 +246,50 @@ def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> No
     play(tools, scene)
 
 
+def test_a_tool_that_waits_for_what_is_cancelled_has_failed() -> None:
+    tools = Tools()
+
+    @tools.task()
+    async def gives_up() -> None:
+        waited = asyncio.get_running_loop().create_future()
+        waited.cancel()
+        await waited
+
+    async def scene(world: World, runtime: Runtime) -> None:
+        task = await world.create(runtime, "gives_up")
+        ended = await runtime.service.collect("alice", task.id)
+        assert (ended.state, ended.message) == (State.FAILED, "Tool 'gives_up' cancelled itself")
+
+    play(tools, scene)
+
+
+def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
+    """As `asyncio.run` does: it cancels all that there is."""
+    tools = Tools()
+    cleaned: list[str] = []
+
+    @tools.task()
+    async def slow(ctx: Context) -> None:
+        ctx.on_cancel(lambda: cleaned.append("up"))
+        await asyncio.sleep(10_000)
+
+    async def scene(world: World, runtime: Runtime) -> None:
+        task = await world.create(runtime, "slow")
+        await until(runtime, task, is_working)
+        await asyncio.sleep(1)
+        [leg] = [one for one in asyncio.all_tasks() if one.get_name() == f"task {task.id}"]
+        leg.cancel()
+        await asyncio.wait({leg})
+        assert leg.cancelled()
+        assert cleaned == ["up"]
+        left = await runtime.service.get("alice", task.id)
+        assert left.state is State.WORKING, "to be given back by whoever stops the runtime"
+        await runtime.stop()
+        assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
+
+    play(tools, scene)
+
+
 def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropped() -> None:
     """USER-5: a late finish changes nothing and takes nobody down."""
     tools = Tools()

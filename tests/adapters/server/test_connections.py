@@ -279,6 +279,7 @@ def test_somebody_who_leaves_is_noticed_and_somebody_who_does_not_read_is_cut_of
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await whole(receive)
         if scope["path"] == "/leaves":
+            seen.put_nowait("begun")
             gone: Message = await receive()
             seen.put_nowait(gone["type"])
             return
@@ -292,8 +293,7 @@ def test_somebody_who_leaves_is_noticed_and_somebody_who_does_not_read_is_cut_of
         async with listening(protocol_within(bounds), app) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request("GET /leaves HTTP/1.1"))
-            await writer.drain()
-            await asyncio.sleep(0.05)
+            assert await seen.get() == "begun"
             writer.close()
             assert await seen.get() == "http.disconnect"
             with socket.create_connection(("127.0.0.1", port)) as deaf:

@@ -12,7 +12,7 @@ from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Cause, Outcome
 
-__all__ = ["PATIENCE_S", "Leg", "Stopwatch"]
+__all__ = ["PATIENCE_S", "Leg", "Stopwatch", "nobody"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -57,6 +57,11 @@ class Stopwatch:
         """It will not ring any more."""
         self._is_over = True
         self._timer.cancel()
+        self._ring = nobody
+
+
+def nobody() -> None:
+    """To be told: what is over must not keep, in a circle, what a call carries."""
 
 
 class Leg:

@@ -13,7 +13,7 @@ from typing import Final
 
 from taskmachine.adapters.claims import Claim, Gone, claim, give_back
 from taskmachine.adapters.context import Context, Parked
-from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch
+from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch, nobody
 from taskmachine.adapters.observer import LegEnd
 from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import StoreError, Worker
@@ -152,7 +152,7 @@ class Workshop:
     async def _work(self, held: Claim, tool: Tool, ended: Callable[[LegEnd], None]) -> None:
         working = asyncio.current_task()
         assert working is not None, "legs are tasks"
-        run = _Run(held, tool, self._threads, lambda end: self._stop(working, run, end, ended))
+        run = _Run(held, tool, self._threads, partial(self._stop, working, ended))
         self._runs[working] = run
         try:
             outcome = await run.leg.run()
@@ -176,9 +176,9 @@ class Workshop:
     def _stop(
         self,
         working: asyncio.Task[None],
+        ended: Callable[[LegEnd], None],
         run: "_Run",
         outcome: Outcome | None,
-        ended: Callable[[LegEnd], None],
     ) -> None:
         """End a leg whose tool does not, in its place."""
         stopping = asyncio.create_task(
@@ -211,11 +211,15 @@ class Workshop:
 class _Run:
     """A tool at work on a task, and who stops it: its time is over, or it is not its task any more.
 
-    `stop` is called with the outcome then, or None if there is none to write, and once.
+    `stop` is called with this and the outcome then, or None if there is none to write, and once.
     """
 
     def __init__(
-        self, held: Claim, tool: Tool, threads: Threads, stop: Callable[[Outcome | None], None]
+        self,
+        held: Claim,
+        tool: Tool,
+        threads: Threads,
+        stop: Callable[["_Run", Outcome | None], None],
     ) -> None:
         timeout_s = held.task.timeout_ms / 1_000
         self.held = held
@@ -233,7 +237,7 @@ class _Run:
         if not self.leg.is_given_up:
             self.leg.is_given_up = True
             self.end()
-            self._stop(outcome)
+            self._stop(self, outcome)
 
     def end(self) -> None:
         """Nobody needs to be stopped any more."""
@@ -255,6 +259,7 @@ class _Watch:
         self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._begin_to_look)
 
     def stop(self) -> None:
+        self._lost = nobody
         self._leave()
         self._timer.cancel()
         if self._looking is not None:

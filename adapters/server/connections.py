@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._state = state
         self._bounds = bounds
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._expects_continue = False
@@ -109,6 +109,8 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         if self._exchange is not None:
             self._exchange.lost()
+        # No circle keeps what was sent: the parser knows this, and so does the exchange.
+        self._exchange = self._parser = None
 
     def data_received(self, data: bytes) -> None:
         before = self._exchange

@@ -1,6 +1,7 @@
 """Tools that run as tasks, on virtual time: whatever they do, the task has a defined end."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
@@ -95,6 +96,41 @@ def is_asking(key: str, task: Task) -> bool:
 
 def is_working(task: Task) -> bool:
     return task.state is State.WORKING
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None:
+    """What a call carries may be megabytes, and the collector looks seldom."""
+    tools = Tools()
+
+    @tools.task()
+    async def quick() -> None:
+        await asyncio.sleep(0)
+
+    async def scene(world: World, runtime: Runtime) -> None:
+        async def whole() -> None:
+            task = await world.create(runtime, "quick")
+            await runtime.service.collect("alice", task.id)
+            await asyncio.sleep(1)
+
+        await whole()
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for _ in range(10):
+                await whole()
+            gc.collect()
+            ours = [one for one in gc.garbage if type(one).__module__.startswith("taskmachine.")]
+            assert ours == []
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+
+    play(tools, scene)
 
 
 # --- time ------------------------------------------------------------------------------------

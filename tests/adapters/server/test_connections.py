@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
-from taskmachine.adapters.server.connections import MAX_AHEAD, Bounds, protocol_within
+from taskmachine.adapters.server.connections import MAX_AHEAD, Bounds, Connection, protocol_within
 
 PATIENCE_S: Final = 20.0
 BOUNDS: Final = Bounds(header_s=30, body_s=30, stall_s=30, idle_s=30)
@@ -299,6 +300,28 @@ def test_somebody_who_leaves_is_noticed_and_somebody_who_does_not_read_is_cut_of
             with socket.create_connection(("127.0.0.1", port)) as deaf:
                 deaf.sendall(request("GET /stream HTTP/1.1"))
                 assert await seen.get() == "written to nobody"
+
+    run(act)
+
+
+def test_a_connection_that_is_over_leaves_nothing_to_the_garbage_collector() -> None:
+    async def act() -> None:
+        async with listening(protocol_within(BOUNDS)) as port:
+            pieces = [request("POST /facts HTTP/1.1", LENGTH, "Connection: close", body=b"hello")]
+            assert (await told(port, pieces, has_body=True))[0] == 200
+            gc.collect()
+            gc.disable()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            try:
+                for _ in range(5):
+                    await told(port, pieces, has_body=True)
+                await asyncio.sleep(0)
+                gc.collect()
+                assert not [one for one in gc.garbage if isinstance(one, Connection)]
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()
+                gc.enable()
 
     run(act)
 

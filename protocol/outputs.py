@@ -17,6 +17,8 @@ class Send:
 
     message: Message
     stream: Id | None = None
+    ends: str | None = None
+    """The task of which nothing more is told there."""
 
 
 @attrs.frozen

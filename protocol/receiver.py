@@ -411,7 +411,8 @@ class Receiver:
 
     def _notice(self, task: Task, stream: Id | None, now: int) -> Send:
         operation = None if stream is None else self._calls.get(stream)
-        return self._push(self._rules.notice(task, stream, operation, now), stream)
+        told = self._push(self._rules.notice(task, stream, operation, now), stream)
+        return attrs.evolve(told, ends=task.id) if task.is_terminal else told
 
     def _push(self, notification: Any, stream: Id | None) -> Send:
         return Send(self._rules.dialect.encode_notification(notification), stream)

@@ -19,7 +19,7 @@ from taskmachine.adapters.server.asgi import Headers, Refusal, read_body, respon
 from taskmachine.adapters.server.authentication import Unauthorized
 from taskmachine.adapters.server.offer import offer_of
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
-from taskmachine.adapters.server.sessions import Session, Sessions, told_at
+from taskmachine.adapters.server.sessions import LastEvent, Session, Sessions
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.server.streams import Stream, write_events
 from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28
@@ -339,8 +339,8 @@ class Endpoint:
         if stream.name == name:
             await self._write(session, id, stream, receive, send, seen)
         else:
-            since = told_at(name, seen)
-            await self._write(session, id, stream, receive, send, since=since)
+            last_event = LastEvent(name, seen)
+            await self._write(session, id, stream, receive, send, last_event=last_event)
 
     async def _write(
         self,
@@ -350,11 +350,11 @@ class Endpoint:
         receive: Receive,
         send: Send,
         after: int = 0,
-        since: int | None = None,
+        last_event: LastEvent | None = None,
     ) -> None:
         session.came(id)
         if id is None:
-            await self.sessions.listen(session, since)
+            await self.sessions.listen(session, last_event)
         else:
             session.conversation.handle(session.conversation.receiver.opened(id))
         try:

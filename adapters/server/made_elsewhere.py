@@ -4,7 +4,7 @@ The stream is read at one process, and tasks are made at any.  That one looks fo
 store: nobody has to know who reads what, and nothing is written for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from taskmachine.adapters.conversation import Conversation
@@ -36,16 +36,18 @@ class MadeElsewhere:
         self._mark = mark
         self._newest: Task | None = None
 
-    async def catch_up(self, since: int | None) -> None:
+    async def catch_up(self, since: int | None, has_told: Callable[[str], bool]) -> None:
         """The stream is there (again): follow what lives, and tell what happened `since` then.
 
-        Somewhat more than that, as changes are told later than they are made.
+        Somewhat more than that, as changes are told later than they are made; but of no task
+        whose end it was certainly told.
         """
         if since is not None:
             since -= LATE_MS
         tasks = await self._service.store.page(self._owner, None, PAGE)
         for task in filter(self._is_of_session, tasks):
-            if since is not None or not self._conversation.knows(task.id):
+            is_new = since is not None or not self._conversation.knows(task.id)
+            if is_new and not has_told(task.id):
                 await self._conversation.hear_of(task, since)
         self._newest = tasks[0] if tasks else None
 

@@ -8,12 +8,15 @@ Each request may come to another process, so whether the session still is, is re
 import asyncio
 import re
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import attrs
 
 from taskmachine.adapters.conversation import Conversation, Lookups
+from taskmachine.adapters.following import REMEMBERED
 from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server.asgi import Refusal
@@ -35,7 +38,7 @@ from taskmachine.protocol.outputs import Send
 from taskmachine.protocol.rules import Offer, Rules
 from taskmachine.statemachine import LimitExceeded
 
-__all__ = ["Session", "Sessions", "told_at"]
+__all__ = ["LastEvent", "Session", "Sessions"]
 
 RESUME_S: Final = 5.0
 """How long a reader may be away before what it was asked is asked elsewhere."""
@@ -56,6 +59,20 @@ _AGAIN: Final = "~"
 
 FINISHED: Final = 100
 """Streams of one session that are over, and could still be read again."""
+
+
+@attrs.frozen
+class LastEvent:
+    """What a client knows of a stream that is not here, or not any more."""
+
+    stream: str
+    number: int
+
+    @property
+    def told_at(self) -> int | None:
+        """When it was told on a general stream, by whatever process; None if it is of none."""
+        begun = re.match(r"g([0-9]{1,15})-", self.stream)
+        return None if begun is None else int(begun[1]) + self.number
 
 
 class Session:
@@ -86,6 +103,7 @@ class Session:
         self.general = self._general_stream()
         self._streams: dict[Id, Stream] = {}
         self._task_of: dict[Id, str] = {}
+        self._ends: OrderedDict[str, LastEvent] = OrderedDict()
         self._timers: dict[Id | None, list[asyncio.TimerHandle]] = {}
 
     def begin(self, conversation: Conversation, elsewhere: MadeElsewhere) -> None:
@@ -104,6 +122,17 @@ class Session:
         stream = self.general if said.stream is None else self._streams.get(said.stream)
         if stream is not None:
             stream.put(said.message)
+            if said.ends is not None and stream is self.general:
+                self._ends[said.ends] = LastEvent(stream.name, stream.newest)
+                if len(self._ends) > REMEMBERED:
+                    self._ends.popitem(last=False)
+
+    def has_told(self, last: LastEvent | None, task_id: str) -> bool:
+        """Whether a client that knows `last` need not be told how that task has ended."""
+        end = self._ends.get(task_id)
+        if end is None or end.stream == self.general.name:
+            return end is not None
+        return last is not None and end.stream == last.stream and end.number <= last.number
 
     # --- streams that answer a request -------------------------------------------------------
 
@@ -318,14 +347,15 @@ class Sessions:
 
     # --- streams -----------------------------------------------------------------------------
 
-    async def listen(self, session: Session, since: int | None) -> None:
+    async def listen(self, session: Session, last: LastEvent | None) -> None:
         """The general stream is read here from now on, and nowhere else.
 
-        Whoever goes on with one that another process began is told what it missed `since` then.
+        Whoever goes on with one that another process began is told what it missed since `last`.
         """
         await self._change(session, reader=session.general.name)
         await session.conversation.listen()
-        await session.elsewhere.catch_up(since)
+        since = None if last is None else last.told_at
+        await session.elsewhere.catch_up(since, partial(session.has_told, last))
 
     async def look_around(self) -> float:
         """Notice what other processes did to the sessions that listen; when to look again."""
@@ -455,12 +485,6 @@ class Sessions:
 
     def _until(self) -> int:
         return self._runtime.service.clock() + self._idle_ms
-
-
-def told_at(name: str, number: int) -> int | None:
-    """When an event was told on a general stream, by whatever process; None if it is of none."""
-    begun = re.match(r"g([0-9]{1,15})-", name)
-    return None if begun is None else int(begun[1]) + number
 
 
 def _no_session() -> Refusal:

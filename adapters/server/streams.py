@@ -90,6 +90,11 @@ class Stream:
         """Whether one message was all."""
         return self._count == 1
 
+    @property
+    def newest(self) -> int:
+        """The number of the last message."""
+        return self._count
+
     def put(self, message: Message) -> None:
         """One more message.  Of too many the oldest are forgotten; the response never is."""
         if self.is_over:

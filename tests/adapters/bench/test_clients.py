@@ -13,6 +13,9 @@ from taskmachine.adapters.bench.contestants import FLOOR, REVISIONS, command_of_
 from taskmachine.adapters.bench.fullness import filled_command
 from taskmachine.adapters.bench.processes import Address, serving
 
+LONG_S = 60.0
+"""Loads end after as many requests as they may send, on the slowest machine too."""
+
 both = pytest.mark.parametrize("revision", REVISIONS)
 
 
@@ -26,7 +29,7 @@ def served(folder: Path) -> Iterator[Address]:
 def test_loads_are_played_beside_the_floor(revision: str, tmp_path: Path) -> None:
     loads = [load.Load("get", 1), load.Load("task", 3), load.Load("task", 2, 5_000)]
     with served(tmp_path) as subject, serving(FLOOR, tmp_path / "floor.txt") as floor:
-        job = load.Job(revision, "/mcp", subject, floor, loads, 0.05, 0.01, 4)
+        job = load.Job(revision, "/mcp", subject, floor, loads, LONG_S, LONG_S, 4)
         figures = asyncio.run(load.play(job))
     assert figures.failed == ""
     get, task, large = figures.turns
@@ -40,7 +43,7 @@ def test_loads_are_played_beside_the_floor(revision: str, tmp_path: Path) -> Non
 def test_the_first_load_that_fails_is_the_last(tmp_path: Path) -> None:
     loads = [load.Load("get", 1), load.Load("get", 2, 10**7), load.Load("get", 1)]
     with served(tmp_path) as subject, serving(FLOOR, tmp_path / "floor.txt") as floor:
-        job = load.Job("2025-11-25", "/mcp", subject, floor, loads, 0.05, 0, 4)
+        job = load.Job("2025-11-25", "/mcp", subject, floor, loads, LONG_S, 0, 4)
         figures = asyncio.run(load.play(job))
     assert len(figures.turns) == 1
     assert figures.failed

@@ -1,7 +1,7 @@
 """Sessions and streams of 2025-11-25 over real sockets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,9 @@ import pytest
 from taskmachine.adapters.server import sessions
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.stores.memory import MemoryStore
-from tests.adapters.server.wire import Caller, Gate, callers, serving
+from taskmachine.protocol.sealing import Position
+from taskmachine.statemachine import Task
+from tests.adapters.server.wire import Caller, Events, Gate, callers, serving
 from tests.requirements import covers
 
 
@@ -202,6 +204,60 @@ def test_a_second_general_stream_takes_over() -> None:
             assert (await second.next())["params"]["taskId"] == task_id
 
     with_caller(act)
+
+
+async def told_of_end(events: Events, task_id: str) -> None:
+    while (told := (await events.next())["params"])["status"] != "completed":
+        assert told["taskId"] == task_id
+    assert told["taskId"] == task_id, "nothing else was told"
+
+
+def test_an_end_is_told_again_only_to_whoever_does_not_know_it() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        async with caller.listen() as general:
+            before = await primed(general)
+            first = await caller.create("add", {"a": 1, "b": 1})
+            await told_of_end(general, first)
+            last_id = general.last_id
+        async with caller.listen():  # now the one before is forgotten
+            pass
+        async with caller.listen(last_id) as general:
+            second = await caller.create("add", {"a": 2, "b": 2})
+            await told_of_end(general, second)
+        async with caller.listen(before) as general:
+            for task_id in (second, first):
+                await told_of_end(general, task_id)
+
+    with_caller(act)
+
+
+def test_an_end_is_told_once_to_whoever_comes_back_just_then() -> None:
+    class Pages(MemoryStore):
+        ends: Callable[[], Awaitable[None]] | None = None
+
+        async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
+            before = await super().page(owner, after, limit)
+            if self.ends is not None:
+                ends, self.ends = self.ends, None
+                await ends()
+            return before
+
+    async def main() -> None:
+        gate, store = Gate(), Pages(b"s" * 32)
+        async with serving(gate.tools, store) as url, callers(url) as [caller]:
+            await caller.introduce()
+            task_id = await caller.create("wait", {})
+
+            async def ends() -> None:
+                gate.open.set()
+                await caller.wait_for(task_id, "completed")
+
+            store.ends = ends
+            async with caller.listen("g1-elsewhere.1") as general:
+                await told_of_end(general, task_id)
+                await told_of_end(general, await caller.create("add", {"a": 1, "b": 1}))
+
+    asyncio.run(main())
 
 
 def test_a_plain_call_talks_on_its_own_stream() -> None:

@@ -5,11 +5,13 @@ back after its task was given to somebody else or has ended, gets `Gone` and cha
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import attrs
 
 from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.waiting import wait_for
 from taskmachine.protocol.dialect import kind_of
 from taskmachine.statemachine import (
@@ -50,12 +52,8 @@ class CannotAsk(TaskmachineError):
 async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | None":
     """Take a task that waits for a worker; None if there is nothing to take."""
 
-    def start(task: Task, now: int) -> tuple[Step]:
-        until = service.times.to_work(task, now)
-        return (lifecycle.start(task, now, worker=worker, until=until),)
-
     try:
-        task, _ = await service.move(task_id, start)
+        task, _ = await service.move(task_id, lambda task, now: (service.start(task, now, worker),))
     except (IllegalTransition, NotFound):
         return None
     return Claim(service, task)
@@ -102,6 +100,15 @@ class Claim:
         """Whether that version is still ours to work on; one from before the claim says nothing."""
         is_ours = task.fence == self.fence and task.worker == self.task.worker
         return is_ours or task.version < self.task.version
+
+    async def is_lost(self) -> bool:
+        """Whether somebody has taken the task away already, as far as this process knows."""
+        if self.service.is_newest(self.task):
+            return False
+        with suppress(StoreError):
+            task = await self.service.store.load(self.task.id)
+            return task is None or not self.is_held(task)
+        return False
 
     async def report(self, *, progress: Progress | None = None, message: str | None = None) -> None:
         """Say how it is going; progress that goes back is dropped."""

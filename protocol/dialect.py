@@ -139,7 +139,13 @@ def answerable_kinds(capabilities: JSONObject) -> frozenset[str]:
 
     A kind is the method, and what else has to be declared for it: a mode, or the use of tools.
     """
-    declared = {name: value for name, value in capabilities.items() if isinstance(value, dict)}
+    declared = {
+        name: capabilities[name]
+        for name in _CAPABILITIES.values()
+        if isinstance(capabilities.get(name), dict)
+    }
+    if not declared:
+        return frozenset()
     kinds = {"roots/list"} if "roots" in declared else set()
     if "sampling" in declared:
         kinds.add("sampling/createMessage")

@@ -291,10 +291,10 @@ class Receiver:
         if isinstance(answer, Error):
             return ErrorResponse(id, answer)
         response = self._rules.dialect.encode_result(id, answer)
-        if self._rules.signature is None:
-            return response
-        meta = {**self._rules.signature(self._session.offer), **response.result.get("_meta", {})}
-        return ResultResponse(id, {**response.result, "_meta": meta})
+        if self._rules.signature is not None:
+            result, meta = response.result, self._rules.signature(self._session.offer)
+            result["_meta"] = {**meta, **result["_meta"]} if "_meta" in result else meta
+        return response
 
     # --- what happens meanwhile --------------------------------------------------------------
 

@@ -105,6 +105,10 @@ def _string(value: Any, _: Any) -> str:
     return value
 
 
+def _optional_string(value: Any, kind: Any) -> str | None:
+    return None if value is None else _string(value, kind)
+
+
 def _boolean(value: Any, _: Any) -> bool:
     if type(value) is not bool:
         raise WrongShape("a boolean", value)
@@ -156,9 +160,11 @@ def _object(value: Any) -> JSONObject:
 
 
 def _json_object(value: Any, kind: Any) -> JSONObject | None:
+    if type(value) is dict:  # before anything else is asked: most are
+        return value
     if value is None and type(None) in get_args(kind):
         return None
-    return _object(value)
+    raise WrongShape("an object", value)
 
 
 def _literal(kind: Any) -> Callable[[Any, Any], Any]:
@@ -192,9 +198,17 @@ def _mapping(kind: Any, converter: Any) -> Callable[[Any, Any], Any]:
     return lambda value, kind: inner(_object(value), kind)
 
 
+_OBJECTS: Final = (
+    JSONObject,
+    JSONObject | None,
+    JSONObject | Encoded,
+    JSONObject | Encoded | None,
+)
+
 _COMPOSITES: Final[tuple[tuple[tuple[Any, ...], Callable[[Any, Any], Any]], ...]] = (
     ((str | int, str | int | None), _id),
-    ((JSONObject, JSONObject | Encoded, JSONObject | Encoded | None), _json_object),
+    (_OBJECTS, _json_object),
+    ((str | None,), _optional_string),
 )
 
 _GENERICS: Final[dict[Any, Any]] = {Literal: _literal, list: _list, dict: _mapping}

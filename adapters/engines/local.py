@@ -14,7 +14,7 @@ from taskmachine.adapters.claims import Claim
 from taskmachine.adapters.engines import Duty
 from taskmachine.adapters.engines.fair_queue import FairQueue
 from taskmachine.adapters.engines.workshop import LOOK_S, MOST_QUEUED, Workshop
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.service import Place, TaskService
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.protocol.jsonvalue import decode_json
@@ -44,10 +44,18 @@ class LocalEngine:
         """Be known to the others, and take what there is to do."""
         await self._workshop.enlist()
         self._service.on_dispatch(self.dispatch)
+        self._service.on_submit(self.reserve)
 
     @property
     def duties(self) -> Mapping[str, Duty]:
         return {"the beat of the worker": self._workshop.beat, "the search for jobs": self.look}
+
+    def reserve(self, task: Task) -> Place | None:
+        """If nobody waits, its tool may begin at once."""
+        is_ours = task.call.name in self._tools
+        if is_ours and not self._queue and self._workshop.has_room:
+            return self._workshop.reserve(task.id)
+        return None
 
     def dispatch(self, task: Task) -> None:
         """There is a new job."""

@@ -15,7 +15,7 @@ from taskmachine.adapters.claims import Claim, Gone, claim, give_back
 from taskmachine.adapters.context import Context, Parked
 from taskmachine.adapters.legs import PATIENCE_S, Leg, Stopwatch, nobody
 from taskmachine.adapters.observer import LegEnd
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.service import Place, TaskService
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools import Threads, Tool
 from taskmachine.adapters.waiting import persevere, wait_for
@@ -82,6 +82,12 @@ class Workshop:
         self._legs[running] = task_id
         running.add_done_callback(self._end)
 
+    def reserve(self, task_id: str) -> Place:
+        """Run the tool of a task as soon as it is stored."""
+        place = _Place(self._service, self._worker.id)
+        self.begin(task_id, lambda: place.filled)
+        return place
+
     def claim(self, task_id: str) -> Awaitable[Claim | None]:
         """Take a task; None if there is nothing to take."""
         return claim(self._service, task_id, self._worker.id)
@@ -145,7 +151,7 @@ class Workshop:
 
     async def _leg(self, take: Callable[[], Awaitable[Claim | None]]) -> None:
         held = await take()
-        if held is not None:
+        if held is not None and not await held.is_lost():
             with self._service.observer.leg(held.task) as ended:
                 await self._work(held, self._tools[str(held.task.call.name)], ended)
 
@@ -206,6 +212,19 @@ class Workshop:
     def _came_to_an_end(self) -> None:
         self._abandoned -= 1
         self._on_room()
+
+
+class _Place:
+    """One tool may run, of a task that is being stored."""
+
+    def __init__(self, service: TaskService, worker: str) -> None:
+        self.worker = worker
+        self.filled: asyncio.Future[Claim | None] = asyncio.get_running_loop().create_future()
+        self._service = service
+
+    def fill(self, task: Task | None) -> None:
+        if not self.filled.done():  # the process may just be stopped
+            self.filled.set_result(None if task is None else Claim(self._service, task))
 
 
 class _Run:

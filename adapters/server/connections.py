@@ -195,8 +195,8 @@ class Connection(asyncio.Protocol):
         most = self._most
         is_full = most is not None and max(len(state.connections), len(state.tasks)) >= most
         serving = self._loop.create_task(self._exchange.run(_unavailable if is_full else self._app))
+        self._exchange.serving = serving
         state.tasks.add(serving)
-        serving.add_done_callback(state.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
         self._framing -= 6 * len(body)  # there are five bytes around even the smallest chunk
@@ -234,6 +234,10 @@ class Connection(asyncio.Protocol):
         if self._is_held:
             self._is_held = False
             self.transport.resume_reading()
+
+    def served(self, exchange: "_Exchange") -> None:
+        """The application is done with it.  A callback of its task would cost 1 us more."""
+        self._state.tasks.discard(exchange.serving)
 
     def answered(self, exchange: "_Exchange") -> None:
         """It was written, and is the end of this connection or not."""
@@ -291,8 +295,10 @@ class _Exchange:
     __slots__ = (
         "_body", "_changed", "_connection", "_expects_continue", "_head", "_is_chunked",
         "_is_gone", "_is_told", "_left", "_scope", "_status", "is_answered", "is_whole",
-        "keeps_alive",
+        "keeps_alive", "serving",
     )  # fmt: skip
+
+    serving: asyncio.Task[None]
 
     def __init__(
         self, connection: Connection, scope: Scope, keeps_alive: bool, expects_continue: bool
@@ -347,6 +353,8 @@ class _Exchange:
             if not (self.is_answered or self._is_gone):
                 log.error("a request was not answered")
                 await self._give_up()
+        finally:
+            self._connection.served(self)
 
     async def _give_up(self) -> None:
         if self._status is None:

@@ -115,16 +115,14 @@ Follower = Callable[[Task], None]
 class Store(Protocol):
     """What the runtime and the transports need of a store.
 
-    Every method may raise `StoreError`.  A store in which writes are done in the order in which
-    they were begun, also while the first is still under way, may say `keeps_order = True`: then a
-    task is claimed while it is being created, and both are durable at once.
+    Every method may raise `StoreError`.
     """
 
     @property
     def kind(self) -> str:
         """What stores of its kind are called where they are compared: the scheme of the URL."""
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         """Store a new task, unless its owner has one for the same method, name and key.
 
         That one is returned then, as it is now.  `LimitExceeded` if a cap is reached, `Conflict`

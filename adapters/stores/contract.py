@@ -116,7 +116,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
         expected: dict[str, tuple[Task, list[Entry]]] = {}
         for number in range(250):
             step = submit(f"t{number}", f"owner {number % 3}", at=number)
-            await store.create(step.task, step.entry, NO_CAPS)
+            await store.create(step.task, [step.entry], NO_CAPS)
             expected[step.task.id] = step.task, [step.entry]
         more = started(expected["t7"][0])
         expected["t7"] = await moved(store, more), [*expected["t7"][1], more.entry]
@@ -149,7 +149,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
         assert await state_of(store) == before
         step = submit("t3")
         with pytest.raises(LimitExceeded):
-            await store.create(step.task, step.entry, Caps(live=1))
+            await store.create(step.task, [step.entry], Caps(live=1))
         await deleted(store, second.task)
 
     @scenario
@@ -232,9 +232,9 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
             assert (await created(store, "t3", call=call)).id == "t1"
             step = submit("t3")
             with pytest.raises(LimitExceeded):
-                await store.create(step.task, step.entry, Caps(live=2))
+                await store.create(step.task, [step.entry], Caps(live=2))
             await moved(store, ended(task))
-            assert await store.create(step.task, step.entry, Caps(live=2)) == step.task
+            assert await store.create(step.task, [step.entry], Caps(live=2)) == step.task
             await store.close()
 
         with asyncio.Runner() as runner:
@@ -249,7 +249,7 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
         assert await created(other, "t2", call=call) == task
         step = submit("t3")
         with pytest.raises(LimitExceeded):
-            await other.create(step.task, step.entry, Caps(live=1))
+            await other.create(step.task, [step.entry], Caps(live=1))
         task = await moved(other, started(task))
         assert await state_of(one) == await state_of(other)
         with pytest.raises(Conflict):
@@ -259,7 +259,7 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
         assert list(await one.dequeue("t1", 9)) == []
         await deleted(one, task)
         assert await other.load("t1") is None
-        assert await other.create(step.task, step.entry, Caps(live=1)) == step.task
+        assert await other.create(step.task, [step.entry], Caps(live=1)) == step.task
 
     @pair
     async def test_followers_learn_what_others_commit(self, one: Store, other: Store) -> None:

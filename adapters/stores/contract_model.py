@@ -39,7 +39,7 @@ class Model:
         self.following: dict[int, str] = {}
         self.told: dict[int, list[Task]] = {}
 
-    def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         if task.call.key is not None and (same := self._same_call(task)):
             return same[0]
         stored = list(self.tasks.values())
@@ -51,7 +51,7 @@ class Model:
             sum(other.owner == task.owner for other in stored),
             len(stored),
         )
-        self.adopt(task, [entry])
+        self.adopt(task, entries)
         return task
 
     def adopt(self, task: Task, entries: Sequence[Entry]) -> None:

@@ -94,7 +94,7 @@ def submit(
 
 async def created(store: Store, task_id: str = "t1", owner: str = "alice", **more: Any) -> Task:
     step = submit(task_id, owner, **more)
-    return await store.create(step.task, step.entry, NO_CAPS)
+    return await store.create(step.task, [step.entry], NO_CAPS)
 
 
 async def moved(store: Store, step: Step) -> Task:

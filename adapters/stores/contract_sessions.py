@@ -132,7 +132,7 @@ class SessionContract:
     async def test_sessions_and_tasks_do_not_count_as_each_other(self, store: Store) -> None:
         await kept(store, *(some(key, until=10) for key in "abc"))
         step = submit()
-        assert await store.create(step.task, step.entry, Caps(1, 1, 1, 1)) == step.task
+        assert await store.create(step.task, [step.entry], Caps(1, 1, 1, 1)) == step.task
         await created(store, "t2")
         await store.keep_session(some("d"), FEW)
         assert await store.forget_sessions(10, 9) == 3

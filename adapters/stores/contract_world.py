@@ -142,7 +142,7 @@ class World(RuleBasedStateMachine):
 
     @rule(step=_submits, caps=_caps)
     def create(self, step: lifecycle.Step, caps: Caps) -> None:
-        self.both("create", step.task, step.entry, caps)
+        self.both("create", step.task, [step.entry], caps)
 
     @rule(
         data=st.data(),

@@ -52,7 +52,7 @@ class WritingContract:
         step = lifecycle.submit(
             "t1", "alice", call, 1_000, ttl_ms=5, is_ttl_chosen=True, timeout_ms=7, metadata=b"{} "
         )
-        await store.create(step.task, step.entry, NO_CAPS)
+        await store.create(step.task, [step.entry], NO_CAPS)
         task = attrs.evolve(
             started(step.task).task,
             losses=2,
@@ -126,31 +126,31 @@ class WritingContract:
             before = await state_of(store)
             step = submit("more")
             with pytest.raises(LimitExceeded):
-                await store.create(step.task, step.entry, caps)
+                await store.create(step.task, [step.entry], caps)
             assert await state_of(store) == before
             assert list(await store.history("more")) == []
             if owner_who_may is not None:
                 step = submit("more", owner_who_may)
-                assert await store.create(step.task, step.entry, caps) == step.task
+                assert await store.create(step.task, [step.entry], caps) == step.task
                 await deleted(store, step.task)
         await deleted(store, live)
         await deleted(store, other)
         step = submit("room again")
-        await store.create(step.task, step.entry, Caps(1, 1, 2, 2))
+        await store.create(step.task, [step.entry], Caps(1, 1, 2, 2))
 
     @scenario
     async def test_what_has_ended_is_retained_and_not_live(self, store: Store) -> None:
         await moved(store, ended(await created(store, "t1")))
         step = submit("t2")
         with pytest.raises(LimitExceeded):
-            await store.create(step.task, step.entry, Caps(1, 1, 1, 1))
-        assert await store.create(step.task, step.entry, Caps(1, 1, 2, 2)) == step.task
+            await store.create(step.task, [step.entry], Caps(1, 1, 1, 1))
+        assert await store.create(step.task, [step.entry], Caps(1, 1, 2, 2)) == step.task
 
     @scenario
     async def test_a_known_call_needs_no_room(self, store: Store) -> None:
         first = await created(store, call=Call("tools/call", key="k"))
         step = submit("t2", call=Call("tools/call", key="k"))
-        assert await store.create(step.task, step.entry, Caps(1, 1, 1, 1)) == first
+        assert await store.create(step.task, [step.entry], Caps(1, 1, 1, 1)) == first
 
     @scenario
     async def test_creating_at_once_is_atomic(self, store: Store) -> None:
@@ -159,33 +159,28 @@ class WritingContract:
         assert len({task.id for task in same}) == 1
         steps = [submit(f"u{number}") for number in range(9)]
         answers = await asyncio.gather(
-            *(store.create(step.task, step.entry, Caps(live=4)) for step in steps),
+            *(store.create(step.task, [step.entry], Caps(live=4)) for step in steps),
             return_exceptions=True,
         )
         assert sum(isinstance(answer, LimitExceeded) for answer in answers) == 6
         assert len(await store.browse(None, 100)) == 4
 
     @scenario
-    async def test_what_is_being_created_can_be_claimed_if_the_store_keeps_order(
-        self, store: Store
-    ) -> None:
-        if not getattr(store, "keeps_order", False):
-            return
-        full = Caps(live=3)
-        for number, is_refused in enumerate((False, False, False, True)):
-            step = submit(f"t{number}")
-            claim = started(step.task)
-            answers = await asyncio.gather(
-                store.create(step.task, step.entry, full),
-                store.commit(claim.task, [claim.entry], step.task.version),
-                return_exceptions=True,
-            )
-            if is_refused:
-                assert [type(answer) for answer in answers] == [LimitExceeded, Conflict]
-            else:
-                assert [*answers] == [step.task, None]
-                assert await store.load(step.task.id) == claim.task
-                assert list(await store.history(step.task.id)) == [step.entry, claim.entry]
+    async def test_a_task_may_be_claimed_by_the_write_that_creates_it(self, store: Store) -> None:
+        step = submit("t1")
+        claim = started(step.task)
+        entries = [step.entry, claim.entry]
+        heard: list[Task] = []
+        store.follow("t1", heard.append)
+        assert await store.create(claim.task, entries, Caps(live=1)) == claim.task
+        assert await store.load("t1") == claim.task
+        assert list(await store.history("t1")) == entries
+        assert list(await store.queued(9)) == []
+        assert list(await store.held(str(claim.task.worker), 9)) == [claim.task]
+        assert heard == [claim.task]
+        more = submit("t2")
+        with pytest.raises(LimitExceeded):
+            await store.create(more.task, [more.entry], Caps(live=1))
 
     # --- commit ------------------------------------------------------------------------------
 

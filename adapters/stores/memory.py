@@ -66,14 +66,14 @@ class MemoryStore:
         self._sessions_until: SortedList[_When] = SortedList()
         self._followers = Followers()
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         self._check_open()
         known = self._keys.get(_key(task)) if task.call.key is not None else None
         if known is not None:
             return self._tasks[known]
         owned = self._created_by.get(task.owner, ())
         check_caps(caps, self._live_of.get(task.owner, 0), self._live, len(owned), len(self._tasks))
-        await self.adopt(task, (entry,))
+        await self.adopt(task, entries)
         return task
 
     async def load(self, task_id: str) -> Task | None:

@@ -79,8 +79,8 @@ class PostgreSQLStore:
 
     # --- tasks -------------------------------------------------------------------------------
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
-        change = operations.Change(task, (entry,), self._joining)
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
+        change = operations.Change(task, entries, self._joining)
         run = partial(operations.create, change=change, caps=caps)
 
         def tell(known: Task | None) -> None:

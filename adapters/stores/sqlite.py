@@ -67,7 +67,6 @@ class SQLiteStore:
     """The contract, on a file that `open_sqlite` has prepared."""
 
     kind = "sqlite"
-    keeps_order = True
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()  # later connections must not depend on the working directory
@@ -83,8 +82,8 @@ class SQLiteStore:
         """Of the file: it was brought up to this one when it was opened."""
         return VERSION
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
-        change = operations.Change(task, (entry,))
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
+        change = operations.Change(task, entries)
 
         def tell(known: Task | None) -> None:
             if known is None:

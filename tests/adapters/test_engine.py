@@ -18,7 +18,16 @@ from taskmachine.adapters.stores import Caps, Worker
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools import Tools
 from taskmachine.protocol.operations import Answer, Create
-from taskmachine.statemachine import Cause, Event, LimitExceeded, NotFound, Reply, State, Task
+from taskmachine.statemachine import (
+    Cause,
+    Event,
+    LimitExceeded,
+    NotFound,
+    Reply,
+    State,
+    Task,
+    lifecycle,
+)
 from tests.adapters.rig import HOUR, Clock, call
 from tests.simulation.loop import VirtualLoop
 
@@ -48,6 +57,12 @@ class World:
 
     async def create(self, runtime: Runtime, tool: str, **more: Any) -> Task:
         return await runtime.create("alice", Create(call(tool), **more))
+
+    async def begin(self, runtime: Runtime, tool: str) -> Task:
+        """A task whose tool has run for a second."""
+        task = await self.create(runtime, tool)
+        await asyncio.sleep(1)
+        return task
 
 
 def play(
@@ -349,7 +364,7 @@ def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropp
         return "here"
 
     async def scene(world: World, runtime: Runtime) -> None:
-        task = await until(runtime, await world.create(runtime, "stubborn"), is_working)
+        task = await world.begin(runtime, "stubborn")
         cancelled = await runtime.service.cancel("alice", task.id)
         await asyncio.sleep(6)
         other = await world.create(runtime, "quick")
@@ -375,7 +390,7 @@ def test_abandoned_tools_take_the_place_of_others_when_there_are_too_many() -> N
 
     async def scene(world: World, runtime: Runtime) -> None:
         for _ in range(2):
-            task = await until(runtime, await world.create(runtime, "stubborn"), is_working)
+            task = await world.begin(runtime, "stubborn")
             await runtime.service.cancel("alice", task.id)
             await asyncio.sleep(6)
         waiting = await world.create(runtime, "stubborn")
@@ -396,13 +411,31 @@ def test_a_cleanup_that_takes_too_long_is_given_up() -> None:
         await asyncio.sleep(1_000)
 
     async def scene(world: World, runtime: Runtime) -> None:
-        first = await until(runtime, await world.create(runtime, "work"), is_working)
+        first = await world.begin(runtime, "work")
         second = await world.create(runtime, "work")
         await runtime.service.cancel("alice", first.id)
         await until(runtime, second, is_working)
-        assert asyncio.get_running_loop().time() == pytest.approx(5)
+        assert asyncio.get_running_loop().time() == pytest.approx(6)
 
     play(tools, scene, limits=Limits(concurrency=1))
+
+
+def test_a_tool_never_begins_whose_task_was_cancelled_before() -> None:
+    tools = Tools()
+    begun: list[int] = []
+
+    @tools.task()
+    async def work() -> None:
+        begun.append(1)
+
+    async def scene(world: World, runtime: Runtime) -> None:
+        task = await world.create(runtime, "work")
+        assert task.state is State.WORKING
+        await runtime.service.cancel("alice", task.id)
+        await asyncio.sleep(60)
+        assert begun == []
+
+    play(tools, scene)
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -706,11 +739,12 @@ def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_seconds() -
         await store.enlist(Worker("ghost", "elsewhere", 7))
         made = []
         for name in ("work", "once"):
-            task = await runtime.service.create(
-                "alice", call(name), is_repeatable=tools[name].is_repeatable
+            now, again = world.clock.now, tools[name].is_repeatable
+            step = lifecycle.submit(
+                name, "alice", call(name), now, ttl_ms=HOUR, is_repeatable=again
             )
-            assert await claim(runtime.service, task.id, "ghost") is not None
-            made.append(task)
+            taken = lifecycle.start(step.task, now, worker="ghost")
+            made.append(await store.create(taken.task, [step.entry, taken.entry], Caps()))
         ended = await runtime.service.collect("alice", made[0].id)
         assert 15 <= asyncio.get_running_loop().time() <= 25
         assert (ended.state, ended.losses) == (State.COMPLETED, 1)

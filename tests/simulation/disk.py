@@ -56,10 +56,10 @@ class Disk:
         """By a clock that does not jump: what bounds are measured with."""
         return round(self._steady() * 1_000)
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
-        stored = await self.store.create(task, entry, caps)
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
+        stored = await self.store.create(task, entries, caps)
         if stored.id == task.id:
-            self.history.append(entry)
+            self.history.extend(entries)
             self.versions[task.id] = task.version
         return stored
 

@@ -58,11 +58,11 @@ class FaultyStore:
 
     # --- writes ------------------------------------------------------------------------------
 
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         await self._before()
-        stored = await self._disk.create(task, entry, caps)
+        stored = await self._disk.create(task, entries, caps)
         if stored.id == task.id:
-            await self._told(task)
+            await self._told(task, is_claim=task.worker is not None)
         else:
             await self._after()
         return stored

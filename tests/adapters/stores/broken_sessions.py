@@ -1,6 +1,7 @@
 """Stores with one bug each in how they keep sessions."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -103,10 +104,10 @@ class ForgetsAllSessionsAtOnce(MemoryStore):
 
 
 class CountsSessionsAsTasks(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         if len(self._tasks) + len(self._sessions) >= caps.retained:
             raise LimitExceeded("tasks", 60_000)
-        return await super().create(task, entry, caps)
+        return await super().create(task, entries, caps)
 
 
 class CountsTasksAsSessions(MemoryStore):

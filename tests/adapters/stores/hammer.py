@@ -20,7 +20,7 @@ __all__ = ["hammer"]
 async def move(store: Store, task_id: str, name: str, rounds: int) -> int:
     """How often somebody else was faster."""
     step = lifecycle.submit(task_id, "alice", Call("tools/call", task_id, key="k"), 1, ttl_ms=9)
-    await store.create(step.task, step.entry, Caps())
+    await store.create(step.task, [step.entry], Caps())
     conflicts = 0
     while rounds:
         task = await store.load(task_id)

@@ -46,36 +46,36 @@ class CommitsBeforeItChecks(MemoryStore):
 
 
 class ForgetsKeys(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         self._keys.clear()
-        return await super().create(task, entry, caps)
+        return await super().create(task, entries, caps)
 
 
 class SharesKeysBetweenOwners(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         for other in self._tasks.values():
             if task.call.key is not None and other.call == task.call:
                 return other
-        return await super().create(task, entry, caps)
+        return await super().create(task, entries, caps)
 
 
 class AllowsOneTooMany(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
-        return await super().create(task, entry, attrs.evolve(caps, live=caps.live + 1))
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
+        return await super().create(task, entries, attrs.evolve(caps, live=caps.live + 1))
 
 
 class CountsEndedTasksAsLive(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         if task.call.key is None and len(self._tasks) >= caps.live:
             raise LimitExceeded("tasks", 1_000)
-        return await super().create(task, entry, caps)
+        return await super().create(task, entries, caps)
 
 
 class ChecksCapsBeforeKeys(MemoryStore):
-    async def create(self, task: Task, entry: Entry, caps: Caps) -> Task:
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         if len(self._tasks) >= caps.retained:
             raise LimitExceeded("tasks", 1_000)
-        return await super().create(task, entry, caps)
+        return await super().create(task, entries, caps)
 
 
 class PagesIncludeTheirPosition(MemoryStore):

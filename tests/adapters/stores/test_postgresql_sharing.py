@@ -241,7 +241,7 @@ def test_caps_are_exact_whoever_creates(url: str, caps: Caps, room: int, owners:
         creates = []
         for number in range(180):
             step = submit(f"t{number}", owners[number % len(owners)])
-            creates.append(stores[number % len(stores)].create(step.task, step.entry, caps))
+            creates.append(stores[number % len(stores)].create(step.task, [step.entry], caps))
         answers = await outcomes(*creates)
         assert answers.count(LimitExceeded) == 180 - room
         assert sum(isinstance(answer, Task) for answer in answers) == room
@@ -264,9 +264,9 @@ def test_who_is_near_a_cap_waits_for_who_has_not_been_counted(
 
         store.join(hold)
         first, second = submit("t1"), submit("t2")
-        creating = asyncio.create_task(store.create(first.task, first.entry, caps))
+        creating = asyncio.create_task(store.create(first.task, [first.entry], caps))
         await asyncio.wait_for(is_stored.wait(), SOON_S)
-        refused = asyncio.create_task(other.create(second.task, second.entry, caps))
+        refused = asyncio.create_task(other.create(second.task, [second.entry], caps))
         waiting = "SELECT 1 FROM pg_locks WHERE NOT granted"
         await until(lambda: server.execute(waiting) or refused.done())
         may_go_on.set()
@@ -377,11 +377,11 @@ def test_an_operation_that_is_refused_disturbs_no_other(url: str) -> None:
         assert await outcomes(
             moved(store, started(task)),
             store.commit(ended(task).task, [ended(task).entry], 7),
-            store.create(beyond.task, beyond.entry, Caps()),
-            store.create(odd.task, odd.entry, Caps()),
+            store.create(beyond.task, [beyond.entry], Caps()),
+            store.create(odd.task, [odd.entry], Caps()),
             store.commit(again.task, [again.entry, again.entry], 1),
             store.keep_session(KeptSession("s1", b"body", 2**70), 1),
-            store.create(late.task, late.entry, Caps()),
+            store.create(late.task, [late.entry], Caps()),
         ) == [
             started(task).task,
             Conflict,

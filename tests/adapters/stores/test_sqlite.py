@@ -80,7 +80,7 @@ async def _make(path: Path) -> None:
     store = await open_sqlite(f"sqlite:{path}")
     for number in range(50):
         step = lifecycle.submit(f"t{number}", "alice", Call("tools/call"), number, ttl_ms=9)
-        await store.create(step.task, step.entry, Caps())
+        await store.create(step.task, [step.entry], Caps())
     await store.close()
 
 
@@ -276,8 +276,8 @@ def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: s
         assert await store.check() == []
         step = lifecycle.submit("t3", "alice", Call("tools/call"), 5, ttl_ms=9)
         with pytest.raises(LimitExceeded):
-            await store.create(step.task, step.entry, Caps(live_of_owner=2))
-        await store.create(step.task, step.entry, Caps(live_of_owner=3, live=4))
+            await store.create(step.task, [step.entry], Caps(live_of_owner=2))
+        await store.create(step.task, [step.entry], Caps(live_of_owner=3, live=4))
         session = KeptSession("s1", b"body", 10)
         await store.keep_session(session, 1)
         with pytest.raises(LimitExceeded):

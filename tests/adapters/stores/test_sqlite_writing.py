@@ -81,14 +81,14 @@ def test_an_operation_that_is_refused_disturbs_no_other(path: Path) -> None:
         assert await outcomes(
             moved(store, started(task)),
             store.commit(ended(task).task, [ended(task).entry], 7),
-            store.create(full.task, full.entry, Caps(live=2)),
-            store.create(task, submit("t1").entry, Caps()),
-            store.create(beyond.task, beyond.entry, Caps()),
+            store.create(full.task, [full.entry], Caps(live=2)),
+            store.create(task, [submit("t1").entry], Caps()),
+            store.create(beyond.task, [beyond.entry], Caps()),
             store.commit(again.task, [again.entry, again.entry], 1),
             store.keep_session(KeptSession("s1", b"body", 10), 1),
             store.keep_session(KeptSession("s2", b"body", 10), 1),
             store.keep_session(KeptSession("s1", b"body", 2**70), 1),
-            store.create(late.task, late.entry, Caps()),
+            store.create(late.task, [late.entry], Caps()),
         ) == [
             started(task).task,
             Conflict,

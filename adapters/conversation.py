@@ -328,7 +328,7 @@ class Conversation:
                 if not self.receiver.is_pending(id):
                     self._unblock(id)
                 elif waits:
-                    await self._follow([task.id])
+                    await self._following.follow(task.id)
 
     def _look(self) -> None:
         if self._lookups is not None:

@@ -7,7 +7,6 @@ and in the order of the writes, so that nobody is told an older version after a 
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
@@ -16,6 +15,7 @@ import attrs
 
 from taskmachine.adapters.stores import Follower, StoreError
 from taskmachine.adapters.stores.followers import Followers
+from taskmachine.adapters.stores.sqlite_batch import Batch
 from taskmachine.adapters.stores.sqlite_operations import reread
 from taskmachine.statemachine import State, Task
 
@@ -35,9 +35,7 @@ class Watch:
     def __init__(
         self,
         load: Callable[[str], Task | None],
-        ask: Callable[
-            [Callable[[sqlite3.Connection], News], Callable[[News], None]], Awaitable[News]
-        ],
+        ask: Callable[[Callable[[Batch], News], Callable[[News], None]], Awaitable[News]],
     ) -> None:
         self._load = load
         self._ask = ask
@@ -92,14 +90,12 @@ class Watch:
             except StoreError:
                 self._unseen |= unseen & self._known.keys()  # the next look may succeed
 
-    def _look(
-        self, connection: sqlite3.Connection, versions: Mapping[str, int], unseen: set[str]
-    ) -> News:
+    def _look(self, batch: Batch, versions: Mapping[str, int], unseen: set[str]) -> News:
         """On the thread of the writer."""
-        (data_version,) = connection.execute("PRAGMA data_version").fetchone()
+        (data_version,) = batch.execute("PRAGMA data_version").fetchone()
         if data_version == self._data_version:
             versions = {task_id: versions[task_id] for task_id in unseen}
-        news = reread(connection, versions)
+        news = reread(batch, versions)
         self._data_version = data_version  # not before: a look that failed has seen nothing
         return news
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores.sqlite_batch import Batch
 from taskmachine.adapters.stores.sqlite_faults import explain
 from taskmachine.statemachine import TaskmachineError
 
@@ -27,7 +28,7 @@ MAX_WAITING: Final = 10_000
 """Operations; beyond it something is wrong with the disk, and memory would be next."""
 
 T = TypeVar("T")
-Run = Callable[[sqlite3.Connection], T]
+Run = Callable[[Batch], T]
 
 
 @attrs.define(eq=False)
@@ -126,30 +127,26 @@ class Writer:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, answered)
 
-    def _transact(self, batch: list[_Operation]) -> list[_Answered]:
-        if not batch:
+    def _transact(self, operations: list[_Operation]) -> list[_Answered]:
+        if not operations:
             return []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            answered = [self._write(operation) for operation in batch]
+            batch = Batch(self._connection)
+            answered = [_write(operation, batch) for operation in operations]
+            batch.counts.write()
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - a dead thread would leave everybody waiting
             self._roll_back()
-            if len(batch) > 1 and not isinstance(error, sqlite3.OperationalError):
+            if len(operations) > 1 and not isinstance(error, sqlite3.OperationalError):
                 # A value that SQLite does not have, or a row that is there already: whose is it?
-                return [answer for operation in batch for answer in self._transact([operation])]
-            return [(operation, None, explain(self._path, error)) for operation in batch]
+                return [answer for each in operations for answer in self._transact([each])]
+            return [(operation, None, explain(self._path, error)) for operation in operations]
         return answered
-
-    def _write(self, operation: _Operation) -> _Answered:
-        try:
-            return operation, operation.run(self._connection), None
-        except TaskmachineError as error:  # its own affair: it has written nothing
-            return operation, None, error
 
     def _read(self, operation: _Operation) -> _Answered:
         try:
-            return operation, operation.run(self._connection), None
+            return operation, operation.run(Batch(self._connection)), None
         except Exception as error:  # noqa: BLE001 - as above
             return operation, None, explain(self._path, error)
 
@@ -157,3 +154,10 @@ class Writer:
         if self._connection.in_transaction:  # SQLite may have done so itself, or never begun
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+
+
+def _write(operation: _Operation, batch: Batch) -> _Answered:
+    try:
+        return operation, operation.run(batch), None
+    except TaskmachineError as error:  # its own affair: it has written nothing
+        return operation, None, error

@@ -194,6 +194,7 @@ def test_a_server_that_is_not_there(server: Server) -> None:
 
 
 def test_a_wrong_password(server: Server) -> None:
+    server.execute("DROP ROLE IF EXISTS guarded")
     server.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
     assert "refuses the password" in refusal(server.url(user="guarded:hidden"))
     assert "wants a password" in refusal(server.url(user="guarded"))

@@ -14,7 +14,7 @@ from taskmachine.adapters.runtime import Runtime, start_runtime
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
-from taskmachine.statemachine import State, Task
+from taskmachine.statemachine import NotFound, State, Task
 from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
 
 
@@ -330,8 +330,11 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
     asyncio.run(main())
 
 
-def test_who_waits_while_the_store_fails_is_refused_and_disturbs_nobody(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "code"), [(StoreError("no disk"), -32603), (NotFound("forgotten"), -32602)]
+)
+def test_who_begins_to_wait_in_vain_is_refused_and_disturbs_nobody(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
         async with a_line("2025-11-25") as (line, runtime):
@@ -340,7 +343,7 @@ def test_who_waits_while_the_store_fails_is_refused_and_disturbs_nobody(
             get, perform = runtime.service.get, runtime.service.perform
 
             async def failing(owner: str, task_id: str) -> Task:
-                raise StoreError("no disk")
+                raise error
 
             async def performed(owner: str, operation: Any) -> Any:
                 monkeypatch.setattr(runtime.service, "get", get)
@@ -352,7 +355,7 @@ def test_who_waits_while_the_store_fails_is_refused_and_disturbs_nobody(
                 patch.setattr(runtime.service, "perform", performed)
                 refused = await line.call("tasks/result", {"taskId": task_id}, id="unlucky")
             monkeypatch.setattr(runtime.service, "get", get)
-            assert refused["error"]["code"] == -32603
+            assert refused["error"]["code"] == code
             before = len(line.sent)
             await runtime.service.cancel("alice", task_id)
             await quiet()

@@ -25,7 +25,7 @@ from taskmachine.adapters.stores import (
 from taskmachine.adapters.stores import sqlite_operations as operations
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.columns import MAX_INTEGER
-from taskmachine.adapters.stores.records import read_entry, read_task
+from taskmachine.adapters.stores.records import read_entry, read_task, split_lines
 from taskmachine.adapters.stores.sqlite_faults import explain, translated
 from taskmachine.adapters.stores.sqlite_schema import VERSION, connect, found, prepare
 from taskmachine.adapters.stores.sqlite_upkeep import back_up, problems
@@ -133,7 +133,8 @@ class SQLiteStore:
         return Totals(live, waiting, retained)
 
     async def history(self, task_id: str) -> Sequence[Entry]:
-        return [read_entry(record) for (record,) in self._rows(sql.HISTORY, task_id)]
+        rows = self._rows(sql.HISTORY, task_id)
+        return _entries(rows[0][0]) if rows else ()
 
     async def enlist(self, worker: Worker) -> None:
         await self._writer.submit(partial(operations.enlist, worker=worker))
@@ -231,19 +232,16 @@ class SQLiteStore:
             return self._reader.execute(statement, parameters).fetchall()
 
     def _export_after(self, after: str) -> tuple[list[_Exported], str | None]:
-        """On some thread.  Short transactions: a long one would let the log grow."""
+        """On some thread.  Some at a time: one long read would let the log grow."""
         with translated(self._path), closing(connect(self._path)) as connection:
-            connection.execute("BEGIN")
             rows = connection.execute(sql.EXPORT, (after, sql.CHUNK)).fetchall()
-            batch: list[_Exported] = [
-                (
-                    read_task(record),
-                    [read_entry(line) for (line,) in connection.execute(sql.HISTORY, (task_id,))],
-                )
-                for task_id, record in rows
-            ]
+            batch = [(read_task(record), _entries(history)) for _, record, history in rows]
         return batch, rows[-1][0] if len(rows) == sql.CHUNK else None
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise StoreError("the store is closed")
+
+
+def _entries(history: bytes) -> Sequence[Entry]:
+    return [read_entry(line) for line in split_lines(history)]

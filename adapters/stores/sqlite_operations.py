@@ -6,6 +6,7 @@ one that raises has written nothing.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from sqlite3 import IntegrityError
 
 import attrs
@@ -22,7 +23,7 @@ from taskmachine.adapters.stores import (
 )
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.columns import MAX_INTEGER, call_key, columns_of
-from taskmachine.adapters.stores.records import read_task, write_record
+from taskmachine.adapters.stores.records import join_lines, read_task, write_record
 from taskmachine.adapters.stores.sqlite_batch import Batch
 from taskmachine.statemachine import Entry, State, Task
 
@@ -50,13 +51,15 @@ class Change:
 
     task: Task
     record: bytes
-    lines: Sequence[tuple[str, int, bytes]]
+    lines: bytes
     stays: bool
     """Whether the task stays in its state, so that most likely no index has to change."""
 
     def __init__(self, task: Task, entries: Sequence[Entry]) -> None:
         self.task, self.record = task, write_record(task)
-        self.lines = [(task.id, line.seq, write_record(line)) for line in entries if is_kept(line)]
+        if any(line.seq >= after.seq for line, after in pairwise(entries)):
+            raise StoreError("lines of history do not follow each other")
+        self.lines = join_lines(write_record(line) for line in entries if is_kept(line))
         self.stays = bool(entries) and all(line.source is line.dest for line in entries)
 
 
@@ -78,12 +81,11 @@ def adopt(batch: Batch, change: Change) -> None:
     """Store a task that was not there."""
     task, key = change.task, call_key(change.task)
     columns = columns_of(task)
-    facts = (task.id, task.owner, task.created_at, key, task.version, *columns, change.record)
+    call = (task.id, task.owner, task.created_at, key)
     try:
-        batch.execute(sql.INSERT, facts)
+        batch.execute(sql.INSERT, (*call, task.version, *columns, change.record, change.lines))
     except IntegrityError:
         raise Conflict(f"task {task.id} is known, or its key is in use") from None
-    _append(batch, change)
     batch.counts.add(task.owner, columns[0], 1)
 
 
@@ -93,9 +95,8 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
     columns = columns_of(task)
     if change.stays:
         _, deadline, _, holder, _ = columns  # the others follow from the state
-        facts = (task.version, change.record, task.id, expected, deadline, holder)
+        facts = (task.version, change.record, change.lines, task.id, expected, deadline, holder)
         if batch.execute(sql.REWRITE, facts).rowcount:
-            _append(batch, change)
             return
     stored = batch.execute(sql.STORED, (task.id,)).fetchone()
     if stored is None or stored[1] != expected:
@@ -103,19 +104,12 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
     row_id, _, *before = stored
     if task.state is State.REMOVED:
         batch.execute(sql.DELETE, (row_id,))
-        batch.execute(sql.DELETE_HISTORY, (task.id,))
         batch.execute(sql.DELETE_MESSAGES, (task.id, MAX_INTEGER))
         batch.counts.add(task.owner, -before[0], -1)
         return
-    batch.execute(sql.MOVE, (*columns, task.version, change.record, row_id))
+    batch.execute(sql.MOVE, (*columns, task.version, change.record, change.lines, row_id))
     if columns[0] != before[0]:
         batch.counts.add(task.owner, columns[0] - before[0], 0)
-    _append(batch, change)
-
-
-def _append(batch: Batch, change: Change) -> None:
-    for line in change.lines:  # mostly one, and `executemany` has more to prepare
-        batch.execute(sql.APPEND, line)
 
 
 def adopt_secret(batch: Batch, secret: bytes) -> None:

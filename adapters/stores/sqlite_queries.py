@@ -31,7 +31,7 @@ OVERDUE: Final = """
     SELECT record FROM tasks WHERE is_live = 1 AND deadline <= ? ORDER BY deadline, id LIMIT ?"""
 FORGETTABLE: Final = """
     SELECT record FROM tasks WHERE is_live = 0 AND deadline <= ? ORDER BY deadline, id LIMIT ?"""
-EXPORT: Final = "SELECT id, record FROM tasks WHERE id > ? ORDER BY id LIMIT ?"
+EXPORT: Final = "SELECT id, record, history FROM tasks WHERE id > ? ORDER BY id LIMIT ?"
 VERSIONS: Final = f"SELECT id, version FROM tasks WHERE id IN ({', '.join('?' * CHUNK)})"
 
 STORED: Final = """
@@ -41,21 +41,19 @@ BY_KEY: Final = "SELECT record FROM tasks WHERE owner = ? AND call_key = ?"
 INSERT: Final = """
     INSERT INTO tasks
     (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, is_waiting,
-    record)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    record, history)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 REWRITE: Final = """
-    UPDATE tasks SET version = ?, record = ?
+    UPDATE tasks SET version = ?, record = ?, history = CAST(history || ? AS BLOB)
     WHERE id = ? AND version = ? AND deadline IS ? AND holder IS ?"""
 MOVE: Final = """
     UPDATE tasks
     SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, is_waiting = ?, version = ?,
-        record = ?
+        record = ?, history = CAST(history || ? AS BLOB)
     WHERE rowid = ?"""
 DELETE: Final = "DELETE FROM tasks WHERE rowid = ?"
 
-HISTORY: Final = "SELECT record FROM history WHERE task_id = ? ORDER BY seq"
-APPEND: Final = "INSERT INTO history (task_id, seq, record) VALUES (?, ?, ?)"
-DELETE_HISTORY: Final = "DELETE FROM history WHERE task_id = ?"
+HISTORY: Final = "SELECT history FROM tasks WHERE id = ?"
 
 COUNTS: Final = "SELECT live, retained FROM counts WHERE owner = ?"
 COUNT: Final = """

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from taskmachine.adapters.stores import Schema, StoreError
-from taskmachine.adapters.stores.records import read_task
+from taskmachine.adapters.stores.records import join_lines, read_task
 from taskmachine.adapters.stores.sqlite_faults import translated
 from taskmachine.statemachine import ConfigurationError, State
 
 __all__ = ["APPLICATION_ID", "VERSION", "connect", "found", "prepare"]
 
 APPLICATION_ID: Final = int.from_bytes(b"tskm")
-VERSION: Final = 4
+VERSION: Final = 5
 
 _MAGIC: Final = b"SQLite format 3\0"
 
@@ -99,6 +99,15 @@ _MIGRATIONS: Final[Mapping[int, Sequence[str]]] = {
         "UPDATE tasks SET is_waiting = waits(record) WHERE is_live = 1",
         "CREATE INDEX tasks_waiting ON tasks (is_waiting) WHERE is_waiting = 1",
     ),
+    # Version 4 had a table for the history: a place of its own on the disk for each line.
+    5: (
+        "ALTER TABLE tasks ADD COLUMN history BLOB NOT NULL DEFAULT x''",
+        """UPDATE tasks SET history = (
+            SELECT coalesce(joined(record), x'')
+            FROM (SELECT record FROM history WHERE task_id = tasks.id ORDER BY seq)
+        )""",
+        "DROP TABLE history",
+    ),
 }
 """What makes each version out of the one before it."""
 
@@ -167,7 +176,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             raise StoreError(f"{path} is damaged, restore it from a backup: {detail}")
     if _write_ahead(connection) != "wal":
         raise StoreError(f"{path} cannot have a write-ahead log where it is: use a local disk")
-    connection.create_function("waits", 1, _waits, deterministic=True)
+    add_functions(connection)
     connection.execute("BEGIN IMMEDIATE")
     # Under the lock, as another process may have made it in the meantime.
     version = _check_ours(connection, path)
@@ -183,6 +192,25 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if version != VERSION:
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """What migrations use that SQLite does not have."""
+    connection.create_function("waits", 1, _waits, deterministic=True)
+    connection.create_aggregate("joined", 1, _Joined)  # type: ignore[arg-type]
+
+
+class _Joined:
+    """Lines of history, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+
+    def step(self, line: bytes) -> None:
+        self._lines.append(line)
+
+    def finalize(self) -> bytes:
+        return join_lines(self._lines)
 
 
 def _waits(record: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.columns import call_key, columns_of
-from taskmachine.adapters.stores.records import read_entry, read_task
+from taskmachine.adapters.stores.records import read_entry, read_task, split_lines
 from taskmachine.adapters.stores.sqlite_faults import explain, translated
 from taskmachine.adapters.stores.sqlite_schema import connect
 from taskmachine.statemachine import ConfigurationError, State
@@ -26,10 +26,10 @@ MAX_PROBLEMS: Final = 100
 
 _TASKS: Final = """
     SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,
-        is_waiting, record
+        is_waiting, history, record
     FROM tasks ORDER BY id"""
 _OF_NO_TASK: Final = """
-    SELECT DISTINCT task_id FROM {table} WHERE task_id NOT IN (SELECT id FROM tasks)"""
+    SELECT DISTINCT task_id FROM messages WHERE task_id NOT IN (SELECT id FROM tasks)"""
 
 
 def back_up(source: Path, target: Path) -> None:
@@ -70,15 +70,14 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
                 yield f"The file is damaged: {' '.join(verdict.split())}."
         yield from _wrong_tasks(connection)
         yield from _wrong_counts(connection)
-        for table in ("history", "messages"):
-            for (task_id,) in connection.execute(_OF_NO_TASK.format(table=table)):
-                yield f"There is {table} of task {task_id}, which does not exist."
+        for (task_id,) in connection.execute(_OF_NO_TASK):
+            yield f"There are messages of task {task_id}, which does not exist."
     except sqlite3.DatabaseError as error:
         yield f"{explain(path, error)}."
 
 
 def _wrong_tasks(connection: sqlite3.Connection) -> Iterator[str]:
-    for task_id, *row, record in connection.execute(_TASKS):
+    for task_id, *row, history, record in connection.execute(_TASKS):
         try:
             task = read_task(record)
         except StoreError as error:
@@ -93,29 +92,25 @@ def _wrong_tasks(connection: sqlite3.Connection) -> Iterator[str]:
         )
         if task.id != task_id or tuple(row) != derived:
             yield f"The columns of task {task_id} do not agree with its record."
-        yield from _wrong_history(connection, task_id, task.state, task.version)
+        yield from _wrong_history(task_id, history, task.state, task.version)
 
 
-def _wrong_history(
-    connection: sqlite3.Connection, task_id: str, state: State, version: int
-) -> Iterator[str]:
+def _wrong_history(task_id: str, history: bytes, state: State, version: int) -> Iterator[str]:
     """Each line goes on from where the one before it ended, and the last one ends at the task.
 
     Reports may be missing, as they end where they begin.
     """
     at, seq = State.NEW, 0
-    for number, record in connection.execute(
-        "SELECT seq, record FROM history WHERE task_id = ? ORDER BY seq", (task_id,)
-    ):
+    for number, line in enumerate(split_lines(history), start=1):
         try:
-            entry = read_entry(record)
+            entry = read_entry(line)
         except StoreError as error:
             yield f"Line {number} of the history of task {task_id} cannot be read: {error}."
             return
-        if (entry.task_id, entry.seq, entry.source) != (task_id, number, at):
+        if (entry.task_id, entry.source) != (task_id, at) or entry.seq <= seq:
             yield f"Line {number} of the history of task {task_id} does not follow the one before."
             return
-        at, seq = entry.dest, number
+        at, seq = entry.dest, entry.seq
     if at is not state or seq > version:
         yield f"The history of task {task_id} does not end where the task is."
 

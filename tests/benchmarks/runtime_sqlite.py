@@ -12,7 +12,7 @@ from taskmachine.adapters.service import TaskService
 from taskmachine.adapters.stores import Store, sqlite_schema
 from taskmachine.adapters.stores import sqlite_queries as sql
 from taskmachine.adapters.stores.columns import columns_of
-from taskmachine.adapters.stores.records import write_record
+from taskmachine.adapters.stores.records import join_lines, write_record
 from taskmachine.adapters.stores.sqlite import open_sqlite
 from taskmachine.protocol.operations import Advance, Amend
 from taskmachine.statemachine import Progress, Reply, Task, lifecycle
@@ -26,7 +26,9 @@ CALLERS: Final = 32
 FLOOR_SHARE: Final = 0.4
 """Of what bare `sqlite3` does in the same time."""
 
-UPDATE: Final = "UPDATE tasks SET version = ?, record = ? WHERE rowid = ?"
+UPDATE: Final = """
+    UPDATE tasks SET version = ?, record = ?, history = CAST(history || ? AS BLOB)
+    WHERE rowid = ?"""
 
 Statement = tuple[str, Sequence[Any]]
 Pair = tuple[Cost, Cost]
@@ -133,18 +135,14 @@ BareRound = tuple[list[Statement], list[list[Statement]], int]
 def bare_step_rows(steps: int) -> BareRound:
     """As many tasks as there are callers; each batch moves each of them."""
     last = [submitted() for _ in range(CALLERS)]
-    before = [row for step in last for row in inserted(step)]
-    batches = []
+    before = [inserted(step) for step in last]
+    batches: list[list[Statement]] = []
     for now in range(steps):
         last = [report(step.task, now) for step in last]
         batches.append(
             [
-                statement
+                (UPDATE, (step.task.version, write_record(step.task), line_of(step), row_id))
                 for row_id, step in enumerate(last, 1)
-                for statement in (
-                    (UPDATE, (step.task.version, write_record(step.task), row_id)),
-                    appended(step),
-                )
             ]
         )
     return before, batches, steps * CALLERS
@@ -156,10 +154,10 @@ def bare_cycle_rows(cycles: int) -> BareRound:
         new = [submitted() for _ in range(CALLERS)]
         begun = [lifecycle.start(step.task, 1, worker="worker", until=1) for step in new]
         ended = [lifecycle.complete(step.task, 2, DONE, until=86_400_000) for step in begun]
-        batches.append([row for step in new for row in inserted(step)])
+        batches.append([inserted(step) for step in new])
         for steps in (begun, ended):
             first = number * CALLERS + 1
-            batches.append([row for i, step in enumerate(steps, first) for row in moved(step, i)])
+            batches.append([moved(step, row_id) for row_id, step in enumerate(steps, first)])
     return [], batches, cycles * CALLERS
 
 
@@ -167,20 +165,19 @@ def submitted() -> Step:
     return lifecycle.submit(new_id(), OWNER, a_call(), 0, ttl_ms=3_600_000)
 
 
-def inserted(step: Step) -> Sequence[Statement]:
+def inserted(step: Step) -> Statement:
     task = step.task
     facts = (task.id, OWNER, task.created_at, None, task.version)
-    return (sql.INSERT, (*facts, *columns_of(task), write_record(task))), appended(step)
+    return sql.INSERT, (*facts, *columns_of(task), write_record(task), line_of(step))
 
 
-def moved(step: Step, row_id: int) -> Sequence[Statement]:
+def moved(step: Step, row_id: int) -> Statement:
     task = step.task
-    facts = (*columns_of(task), task.version, write_record(task), row_id)
-    return (sql.MOVE, facts), appended(step)
+    return sql.MOVE, (*columns_of(task), task.version, write_record(task), line_of(step), row_id)
 
 
-def appended(step: Step) -> Statement:
-    return sql.APPEND, (step.task.id, step.entry.seq, write_record(step.entry))
+def line_of(step: Step) -> bytes:
+    return join_lines([write_record(step.entry)])
 
 
 # --- one caller ------------------------------------------------------------------------------

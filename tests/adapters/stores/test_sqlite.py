@@ -248,7 +248,8 @@ def make_old(path: Path, version: int) -> None:
             connection.execute(f"INSERT INTO tasks VALUES ({', '.join('?' * len(row))})", row)
             for step in steps:
                 line = task.id, step.entry.seq, write_record(step.entry)
-                connection.execute(sqlite_queries.APPEND, line)
+                connection.execute("INSERT INTO history VALUES (?, ?, ?)", line)
+        sqlite_schema.add_functions(connection)
         for number in range(2, version + 1):
             for statement in sqlite_schema._MIGRATIONS[number]:
                 connection.execute(statement)
@@ -262,6 +263,7 @@ def make_old(path: Path, version: int) -> None:
         (1, {"tasks", "history", "messages", "workers", "meta"}),
         (2, {"tasks", "history", "messages", "workers", "meta", "counts", "totals"}),
         (3, {"tasks", "history", "messages", "workers", "meta", "counts", "totals", "sessions"}),
+        (4, {"tasks", "history", "messages", "workers", "meta", "counts", "totals", "sessions"}),
     ],
 )
 def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: set[str]) -> None:
@@ -269,10 +271,11 @@ def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: s
 
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
-        assert store.schema_version == VERSION == 4
+        assert store.schema_version == VERSION == 5
         assert await store.secret() == b"s" * 32
         assert [task.id for task in await store.browse(None, 9)] == ["t2", "t1", "t0"]
         assert await store.totals() == Totals(live=3, waiting=1, retained=3)
+        assert [line.event for line in await store.history("t2")] == ["submit", "start", "ask"]
         assert await store.check() == []
         step = lifecycle.submit("t3", "alice", Call("tools/call"), 5, ttl_ms=9)
         with pytest.raises(LimitExceeded):
@@ -295,6 +298,18 @@ def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: s
     asyncio.run(run())
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_an_older_file_may_have_lost_its_history(path: Path) -> None:
+    async def run() -> None:
+        store = await open_sqlite(f"sqlite:{path}")
+        assert await store.history("t1") == []
+        await store.close()
+
+    make_old(path, 4)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM history")
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,10 @@ def test_a_backup_that_fails_leaves_no_file(path: Path) -> None:
 
 # --- checks --------------------------------------------------------------------------------------
 
+OTHER = "(SELECT history FROM tasks WHERE id = 't1')"
+TWICE = "CAST(history || history AS BLOB)"
+TORN = "substr(history, 1, length(history) - 1)"
+
 
 @pytest.mark.parametrize(
     ("statement", "problem"),
@@ -114,12 +118,12 @@ def test_a_backup_that_fails_leaves_no_file(path: Path) -> None:
         ("UPDATE tasks SET holder = 'w' WHERE id = 't1'", "The columns of task t1 do not agree"),
         ("UPDATE tasks SET id = 'x' WHERE id = 't1'", "The columns of task x do not agree"),
         ("UPDATE tasks SET owner = 'bob' WHERE id = 't1'", "The columns of task t1 do not agree"),
-        ("DELETE FROM history WHERE task_id = 't1'", "The history of task t1 does not end where"),
-        ("DELETE FROM history WHERE task_id = 'u' AND seq = 1", "Line 2 of the history of task u"),
-        ("UPDATE history SET record = x'00' WHERE task_id = 'u'", "Line 1 of the history of task"),
-        ("UPDATE history SET seq = 9 WHERE task_id = 't1'", "Line 9 of the history of task t1"),
-        ("INSERT INTO history VALUES ('no', 1, x'00')", "There is history of task no"),
-        ("INSERT INTO messages VALUES ('no', 1, x'00')", "There is messages of task no"),
+        ("UPDATE tasks SET history = x'' WHERE id = 't1'", "The history of task t1 does not end"),
+        (f"UPDATE tasks SET history = {OTHER} WHERE id = 'u'", "Line 1 of the history of task u"),
+        (f"UPDATE tasks SET history = {TWICE} WHERE id = 'u'", "of the history of task u does not"),
+        (f"UPDATE tasks SET history = {TORN} WHERE id = 'u'", "of the history of task u cannot"),
+        ("UPDATE tasks SET history = x'00000001' WHERE id = 'u'", "Line 1 of the history of task"),
+        ("INSERT INTO messages VALUES ('no', 1, x'00')", "There are messages of task no"),
         ("DROP TABLE totals", "no such table: totals."),
     ],
 )

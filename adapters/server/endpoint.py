@@ -19,9 +19,10 @@ from taskmachine.adapters.server.asgi import Headers, Refusal, read_body, respon
 from taskmachine.adapters.server.authentication import Unauthorized
 from taskmachine.adapters.server.offer import offer_of
 from taskmachine.adapters.server.owners import ANONYMOUS, Owners
-from taskmachine.adapters.server.sessions import LastEvent, Session, Sessions
+from taskmachine.adapters.server.sessions import Session, Sessions
 from taskmachine.adapters.server.settings import Transport
 from taskmachine.adapters.server.streams import Stream, write_events
+from taskmachine.adapters.server.told_ends import LastEvent
 from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28
 from taskmachine.protocol.errors import HeaderMismatch, MalformedMessage, UnsupportedVersion
 from taskmachine.protocol.jsonrpc import (

@@ -6,9 +6,7 @@ Each request may come to another process, so whether the session still is, is re
 """
 
 import asyncio
-import re
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -16,13 +14,13 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.conversation import Conversation, Lookups
-from taskmachine.adapters.following import REMEMBERED
 from taskmachine.adapters.observer import Carrier
 from taskmachine.adapters.runtime import Runtime
 from taskmachine.adapters.server.asgi import Refusal
 from taskmachine.adapters.server.made_elsewhere import MadeElsewhere
 from taskmachine.adapters.server.owners import Owners
 from taskmachine.adapters.server.streams import Stream
+from taskmachine.adapters.server.told_ends import LastEvent, ToldEnds
 from taskmachine.adapters.stores import KeptSession
 from taskmachine.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -38,7 +36,7 @@ from taskmachine.protocol.outputs import Send
 from taskmachine.protocol.rules import Offer, Rules
 from taskmachine.statemachine import LimitExceeded
 
-__all__ = ["LastEvent", "Session", "Sessions"]
+__all__ = ["Session", "Sessions"]
 
 RESUME_S: Final = 5.0
 """How long a reader may be away before what it was asked is asked elsewhere."""
@@ -59,20 +57,6 @@ _AGAIN: Final = "~"
 
 FINISHED: Final = 100
 """Streams of one session that are over, and could still be read again."""
-
-
-@attrs.frozen
-class LastEvent:
-    """What a client knows of a stream that is not here, or not any more."""
-
-    stream: str
-    number: int
-
-    @property
-    def told_at(self) -> int | None:
-        """When it was told on a general stream, by whatever process; None if it is of none."""
-        begun = re.match(r"g([0-9]{1,15})-", self.stream)
-        return None if begun is None else int(begun[1]) + self.number
 
 
 class Session:
@@ -103,7 +87,7 @@ class Session:
         self.general = self._general_stream()
         self._streams: dict[Id, Stream] = {}
         self._task_of: dict[Id, str] = {}
-        self._ends: OrderedDict[str, LastEvent] = OrderedDict()
+        self._ends = ToldEnds()
         self._timers: dict[Id | None, list[asyncio.TimerHandle]] = {}
 
     def begin(self, conversation: Conversation, elsewhere: MadeElsewhere) -> None:
@@ -123,16 +107,11 @@ class Session:
         if stream is not None:
             stream.put(said.message)
             if said.ends is not None and stream is self.general:
-                self._ends[said.ends] = LastEvent(stream.name, stream.newest)
-                if len(self._ends) > REMEMBERED:
-                    self._ends.popitem(last=False)
+                self._ends.add(said.ends, LastEvent(stream.name, stream.newest))
 
     def has_told(self, last: LastEvent | None, task_id: str) -> bool:
         """Whether a client that knows `last` need not be told how that task has ended."""
-        end = self._ends.get(task_id)
-        if end is None or end.stream == self.general.name:
-            return end is not None
-        return last is not None and end.stream == last.stream and end.number <= last.number
+        return self._ends.is_known(task_id, self.general.name, last)
 
     # --- streams that answer a request -------------------------------------------------------
 

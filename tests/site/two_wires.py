@@ -154,7 +154,7 @@ def _discover(wire: Wire) -> None:
 
 def _call_2025(wire: Wire, tool: str = "deploy", arguments: dict[str, Any] | None = None) -> None:
     given = {"version": "1.4"} if arguments is None else arguments
-    made = wire.ask("tools/call", {"name": tool, "arguments": given, "task": {"ttl": 60_000}})
+    made = wire.ask("tools/call", {"name": tool, "arguments": given, "task": {"ttl": 3_600_000}})
     wire.task_id = made["task"]["taskId"]
 
 

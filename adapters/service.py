@@ -155,7 +155,7 @@ class TaskService:
             metadata=metadata,
             questions=questions,
         )
-        # Whoever is free to begin at once takes it with the same write: a third less for a task.
+        # Whoever is free to begin at once takes it with the same write: one less of three.
         place = self._reserve(step.task)
         steps = [step]
         if place is not None:

@@ -4,7 +4,7 @@ import sqlite3
 
 from taskmachine.adapters.stores import sqlite_queries as sql
 
-__all__ = ["Batch", "Counts"]
+__all__ = ["Batch"]
 
 
 class Batch:

@@ -22,11 +22,12 @@ class Greeting:
 
     def __init__(self) -> None:
         self.tools = Tools()
-        self.running = self.most = 0
+        self.running = self.most = self.begun = 0
         self.open = asyncio.Event()
 
         @self.tools.task()
         async def greet() -> str:
+            self.begun += 1
             self.running += 1
             self.most = max(self.most, self.running)
             await self.open.wait()
@@ -86,6 +87,7 @@ def test_a_task_that_was_refused_is_not_run(tmp_path: Path) -> None:
         with pytest.raises(LimitExceeded):
             await runtime.create("alice", wish())
         assert await runtime.service.store.browse(None, 10) == []
+        assert greeting.begun == 0
 
     run(tmp_path, act, Limits(caps=Caps(retained=0)))
 
@@ -115,9 +117,14 @@ def test_those_that_are_being_stored_have_their_places(tmp_path: Path) -> None:
     run(tmp_path, act, Limits(concurrency=2))
 
 
-def test_a_write_that_fails_leaves_its_place_to_the_next() -> None:
+def test_a_write_that_fails_runs_nothing_and_leaves_its_place_to_the_next() -> None:
     class Failing(MemoryStore):
         is_broken = True
+
+        async def load(self, task_id: str) -> Task | None:
+            if self.is_broken:
+                raise StoreError("broken")
+            return await super().load(task_id)
 
         async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
             if self.is_broken:
@@ -131,9 +138,11 @@ def test_a_write_that_fails_leaves_its_place_to_the_next() -> None:
         try:
             with pytest.raises(StoreError):
                 await runtime.create("alice", wish())
+            await asyncio.sleep(0)  # its leg had its turn, while nobody could look
             store.is_broken = False
             task = await runtime.create("alice", wish())
             assert (await runtime.service.collect("alice", task.id)).state is State.COMPLETED
+            assert greeting.begun == 1
         finally:
             await runtime.stop()
 

@@ -1,28 +1,69 @@
 """The protocol without I/O: bytes in, messages out; tasks in, bytes out.
 
-`jsonrpc` knows messages and `shapes` knows classes.  Each dialect is three modules, named by its
-revision, with the same parts in the same order: `mcp_2025_11_25` is what goes over the wire,
-`receiver_2025_11_25` how a receiver uses it, `requestor_2025_11_25` how a requestor does.
-`receiver`, `requestor` and `speech` are what all dialects share.
+`jsonrpc` knows messages and `shapes` knows classes.  `dialects` has a folder for each dialect with
+the same three modules: `messages` is what goes over the wire, `receiver` how a receiver of tasks
+uses it, `requestor` how a requestor does.  `Receiver` and `Requestor` are what all dialects share.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from taskmachine.protocol import erlmcp, mcp_2025_11_25, mcp_2026_07_28
-from taskmachine.protocol.dialect import Dialect
+import attrs
+
+from taskmachine.protocol.dialects.dialect import Dialect
+from taskmachine.protocol.dialects.erlmcp import receiver as receiver_erlmcp
+from taskmachine.protocol.dialects.erlmcp import requestor as requestor_erlmcp
+from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
+from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["DIALECTS", "Dialect", "dialect"]
-
-DIALECTS: Final[Mapping[str, Dialect]] = {
-    module.REVISION: module.DIALECT for module in (mcp_2025_11_25, mcp_2026_07_28, erlmcp)
-}
-"""Every dialect by its revision, or its name."""
+__all__ = ["DIALECTS", "MCP", "Dialect", "Entry", "dialect", "receivers"]
 
 
-def dialect(name: str) -> Dialect:
-    """The dialect of that name; ConfigurationError lists the known ones."""
+@attrs.frozen(eq=False)
+class Entry:
+    """A dialect: its messages, and how each role uses them."""
+
+    messages: Dialect
+    receiver: ReceiverDialect
+    requestor: RequestorDialect
+
+    @property
+    def name(self) -> str:
+        """The revision of the protocol, or the name of a private dialect."""
+        return self.messages.revision
+
+
+_ENTRIES: Final = tuple(
+    Entry(receiver.messages, receiver, requestor)
+    for receiver, requestor in (
+        (receiver_2025_11_25.RECEIVER, requestor_2025_11_25.REQUESTOR),
+        (receiver_2026_07_28.RECEIVER, requestor_2026_07_28.REQUESTOR),
+        (receiver_erlmcp.RECEIVER, requestor_erlmcp.REQUESTOR),
+    )
+)
+
+DIALECTS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in _ENTRIES}
+"""Every dialect by its name."""
+
+MCP: Final[tuple[ReceiverDialect, ...]] = (
+    receiver_2026_07_28.RECEIVER,
+    receiver_2025_11_25.RECEIVER,
+)
+"""The receivers that one server speaks together, in the order in which `choose` asks them."""
+
+
+def receivers(name: str | None = None) -> tuple[ReceiverDialect, ...]:
+    """Return what one server speaks: the dialect of that name, or both revisions of MCP."""
+    return MCP if name is None else (dialect(name).receiver,)
+
+
+def dialect(name: str) -> Entry:
+    """Return the dialect of that name; ConfigurationError lists the known ones."""
     try:
         return DIALECTS[name]
     except KeyError:

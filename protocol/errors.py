@@ -8,6 +8,7 @@ from taskmachine.statemachine.errors import TaskmachineError
 __all__ = [
     "AlreadyEnded",
     "HeaderMismatch",
+    "InputPending",
     "InvalidParams",
     "InvalidResult",
     "MalformedMessage",
@@ -98,3 +99,11 @@ class AlreadyEnded(TaskmachineError):
     def __init__(self, status: str) -> None:
         super().__init__(f"the task is already {status}")
         self.status = status
+
+
+class InputPending(TaskmachineError):
+    """A requestor asked for free-form input of a task that already waits for answers."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"task '{task_id}' already waits for answers")
+        self.task_id = task_id

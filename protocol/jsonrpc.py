@@ -95,7 +95,7 @@ def decode_message(data: bytes) -> Message:
     if not isinstance(value, dict):
         raise _invalid(f"a message must be an object, got {json_type(value)}")
     id = value.get("id")
-    if not _is_id(id):
+    if type(id) not in (str, int):
         if "id" in value and ("method" in value or "result" in value or id is not None):
             raise _invalid(f"id must be a string or an integer, got {json_type(id)}")
         id = None
@@ -103,24 +103,18 @@ def decode_message(data: bytes) -> Message:
         raise _invalid('jsonrpc must be "2.0"', id)
     if ("method" in value) + ("result" in value) + ("error" in value) != 1:
         raise _invalid("a message has exactly one of method, result and error", id)
-    if "method" in value:
-        return _decode_call(value, id)
     if "result" in value:
         return _decode_result(value["result"], id)
-    return ErrorResponse(id, _decode_error(value["error"], id))
-
-
-def _decode_call(value: JSONObject, id: Id | None) -> Request | Notification:
-    method = value["method"]
+    if "error" in value:
+        return ErrorResponse(id, _decode_error(value["error"], id))
+    method, params = value["method"], value.get("params")
     if not isinstance(method, str):
         raise _invalid(f"method must be a string, got {json_type(method)}", id)
-    params = value.get("params")
     if params is None:  # some peers write null for nothing
         params = {}
     if not isinstance(params, dict):
-        raise MalformedMessage(
-            INVALID_PARAMS, f"params must be an object, got {json_type(params)}", id
-        )
+        reason = f"params must be an object, got {json_type(params)}"
+        raise MalformedMessage(INVALID_PARAMS, reason, id)
     return Notification(method, params) if id is None else Request(id, method, params)
 
 
@@ -179,10 +173,6 @@ _JSON_TYPES: Final = {
     list: "array",
     type(None): "null",
 }
-
-
-def _is_id(id: Any) -> bool:
-    return isinstance(id, str | int) and not isinstance(id, bool)
 
 
 def _invalid(reason: str, id: Id | None = None) -> MalformedMessage:

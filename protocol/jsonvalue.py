@@ -6,6 +6,7 @@ the last one wins.  Both bounds are ours: nesting is the depth of objects and ar
 """
 
 import re
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ Encoded = msgspec.Raw
 """JSON text that is already encoded: `encode_json` copies it as it is."""
 
 _decoder: Final = msgspec.json.Decoder()
-_encoder: Final = msgspec.json.Encoder()
 
 
 def decode_json(data: bytes) -> Any:
@@ -41,9 +41,8 @@ def decode_json(data: bytes) -> Any:
     return value
 
 
-def encode_json(value: Any) -> bytes:
-    """JSON text on one line.  A lone surrogate is a ValueError; NaN and infinities become null."""
-    return _encoder.encode(value)
+encode_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode
+"""JSON text on one line.  A lone surrogate is a ValueError; NaN and infinities become null."""
 
 
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.errors import InputPending, InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import (
     Call,
@@ -118,7 +118,7 @@ class Amend:
     """Merge into the metadata of a task; let it ask for input, or give the input it asks for.
 
     Ours is the key of such a free-form question, and the form in which it is shown to those who
-    know only forms (ERL-2, ERL-3, ERL-6, ERL-8).
+    know only forms.
     """
 
     task_id: str
@@ -129,7 +129,7 @@ class Amend:
 
 @attrs.frozen
 class Advance:
-    """Say how far a task is (ERL-11)."""
+    """Say how far a task is."""
 
     task_id: str
     progress: Progress
@@ -155,7 +155,7 @@ def decide(operation: Operation, task: Task, now: int, times: Times = TIMES) -> 
     To be committed together.  `IllegalTransition` if the task cannot do that now.
     """
     match operation:
-        case Cancel(reason=reason) if not task.is_terminal:
+        case Cancel(reason=reason) if task.is_live:
             until = times.to_read(task, now, State.CANCELLED)
             return (lifecycle.cancel(task, now, reason=reason, until=until),)
         case Answer(answers=answers, unfit=unfit):
@@ -177,8 +177,8 @@ def _amend(operation: Amend, task: Task, now: int, times: Times) -> tuple[Step, 
     merged = {**decode_json(task.metadata), **decode_json(operation.metadata)}
     steps = [lifecycle.report(task, now, metadata=encode_json(merged))]
     if operation.asks:
-        if task.state is not State.WORKING:  # ERL-6
-            raise IllegalTransition(task.state, Event.ASK)
+        if task.open_questions:  # the input that comes for one would answer the others, too
+            raise InputPending(task.id)
         used = {question.key for question in task.questions}
         key = next(key for n in count(1) if (key := f"input-{n}") not in used)
         question = Question(key, "elicitation/create", FREE_FORM)

@@ -1,17 +1,31 @@
-"""Who owns tasks, without I/O: messages in; replies, and operations to perform, out.
+"""The side that owns tasks, without I/O: messages in; replies, and operations to perform, out.
 
 One `Receiver` for each conversation: an HTTP session, a stdio pipe, a single stateless request.
-It knows what its peer waits for and what was shown to it; it does not know the tasks.  Whoever
-drives it performs each operation (load, `decide`, commit), hands the result to `answered`,
-`paged`, `ran`, `watched` or `refused`, and tells it of every later version by `moved`.
+It knows what its peer waits for and what was shown to it; it does not know the tasks.
+
+There is one way for a request.  `receive` reads it and remembers the call: either the answer
+comes out at once (`Send`), or an operation (`Perform`).  The driver performs the operation (load,
+`decide`, commit) and says how it went, by exactly one of
+
+- `answered`: an operation on a task; a collect that blocks has its answer later, from `moved`;
+- `paged`: a page of tasks was read;
+- `ran` or `paused`: a plain call has ended, or needs answers first;
+- `watched`: a watch begins; its call stays until `ended` or `closed`;
+- `refused`: it was not performed, and this error is why.
+
+Meanwhile the driver hands in every later version of a task by `moved`, what a plain call does by
+`reported` and `asked`, and what happens to streams by `opened`, `lost`, `closed` and `ended`.  The
+dialect says what all of that is on the wire.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
 
-from taskmachine.protocol.dialect import capabilities_for, kind_of
+from taskmachine.protocol.dialects.dialect import capabilities_for, kind_of
+from taskmachine.protocol.dialects.receiver import Immediate, ReceiverDialect, Session
 from taskmachine.protocol.errors import MissingCapability
 from taskmachine.protocol.jsonrpc import (
     INVALID_REQUEST,
@@ -24,9 +38,9 @@ from taskmachine.protocol.jsonrpc import (
     ResultResponse,
 )
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.offer import Offer
 from taskmachine.protocol.operations import Answer, Collect, Create, Get, Operation, Run
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
-from taskmachine.protocol.rules import Immediate, Offer, Rules, Session
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.protocol.side_channel import SideChannel
 from taskmachine.statemachine import (
@@ -41,7 +55,7 @@ from taskmachine.statemachine import (
 )
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["Receiver"]
+__all__ = ["Output", "Receiver"]
 
 Output = Send | Perform | Abandoned | Replied
 Response = ResultResponse | ErrorResponse
@@ -49,10 +63,12 @@ Response = ResultResponse | ErrorResponse
 
 @attrs.frozen
 class _Shown:
-    """What a stream has seen of a task."""
+    """What a stream has seen of a task; `version` 0 if nothing since it was created."""
 
     task: Task
     snapshot: Any
+    version: int
+    progress: Progress | None
 
 
 class Receiver:
@@ -64,7 +80,7 @@ class Receiver:
 
     def __init__(
         self,
-        rules: Rules,
+        dialect: ReceiverDialect,
         offer: Offer,
         *,
         owner: str,
@@ -72,7 +88,9 @@ class Receiver:
         capabilities: JSONObject | None = None,
         sealer: Sealer | None = None,
     ) -> None:
-        self._rules = rules
+        self._dialect = dialect
+        self._messages = dialect.messages
+        self._signature = dialect.signature(offer)
         # A client's own handshake came before any request to it.
         is_known = offer.side == "client" or capabilities is not None
         self._session = Session(offer, capabilities or {}, is_known, is_known)
@@ -83,13 +101,17 @@ class Receiver:
         self._streams: dict[Id | None, dict[str, _Shown]] = {None: {}}
         self._away: set[Id | None] = set()
         self._call_questions: dict[Id, tuple[Id, str]] = {}
+        self._sealer = sealer
+
+    @cached_property
+    def _questions(self) -> SideChannel:
+        sealer = self._sealer
         if sealer is None:
-            self._questions = SideChannel(lambda task_id, key: new_id())
-        else:
-            self._questions = SideChannel(
-                lambda task_id, key: sealer.seal_question(owner, task_id, key, new_id()),
-                lambda id: sealer.open_question(owner, id),
-            )
+            return SideChannel(lambda task_id, key: self._new_id())
+        return SideChannel(
+            lambda task_id, key: sealer.seal_question(self._owner, task_id, key, self._new_id()),
+            lambda id: sealer.open_question(self._owner, id),
+        )
 
     @property
     def pending(self) -> int:
@@ -119,59 +141,41 @@ class Receiver:
 
     def receive(self, message: Message) -> list[Output]:
         """What follows from a message of the requestor."""
-        match message:
-            case Request():
-                return self._request(message)
-            case Notification():
-                return self._notification(message)
-            case ResultResponse():
-                return self._answer(message.id, Reply(encode_json(message.result)))
-            case _:
-                return self._answer(message.id, Reply(encode_json(_body(message.error)), True))
-
-    def read(self, request: Request) -> Operation | Response:
-        """What a request asks for, or its answer if that needs nobody else.
-
-        Nothing is remembered of it: for whoever answers it on the spot, by `reply` or `refusal`.
-        """
-        if request.id in self._calls:  # an answer with this id would be taken for the first one's
-            error = Error(INVALID_REQUEST, "Invalid request: the id is in use")
-            return ErrorResponse(None, error)
-        try:
-            operation = self._rules.read(request, self._session)
-        except TaskmachineError as error:
-            return self.refusal(request.id, error)
-        if isinstance(operation, Immediate):
-            return self._response(request.id, operation.result)
-        return operation
-
-    def reply(
-        self, id: Id, operation: Operation, task: Task, steps: Sequence[Step], *, now: int
-    ) -> Response:
-        """The answer to an operation that was performed on this task of the requestor."""
-        return self._response(id, self._rules.reply(operation, task, steps, now))
-
-    def refusal(self, id: Id, error: Exception) -> ErrorResponse:
-        """The answer to an operation that was not performed."""
-        return self._rules.dialect.encode_error(id, error)
-
-    def _request(self, request: Request) -> list[Output]:
-        wanted = self.read(request)
-        if isinstance(wanted, ResultResponse | ErrorResponse):
-            return [Send(wanted, request.id)]
-        self._calls[request.id] = wanted
-        return [Perform(request.id, wanted)]
+        if isinstance(message, Request):
+            id = message.id
+            if id in self._calls:  # an answer with this id would be taken for the first one's
+                error = Error(INVALID_REQUEST, "Invalid request: the id is in use")
+                return [Send(ErrorResponse(None, error), id)]
+            try:
+                wanted = self._dialect.read(message, self._session)
+            except TaskmachineError as refusal:
+                return [Send(self._messages.encode_error(id, refusal), id)]
+            if isinstance(wanted, Immediate):
+                return [
+                    Send(self._messages.encode_response(id, wanted.result, self._signature), id)
+                ]
+            self._calls[id] = wanted
+            return [Perform(id, wanted)]
+        if isinstance(message, Notification):
+            return self._notification(message)
+        if isinstance(message, ResultResponse):
+            return self._answer(message.id, Reply(encode_json(message.result)))
+        return self._answer(message.id, Reply(encode_json(_body(message.error)), True))
 
     def _notification(self, notification: Notification) -> list[Output]:
         try:
-            params = self._rules.dialect.decode_notification(notification)
+            params = self._messages.decode_notification(notification)
         except TaskmachineError:
             return []  # nobody could be told
-        if self._rules.readiness is not None and isinstance(params, self._rules.readiness):
-            self._session.is_ready = True
-            return self._redeliver()
+        if self._dialect.is_readiness(params):
+            return self.ready()
         id = getattr(params, "requestId", None)
         return [] if id is None else self.closed(id)
+
+    def ready(self) -> list[Output]:
+        """The peer can be asked: it has said so, perhaps to another process."""
+        self._session.is_ready = True
+        return self._redeliver()
 
     def _answer(self, id: Id | None, reply: Reply) -> list[Output]:
         if id in self._call_questions:
@@ -191,110 +195,86 @@ class Receiver:
             return []
         if task.owner != self._owner:
             return self.refused(id, NotFound(getattr(operation, "task_id", task.id)))
-        if isinstance(operation, Collect) and self._rules.collect_blocks and not task.is_terminal:
+        dialect = self._dialect
+        if isinstance(operation, Collect) and dialect.collect_blocks and task.is_live:
             self._waiting[id] = task  # 2025-11-25:result-blocks
             self._streams[None].setdefault(task.id, self._shown(task))
             return self._deliver(task)
-        if isinstance(operation, Create) and self._rules.follows_created and self.is_listening:
+        if isinstance(operation, Create) and dialect.follows_created and None not in self._away:
             self._streams[None][task.id] = self._shown(task)
-        answer = self._finish(id, self._rules.reply(operation, task, steps, now))
-        if isinstance(operation, Create) and self._rules.announces_created:
-            answer.append(self._notice(task, None, now))
-        return answer + self.looked(task) if isinstance(operation, Get) else answer
-
-    def looked(self, task: Task) -> list[Output]:
-        """The requestor was shown this task: also who never waits for results can be asked now.
-
-        For whoever answers by `reply`; what is `answered` has it already.
-        """
-        return self._deliver(task, is_known=True)
+        out = self._finish(id, dialect.reply(operation, task, steps, now))
+        if isinstance(operation, Create) and dialect.announces_created:
+            out += self._notices(task, None, now)
+        if isinstance(operation, Get) and task.questions:
+            # A requestor that never waits for results can be asked, now that it knows the task.
+            out += self._deliver(task, is_known=True)
+        return out
 
     def paged(
         self, id: Id, tasks: Sequence[Task], cursor: str | None = None, *, now: int
     ) -> list[Output]:
         """The page was read."""
-        assert self._rules.page is not None, "only what can be listed is listed"
         mine = [task for task in tasks if task.owner == self._owner]
-        return self._finish(id, self._rules.page(mine, cursor, now))
+        return self._finish(id, self._dialect.page(mine, cursor, now))
 
     def ran(self, id: Id, outcome: Outcome) -> list[Output]:
         """The plain call has ended."""
-        assert self._rules.ran is not None, "only what can be called is run"
-        return self._finish(id, self._rules.ran(outcome))
+        return self._finish(id, self._dialect.ran(outcome))
 
     def reported(self, id: Id, progress: Progress) -> list[Output]:
         """The plain call made progress: told to whoever gave it a token."""
         operation = self._calls.get(id)
-        if self._rules.call_progress is None or not isinstance(operation, Run):
-            return []
-        token = operation.call.progress_token
+        token = operation.call.progress_token if isinstance(operation, Run) else None
         if token is None:
             return []
-        return [self._push(self._rules.call_progress(token, progress), id)]
+        return [self._push(self._dialect.call_progress(token, progress), id)]
 
     def asked(self, id: Id, questions: Iterable[Question]) -> list[Output]:
         """The plain call goes on when these are answered: see `Replied`."""
-        assert self._rules.call_question is not None, "only where a call can ask meanwhile"
         out: list[Output] = []
         for question in questions if id in self._calls else ():
             question_id = self._new_id()
             self._call_questions[question_id] = id, question.key
-            out.append(Send(self._rules.call_question(question_id, question), id))
+            out.append(Send(self._dialect.question(question_id, question), id))
         return out
 
     def paused(self, id: Id, questions: Sequence[Question], state: str | None) -> list[Output]:
         """The call needs answers, and will be made again with them."""
-        assert self._rules.paused is not None, "only where a call can come again"
         operation = self._calls.get(id)
         if isinstance(operation, Run | Create):
             undeclared = set(map(kind_of, questions)) - operation.call.answers
             if undeclared:
                 return self.refused(id, MissingCapability(capabilities_for(undeclared)))
-        return self._finish(id, self._rules.paused(questions, state))
+        return self._finish(id, self._dialect.paused(questions, state))
 
     def watched(self, id: Id, tasks: Iterable[Task], *, now: int) -> list[Output]:
         """These of the tasks exist for this caller: acknowledge, then show where they are."""
         if id not in self._calls:
             return []
         mine = [task for task in tasks if task.owner == self._owner]
-        assert self._rules.acknowledgement is not None, "only what can be watched is watched"
-        begun = self._rules.acknowledgement(id, [task.id for task in mine])
-        self._streams[id] = {task.id: self._shown(task) for task in mine if not task.is_terminal}
-        return [self._push(begun, id), *(self._notice(task, id, now) for task in mine)]
+        begun = self._dialect.acknowledgement(id, [task.id for task in mine])
+        self._streams[id] = {task.id: self._shown(task) for task in mine if task.is_live}
+        notices = [notice for task in mine for notice in self._notices(task, id, now)]
+        return [self._push(begun, id), *notices]
 
     def refused(self, id: Id, error: Exception) -> list[Output]:
         """The operation was not performed, or what it waits for cannot be had."""
-        self._waiting.pop(id, None)
-        self._away.discard(id)
-        if self._calls.pop(id, None) is None:
-            return []
-        return [*self._withdraw(id), Send(self.refusal(id, error), id)]
+        return self._finish(id, self._messages.encode_error(id, error).error)
 
     def _finish(self, id: Id, answer: Any) -> list[Output]:
         self._waiting.pop(id, None)
         self._away.discard(id)
         if self._calls.pop(id, None) is None:
             return []
-        return [*self._withdraw(id), Send(self._response(id, answer), id)]
+        answered = Send(self._messages.encode_response(id, answer, self._signature), id)
+        return [*self._withdraw(id), answered] if self._call_questions else [answered]
 
     def _withdraw(self, call: Id) -> list[Output]:
         """Take back what a plain call that has ended still asks."""
         stale = [id for id, (of, _) in self._call_questions.items() if of == call]
-        out: list[Output] = []
         for id in stale:
             del self._call_questions[id]
-            assert self._rules.withdrawal is not None, "what was delivered can be taken back"
-            out.append(self._push(self._rules.withdrawal(id), call))
-        return out
-
-    def _response(self, id: Id, answer: Any) -> Response:
-        if isinstance(answer, Error):
-            return ErrorResponse(id, answer)
-        response = self._rules.dialect.encode_result(id, answer)
-        if self._rules.signature is not None:
-            result, meta = response.result, self._rules.signature(self._session.offer)
-            result["_meta"] = {**meta, **result["_meta"]} if "_meta" in result else meta
-        return response
+        return [self._push(self._dialect.withdrawal(id), call) for id in stale]
 
     # --- what happens meanwhile --------------------------------------------------------------
 
@@ -302,53 +282,61 @@ class Receiver:
         """A new version of a task was committed, by whomever."""
         if task.owner != self._owner:
             return []
-        if task.state is State.REMOVED:
-            return self._forget(task)
         if self._is_no_news(task):
             return []
         out: list[Output] = []
         for stream, seen in self._streams.items():
             last = seen.get(task.id)
-            if last is not None and last.task.version < task.version:
+            if last is not None and last.version < task.version:
                 out += self._show(task, stream, last, now)
-        out += self._take_back(task)
+        if task.questions:
+            out += self._take_back(task.id, task)
         waiting = [id for id, awaited in self._waiting.items() if awaited.id == task.id]
         for id in waiting:
             self._waiting[id] = task
-        if not task.is_terminal:
+        if task.is_live:
             return out + self._deliver(task)
         for id in waiting:
-            out += self._finish(id, self._rules.reply(self._calls[id], task, (), now))
+            out += self._finish(id, self._dialect.reply(self._calls[id], task, (), now))
         return out
 
-    def _forget(self, task: Task) -> list[Output]:
-        """It was forgotten before we heard how it ended, as on another machine: there is none."""
+    def removed(self, task_id: str) -> list[Output]:
+        """The task is gone, perhaps before its end was seen here: another process purged it."""
         for seen in self._streams.values():
-            seen.pop(task.id, None)
-        out = self._take_back(attrs.evolve(task, questions=()))
-        for id in [id for id, awaited in self._waiting.items() if awaited.id == task.id]:
-            out += self.refused(id, NotFound(task.id))
+            seen.pop(task_id, None)
+        out = self._take_back(task_id, None)
+        for id in [id for id, awaited in self._waiting.items() if awaited.id == task_id]:
+            out += self.refused(id, NotFound(task_id))
         return out
 
-    def _take_back(self, task: Task) -> list[Output]:
-        """Questions that were sent, and are not open any more."""
-        out: list[Output] = []
-        for delivery in self._questions.withdraw(task):
-            assert self._rules.withdrawal is not None, "what was delivered can be taken back"
-            out.append(self._push(self._rules.withdrawal(delivery.id), delivery.stream))
-        return out
+    def _take_back(self, task_id: str, task: Task | None) -> list[Output]:
+        """Withdraw questions that were sent and are not open any more."""
+        return [
+            self._push(self._dialect.withdrawal(delivery.id), delivery.stream)
+            for delivery in self._questions.withdraw(task_id, task)
+        ]
 
     def _is_no_news(self, task: Task) -> bool:
         """Whether there is nothing to tell, and nobody to tell it to: so it is while most run."""
-        has_nothing = not task.is_terminal and not task.questions and task.progress is None
+        has_nothing = task.is_live and not task.questions and task.progress is None
         return has_nothing and not self.is_listening and len(self._streams) == 1
 
-    def follow(self, task: Task) -> list[Output]:
-        """Tell the general stream of this task from now on."""
-        if task.owner != self._owner or task.is_terminal:
+    def follow(self, task: Task, *, is_news: bool = False) -> list[Output]:
+        """Tell the general stream of this task from now on.
+
+        With `is_news` it has seen nothing of the task since its creation: the next call of `moved`
+        tells everything, even the end.
+        """
+        if task.owner != self._owner:
             return []
-        self._streams[None].setdefault(task.id, self._shown(task))
-        return self._deliver(task)
+        if is_news:
+            # A creation is not notified: it shows this status, no message and no questions.
+            created = self._messages.statuses[State.SUBMITTED], None, task.ttl_ms, ()
+            self._streams[None].setdefault(task.id, _Shown(task, created, 0, None))
+        elif task.is_live:
+            self._streams[None].setdefault(task.id, self._shown(task))
+            return self._deliver(task)
+        return []
 
     def opened(self, stream: Id | None = None) -> list[Output]:
         """That stream, or the general one, can be read (again)."""
@@ -378,8 +366,7 @@ class Receiver:
         """End a watch from this side."""
         if self._streams.pop(stream, None) is None:
             return []
-        assert self._rules.farewell is not None, "what can be begun can be ended"
-        notification, result = self._rules.farewell(stream)
+        notification, result = self._dialect.farewell(stream)
         return [self._push(notification, stream), *self._finish(stream, result)]
 
     # --- the streams -------------------------------------------------------------------------
@@ -388,34 +375,34 @@ class Receiver:
         """Only what is new: each stream drops what it has seen, and everything after the end."""
         out: list[Output] = []
         shown = self._shown(task)
-        if self._rules.progress is not None and task.progress != last.task.progress:
-            progress, where = self._rules.progress(task), self._stream_of(task)
+        if task.progress != last.progress:
+            progress, where = self._dialect.progress(task), self._stream_of(task)
             if progress is not None and where not in self._away:
                 out.append(self._push(progress, where))
         if shown.snapshot != last.snapshot and stream not in self._away:
-            out.append(self._notice(task, stream, now))
-            if task.state is State.CANCELLED and self._rules.cancelled is not None:
-                out.append(self._push(self._rules.cancelled(task), stream))
-        if task.is_terminal:
-            del self._streams[stream][task.id]
-        else:
+            out += self._notices(task, stream, now)
+        if task.is_live:
             self._streams[stream][task.id] = shown
+        else:
+            del self._streams[stream][task.id]
         return out
 
     def _shown(self, task: Task) -> _Shown:
         # The time and the interval are no news of their own.
         questions = tuple(question.key for question in task.open_questions)
-        return _Shown(
-            task, (self._rules.dialect.status(task), task.message, task.ttl_ms, questions)
-        )
+        snapshot = self._messages.status(task), task.message, task.ttl_ms, questions
+        return _Shown(task, snapshot, task.version, task.progress)
 
-    def _notice(self, task: Task, stream: Id | None, now: int) -> Send:
+    def _notices(self, task: Task, stream: Id | None, now: int) -> list[Output]:
         operation = None if stream is None else self._calls.get(stream)
-        told = self._push(self._rules.notice(task, stream, operation, now), stream)
-        return attrs.evolve(told, ends=task.id) if task.is_terminal else told
+        ends = None if task.is_live else task.id
+        return [
+            Send(self._messages.encode_notification(notice), stream, ends)
+            for notice in self._dialect.notices(task, stream, operation, now)
+        ]
 
     def _push(self, notification: Any, stream: Id | None) -> Send:
-        return Send(self._rules.dialect.encode_notification(notification), stream)
+        return Send(self._messages.encode_notification(notification), stream)
 
     def _stream_of(self, task: Task) -> Id | None:
         """Where a call waits for the task, what belongs to it goes there; else the general one."""
@@ -428,8 +415,7 @@ class Receiver:
         return [out for task in tasks.values() for out in self._deliver(task)]
 
     def _deliver(self, task: Task, *, is_known: bool = False) -> list[Output]:
-        is_ready = self._rules.readiness is None or self._session.is_ready
-        if self._rules.question is None or not is_ready:
+        if not (self._dialect.sends_questions and self._session.is_ready and task.questions):
             return []
         streams: list[Id | None] = [id for id, t in self._waiting.items() if t.id == task.id]
         if (streams or is_known) and task.id in self._streams[None]:
@@ -438,7 +424,7 @@ class Receiver:
             streams.append(None)
         streams = [stream for stream in streams if stream not in self._away]
         return [
-            Send(self._rules.question(delivery.id, task, question), delivery.stream)
+            Send(self._dialect.question(delivery.id, question, task), delivery.stream)
             for delivery, question in self._questions.offer(task, streams)
         ]
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from taskmachine.protocol.dialects.requestor import Paused, RequestorDialect, Seen
 from taskmachine.protocol.errors import InvalidParams, InvalidResult
 from taskmachine.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -22,7 +23,6 @@ from taskmachine.protocol.jsonrpc import (
     ResultResponse,
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
-from taskmachine.protocol.speech import Paused, Seen, Speech
 from taskmachine.statemachine import (
     TERMINAL,
     Call,
@@ -94,7 +94,7 @@ class Requestor:
 
     def __init__(
         self,
-        speech: Speech,
+        dialect: RequestorDialect,
         *,
         new_id: Callable[[], Id],
         timeout_ms: int = 60_000,
@@ -105,7 +105,7 @@ class Requestor:
         One that blocks until a task has ended is not, but if there is `patience_ms` it is made
         anew after that time, so that a receiver that has forgotten it is found out.
         """
-        self._speech = speech
+        self._dialect = dialect
         self._new_id = new_id
         self._timeout_ms = timeout_ms
         self._patience_ms = patience_ms
@@ -124,7 +124,7 @@ class Requestor:
         if call.progress_token is not None and call.progress_token in tokens:
             raise ValueError(f"progress token {call.progress_token!r} is in use")
         job = self._jobs[name] = _Job(name, call)
-        return [self._send(job, "create", self._speech.create(call, ttl_ms), now)]
+        return [self._send(job, "create", self._dialect.create(call, ttl_ms), now)]
 
     def answer(self, name: str, key: str, reply: Reply, *, now: int) -> list[Output]:
         """Answer a question; nothing happens if nobody asks it any more."""
@@ -147,13 +147,13 @@ class Requestor:
             return self._finish(job, Outcome(Cause.CANCELLED, message="given up by the caller"))
         if job.task_id is None:
             return self._give_up(job)
-        if self._speech.cancel is None:
+        if not self._dialect.takes_cancel:
             return []
-        return [self._send(job, "cancel", self._speech.cancel(job.task_id), now)]
+        return [self._send(job, "cancel", self._dialect.cancel(job.task_id), now)]
 
     def _give_up(self, job: _Job) -> list[Output]:
         """A call that is not answered yet: now, or as soon as we know what to cancel."""
-        if not self._speech.forgets_calls(job.call):
+        if not self._dialect.forgets(job.call):
             return []
         creates = [id for id, sent in self._sent.items() if sent.job is job]
         forgotten = [out for id in creates for out in self._forget(id)]
@@ -161,9 +161,8 @@ class Requestor:
         return [*forgotten, *self._finish(job, outcome)]
 
     def _forget(self, id: Id) -> list[Output]:
-        if self._speech.forget is None:
-            return []
-        return [Send(self._speech.dialect.encode_notification(self._speech.forget(id)), id)]
+        said = self._dialect.forget(id)
+        return [] if said is None else [Send(self._dialect.messages.encode_notification(said), id)]
 
     def task_id(self, name: str) -> str | None:
         """The task that a call became; None while that is not known, and when it has ended."""
@@ -186,14 +185,14 @@ class Requestor:
         for id, sent in list(self._sent.items()):
             given_up_at = self._given_up_at(sent)
             if given_up_at is not None and now >= given_up_at:
-                may_forget = sent.purpose != "create" or self._speech.forgets_calls(sent.job.call)
+                may_forget = sent.purpose != "create" or self._dialect.forgets(sent.job.call)
                 if may_forget and self._is_alive(sent.job):
                     out += self._forget(id)
                 out += self.lost(id, "no answer in time", now=now)
         for job in list(self._jobs.values()):
             if job.due is not None and job.task_id is not None and now >= job.due:
                 job.due = None
-                out.append(self._send(job, "get", self._speech.get(job.task_id), now))
+                out.append(self._send(job, "get", self._dialect.get(job.task_id), now))
         return out
 
     def lost(self, id: Id, why: str, *, now: int) -> list[Output]:
@@ -241,18 +240,17 @@ class Requestor:
                 return self._question(message, now)
 
     def _result(self, sent: _Sent, response: ResultResponse, now: int) -> list[Output]:
-        job, speech = sent.job, self._speech
+        job, dialect = sent.job, self._dialect
         if not self._is_alive(job):
             return self._orphan(sent, response)
         try:
-            result = speech.dialect.decode_result(sent.method, response)
+            result = dialect.messages.decode_result(sent.method, response)
         except InvalidResult as error:
             return self._failed(sent, Error(INTERNAL_ERROR, str(error)), now)
         if sent.purpose == "collect":
-            assert speech.collected is not None, "what was asked for can be read"
-            return self._finish(job, speech.collected(result))
+            return self._finish(job, dialect.read_collected(result))
         if sent.purpose == "create":
-            created = speech.read_created(result)
+            created = dialect.read_created(result)
             if isinstance(created, Outcome):
                 return self._finish(job, created)
             if isinstance(created, Paused):
@@ -261,7 +259,7 @@ class Requestor:
             job.asked, job.replies = set(), {}  # its keys are its own
             out = self._see(job, created, now)
             return out + (self.cancel(job.name, now=now) if job.is_unwanted else [])
-        seen = speech.read(result)
+        seen = dialect.read(result)
         if seen is None:  # an acknowledgement
             job.due = now if job.due is None else job.due
             return []
@@ -273,7 +271,7 @@ class Requestor:
         job = sent.job
         if not self._is_alive(job):
             return []
-        outcome = self._speech.failed(error)
+        outcome = self._dialect.failed(error)
         has_ended = job.state in TERMINAL or outcome.cause is Cause.CANCELLED
         if sent.purpose == "create" or (sent.purpose == "collect" and has_ended and is_answer):
             return self._finish(job, outcome)
@@ -283,7 +281,7 @@ class Requestor:
             job.is_collecting = False
         job.confirmed.discard(sent.key)
         job.failures += 1
-        is_gone = sent.purpose == "get" and self._speech.is_gone(error)
+        is_gone = sent.purpose == "get" and self._dialect.is_gone(error)
         if is_gone or job.failures > MOST_FAILURES:
             return self._finish(job, Outcome.of_error(error.code, error.message))
         wait = min(LONGEST_BACK_OFF_MS, job.interval_ms * 2**job.failures)
@@ -293,20 +291,19 @@ class Requestor:
         return []
 
     def _notification(self, notification: Notification, now: int) -> list[Output]:
-        speech = self._speech
+        dialect = self._dialect
         try:
-            params = speech.dialect.decode_notification(notification)
+            params = dialect.messages.decode_notification(notification)
         except TaskmachineError:
             return []  # nobody could be told
-        if speech.read_progress is not None and hasattr(params, "progressToken"):
-            return self._progress(*speech.read_progress(params))
+        if hasattr(params, "progressToken"):
+            return self._progress(*dialect.read_progress(params))
         if hasattr(params, "requestId"):
             return self._withdrawn(params.requestId)
-        seen = speech.read(params) if hasattr(params, "status") or hasattr(params, "task") else None
+        is_change = hasattr(params, "status") or hasattr(params, "task")
+        seen = dialect.read(params) if is_change else None
         job = None if seen is None else self._job_of(seen.task_id)
-        if job is None or seen is None:
-            return []
-        return self._see(job, seen, now)
+        return [] if job is None or seen is None else self._see(job, seen, now)
 
     def _progress(self, token: Id, progress: Progress) -> list[Output]:
         for job in self._jobs.values():
@@ -327,11 +324,11 @@ class Requestor:
 
     def _question(self, request: Request, now: int) -> list[Output]:
         """A question that is a request of its own: asked once, however often it is delivered."""
-        speech = self._speech
-        if speech.read_question is None:
-            return []  # 2026-07-28:client-sends-no-responses, and servers no requests
+        dialect = self._dialect
         try:
-            asking = speech.read_question(request)
+            asking = dialect.read_question(request)
+            if asking is None:
+                return []  # 2026-07-28:client-sends-no-responses, and servers no requests
             job = self._job_of(asking.task_id)
             if job is None and self._may_be_early():
                 self._early.append(request)
@@ -339,7 +336,7 @@ class Requestor:
             if job is None:
                 raise InvalidParams("no call waits for this task")
         except TaskmachineError as error:
-            return [Send(speech.dialect.encode_error(request.id, error), request.id)]
+            return [Send(dialect.messages.encode_error(request.id, error), request.id)]
         key = asking.key
         job.questions[key] = request.id
         job.open.add(key)
@@ -376,15 +373,15 @@ class Requestor:
         if seen.outcome is not None:
             return out + self._finish(job, seen.outcome)
         if seen.state in TERMINAL or (
-            seen.state is State.INPUT_REQUIRED and self._speech.read_question is not None
+            seen.state is State.INPUT_REQUIRED and self._dialect.questions_are_requests
         ):
             return out + self._collect(job, now)  # 2025-11-25:result-called-on-input-required
-        for key in job.unnamed:
-            # Their answers have arrived; whoever asks the same again wants to know it again.
-            job.asked.discard(key)
-            job.replies.pop(key, None)
-        job.unnamed.clear()
-        if self._speech.answer is not None:
+        for key in job.unnamed & job.replies.keys():
+            # The answer has arrived; a receiver that asks the same again wants to know it again.
+            job.unnamed.remove(key)
+            job.asked.remove(key)
+            del job.replies[key]
+        if not self._dialect.questions_are_requests:
             job.open = set(seen.questions)
         for key, (method, params) in seen.questions.items():
             if key not in job.asked:  # 2026-07-28:questions-deduplicated
@@ -408,48 +405,46 @@ class Requestor:
     def _retry(self, job: _Job, now: int) -> list[Output]:
         paused = job.paused
         assert paused is not None, "only what was paused is made again"
-        assert self._speech.retry is not None
         if any(reply.is_error for reply in job.replies.values()):
             return self.cancel(job.name, now=now)  # this wire has no way to say no
         if set(job.replies) != job.asked:
             return []
         job.paused = None
-        params = self._speech.retry(job.call, job.replies, paused.state)
+        params = self._dialect.retry(job.call, job.replies, paused.state)
         return [self._send(job, "create", params, now)]
 
     def _collect(self, job: _Job, now: int) -> list[Output]:
-        speech = self._speech
+        dialect = self._dialect
         assert job.task_id is not None, "only tasks are collected"
-        assert speech.collect is not None, "what has ended shows its outcome, or can be collected"
         job.due = None
         if job.is_collecting:
             return []
         job.is_collecting = True
-        return [self._send(job, "collect", speech.collect(job.task_id), now)]
+        return [self._send(job, "collect", dialect.collect(job.task_id), now)]
 
     def _reply(self, job: _Job, key: str, now: int) -> list[Output]:
-        speech, reply = self._speech, job.replies[key]
+        dialect, reply = self._dialect, job.replies[key]
         assert job.task_id is not None, "only tasks ask"
         job.confirmed.add(key)
-        if speech.encode_answer is not None:
+        if dialect.questions_are_requests:
             id = job.questions.get(key)
-            return [] if id is None else [Send(speech.encode_answer(id, job.task_id, reply), id)]
-        if reply.is_error or speech.answer is None:  # this wire has no way to say no
+            return [] if id is None else [Send(dialect.respond(id, job.task_id, reply), id)]
+        if reply.is_error:  # this wire has no way to say no
             return self.cancel(job.name, now=now)
-        params = speech.answer(job.task_id, key, reply)
+        params = dialect.answer(job.task_id, key, reply)
         return [self._send(job, "answer", params, now, key)]
 
     def _orphan(self, sent: _Sent, response: ResultResponse) -> list[Output]:
         """A task that was made for a call that nobody wants any more."""
-        speech = self._speech
+        dialect = self._dialect
         try:
-            made = speech.read_created(speech.dialect.decode_result(sent.method, response))
+            made = dialect.read_created(dialect.messages.decode_result(sent.method, response))
         except InvalidResult:
             return []
-        if not isinstance(made, Seen) or speech.cancel is None:
+        if not isinstance(made, Seen) or not dialect.takes_cancel:
             return []
         id = self._new_id()
-        return [Send(speech.dialect.encode_request(id, speech.cancel(made.task_id)), id)]
+        return [Send(dialect.messages.encode_request(id, dialect.cancel(made.task_id)), id)]
 
     def _finish(self, job: _Job, outcome: Outcome) -> list[Output]:
         del self._jobs[job.name]
@@ -468,6 +463,6 @@ class Requestor:
 
     def _send(self, job: _Job, purpose: Purpose, params: Any, now: int, key: str = "") -> Send:
         id = self._new_id()
-        request = self._speech.dialect.encode_request(id, params)
+        request = self._dialect.messages.encode_request(id, params)
         self._sent[id] = _Sent(job, purpose, request.method, now, key)
         return Send(request, id)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NewType, get_args, get_origin
 import attrs
 from cattrs import Converter, transform_error
 from cattrs.cols import list_structure_factory, mapping_structure_factory
+from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from taskmachine.protocol.jsonrpc import json_type
@@ -230,7 +231,9 @@ def _structure_message(cls: Any, converter: Any) -> Callable[[Any, Any], Any]:
     keeps_extra = any(field.name == "extra" for field in fields)
 
     def structure(value: Any, kind: Any) -> Any:
-        made = inner(_object(value), kind)
+        if type(value) is not dict:
+            raise WrongShape("an object", value)
+        made = inner(value, kind)
         if keeps_extra and not value.keys() <= known:
             return attrs.evolve(made, extra={k: v for k, v in value.items() if k not in known})
         return made
@@ -258,13 +261,9 @@ def _naming(field: "attrs.Attribute[Any]") -> Any:
         rename=field.metadata.get("wire"),
         omit=True if field.name == "extra" else None,
         omit_if_default=field.default is None,
-        unstruct_hook=None if _holds_messages(field.type) else _as_it_is,
+        unstruct_hook=None if _holds_messages(field.type) else identity,
     )
 
 
 def _holds_messages(kind: Any) -> bool:
     return attrs.has(kind) or any(map(_holds_messages, get_args(kind)))
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

@@ -78,19 +78,19 @@ class SideChannel:
             self._answered.add(id)
         return delivery
 
-    def withdraw(self, task: Task) -> list[Delivery]:
-        """What is in flight and no longer open: answered by another way, or withdrawn."""
-        still_open = {question.key for question in task.open_questions}
+    def withdraw(self, task_id: str, task: Task | None) -> list[Delivery]:
+        """What is in flight and no longer open: answered elsewhere, withdrawn, or gone (None)."""
+        still_open = {question.key for question in task.open_questions} if task else set()
         settled = [
             delivery
             for delivery in self._in_flight.values()
-            if delivery.task_id == task.id and delivery.key not in still_open
+            if delivery.task_id == task_id and delivery.key not in still_open
         ]
         stale = [delivery for delivery in settled if delivery.id not in self._answered]
         for delivery in settled:
-            del self._in_flight[task.id, delivery.key]
+            del self._in_flight[task_id, delivery.key]
             self._sent.pop(delivery.id, None)
             self._answered.discard(delivery.id)
-        if task.is_terminal:  # no answer can count any more
-            self._sent = {id: sent for id, sent in self._sent.items() if sent.task_id != task.id}
+        if task is None or not task.is_live:  # no answer can count any more
+            self._sent = {id: sent for id, sent in self._sent.items() if sent.task_id != task_id}
         return stale

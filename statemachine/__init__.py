@@ -13,7 +13,7 @@ from taskmachine.statemachine.errors import (
     TaskmachineError,
 )
 from taskmachine.statemachine.machine import fire
-from taskmachine.statemachine.table import TABLE, TERMINAL, Effect, Event, Row, State, lookup
+from taskmachine.statemachine.table import DUTIES, TABLE, TERMINAL, Duties, Event, Row, State
 from taskmachine.statemachine.task import (
     Call,
     Cause,
@@ -28,12 +28,13 @@ from taskmachine.statemachine.task import (
 from taskmachine.statemachine.times import Times
 
 __all__ = [
+    "DUTIES",
     "TABLE",
     "TERMINAL",
     "Call",
     "Cause",
     "ConfigurationError",
-    "Effect",
+    "Duties",
     "Entry",
     "Event",
     "IllegalTransition",
@@ -52,5 +53,4 @@ __all__ = [
     "Times",
     "Trace",
     "fire",
-    "lookup",
 ]

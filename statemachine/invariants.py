@@ -1,4 +1,4 @@
-"""The ten invariants, as pure functions over a history of what was done and seen.
+"""The invariants, as pure functions over a history of what was done and seen.
 
 A history is a sequence in the order in which it was recorded: moves of the runtime (`Entry`),
 and what callers did and saw.  Whoever records it (a test, a simulation, the conformance tester)
@@ -23,6 +23,7 @@ __all__ = [
     "Created",
     "Lifecycle",
     "Missed",
+    "Progressed",
     "Saw",
     "Violation",
     "violations",
@@ -54,6 +55,16 @@ class Saw:
     outcome: Hashable = None
     """Result, error or cancellation in a form that can be compared across wires; None if this
     look did not show it."""
+
+
+@attrs.frozen
+class Progressed:
+    """A caller was notified of the progress of a task."""
+
+    at: int
+    caller: str
+    task_id: str
+    wire: str
 
 
 @attrs.frozen
@@ -92,7 +103,7 @@ class Answered:
     call_id: Hashable
 
 
-Event = Entry | Created | Saw | Missed | Asked | Called | Answered
+Event = Entry | Created | Saw | Progressed | Missed | Asked | Called | Answered
 History = Sequence[Event]
 
 
@@ -133,7 +144,7 @@ class Violation:
 
 Found = Iterator[tuple[Hashable, str]]
 
-# --- the ten ---------------------------------------------------------------------------------
+# --- the invariants --------------------------------------------------------------------------
 
 
 def every_task_walks_one_legal_path(history: History, lifecycles: Lifecycles) -> Found:
@@ -253,6 +264,22 @@ def notifications_agree_with_later_reads_and_end_with_the_task(
                 last_push[look.caller, look.wire] = look
 
 
+def progress_halts_with_the_task(history: History, lifecycles: Lifecycles) -> Found:
+    """No progress is notified after the task has ended, nor after its end was pushed there."""
+    ended: set[Hashable] = set()
+    for event in history:
+        match event:
+            case Entry(task_id=task_id, dest=dest) if dest in lifecycles[RUNTIME].terminal:
+                ended.add(task_id)
+            case Saw(_, caller, task_id, status, wire, True) if status in lifecycles[wire].terminal:
+                ended.add((caller, task_id, wire))
+            case Progressed(caller=caller, task_id=task_id, wire=wire):
+                if task_id in ended or (caller, task_id, wire) in ended:
+                    yield task_id, f"made progress on {wire} after its end"
+            case _:
+                pass
+
+
 def every_wire_reports_the_same_outcome(history: History, _: Lifecycles) -> Found:
     """Result, error or cancellation of a task are the same, whoever asks in whatever dialect."""
     for task_id, seen in _by_task(history, Saw):
@@ -273,9 +300,10 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     a_question_key_names_one_request_for_life,
     live_work_is_never_deleted,
     notifications_agree_with_later_reads_and_end_with_the_task,
+    progress_halts_with_the_task,
     every_wire_reports_the_same_outcome,
 )
-"""All ten."""
+"""All of them."""
 
 
 def violations(

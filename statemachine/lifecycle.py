@@ -1,10 +1,11 @@
 """What each event does to the record: one function for each verb, all through the table.
 
-Every function takes a task and returns a `Step` (the next task, the effects, the line for the
-history) and changes nothing itself.  An illegal event raises `IllegalTransition`.  What a worker
-writes carries the `fence` of its claim; a worker that has lost the task gets `StaleFence`.
-`until` is a time before which the task must neither expire nor be forgotten: the ttl grows where
-it has to, and never shrinks.
+Every function takes a task and returns a `Step` (the next task, the line for the history) and
+changes nothing itself.  An illegal event raises `IllegalTransition`.  The duties of the new state
+decide whether the task keeps its worker and its open questions.  What a worker writes carries
+the `fence` of its claim; a worker that has lost the task gets `StaleFence`.  `until` is a time
+before which the task must neither expire nor be forgotten: the ttl grows where it has to, and
+never shrinks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ import attrs
 
 from taskmachine.statemachine.errors import KeyReused, StaleFence
 from taskmachine.statemachine.machine import fire
-from taskmachine.statemachine.table import Effect, Event, State
+from taskmachine.statemachine.table import Event, State
 from taskmachine.statemachine.task import (
     Call,
     Cause,
@@ -35,7 +36,6 @@ __all__ = [
     "expire",
     "fail",
     "purge",
-    "release",
     "report",
     "requeue",
     "start",
@@ -49,7 +49,6 @@ class Step:
     """A move that was decided and is not stored yet."""
 
     task: Task
-    effects: tuple[Effect, ...]
     entry: Entry
 
 
@@ -85,7 +84,7 @@ def submit(
         metadata=metadata,
         questions=questions,
     )
-    return Step(task, row.effects, Entry(task_id, 1, now, row.event, row.source, row.dest))
+    return Step(task, Entry(task_id, 1, now, row.event, row.source, row.dest))
 
 
 def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
@@ -160,7 +159,7 @@ def answer(
 def withdraw(task: Task, now: int, *, fence: int | None = None) -> Step:
     """Take back every open question: what a tool does that ends without waiting for answers."""
     _check_fence(task, fence)
-    return _step(task, Event.RESUME, now, questions=_withdrawn(task))
+    return _step(task, Event.RESUME, now)
 
 
 def requeue(
@@ -171,22 +170,16 @@ def requeue(
     note: str | None = None,
     fence: int | None = None,
 ) -> Step:
-    """Hand the task to whoever claims it next; not while somebody still has to answer."""
-    _check_fence(task, fence)
-    if task.open_questions:
-        raise ValueError("the task waits for answers: release it, the last one will requeue it")
-    losses = task.losses + lost
-    return _step(task, Event.REQUEUE, now, note=note, worker=None, losses=losses)
+    """Take the task from its worker, which gives it back, parks it, or was lost.
 
-
-def release(task: Task, *, lost: bool = False, fence: int | None = None) -> Task:
-    """Let go of a task that waits for answers: its worker parks or was lost, the questions stay.
-
-    Not a move, so not in the table: no observer can tell.  The last answer will requeue the task.
+    The next worker can claim it at once.  While questions are open it keeps waiting for them, which
+    is a `report`; the last answer puts it into the queue.
     """
     _check_fence(task, fence)
     losses = task.losses + lost
-    return task.with_changes(worker=None, losses=losses, version=task.version + 1)
+    if task.open_questions:
+        return _step(task, Event.REPORT, now, note=note, worker=None, losses=losses)
+    return _step(task, Event.REQUEUE, now, note=note, losses=losses)
 
 
 def complete(
@@ -204,7 +197,7 @@ def fail(
 
 
 def cancel(task: Task, now: int, *, reason: str, until: int | None = None) -> Step:
-    """Somebody asked to stop."""
+    """Stop the task on request."""
     return _end(task, Event.CANCEL, now, Outcome(Cause.CANCELLED, message=reason), until)
 
 
@@ -236,8 +229,6 @@ def _end(
         note=outcome.message,
         outcome=outcome,
         message=outcome.message,
-        questions=_withdrawn(task),
-        worker=None,
     )
 
 
@@ -251,19 +242,24 @@ def _step(
     **changes: Any,
 ) -> Step:
     row = fire(task.state, event)
-    if until is not None and task.deadline is not None and until > task.deadline:
+    duties = row.dest.duties
+    if not duties.keeps_worker:
+        changes["worker"] = None
+    if not duties.is_waiting and (questions := changes.get("questions", task.questions)):
+        changes["questions"] = _withdrawn(questions)
+    if until is not None and task.ttl_ms is not None and until - task.created_at > task.ttl_ms:
         changes["ttl_ms"] = until - task.created_at
     if _shows(task, row.dest, changes):
-        # Never back, even if the clock is (ERL-48).
+        # Never back, even if the clock is.
         changes["updated_at"] = max(now, task.updated_at)
     moved = task.with_changes(state=row.dest, version=task.version + 1, **changes)
     entry = Entry(task.id, moved.version, now, event, task.state, row.dest, note)
-    return Step(moved, row.effects, entry)
+    return Step(moved, entry)
 
 
 def _shows(task: Task, dest: State, changes: Mapping[str, Any]) -> bool:
-    """Whether an observer of an MCP wire can tell the difference (USER-12)."""
-    if dest is not task.state and _seen_as(dest) is not _seen_as(task.state):
+    """Whether an observer of an MCP wire can tell the difference."""
+    if dest.duties[_SEEN] != task.state.duties[_SEEN]:
         return True
     for name in _OBSERVED:  # noqa: SIM110, a generator costs as much as all the rest
         if name in changes and changes[name] != getattr(task, name):
@@ -271,18 +267,16 @@ def _shows(task: Task, dest: State, changes: Mapping[str, Any]) -> bool:
     return False
 
 
+_SEEN: Final = slice(2, None)
+"""The duties that a requestor can observe: all columns but queue and worker."""
+
 _OBSERVED: Final = frozenset({"message", "questions", "ttl_ms"})
 
 
-def _seen_as(state: State) -> State:
-    """A queue is nobody's business: taking a task and giving it back does not show."""
-    return State.WORKING if state is State.SUBMITTED else state
-
-
-def _withdrawn(task: Task) -> tuple[Question, ...]:
+def _withdrawn(questions: tuple[Question, ...]) -> tuple[Question, ...]:
     return tuple(
         attrs.evolve(question, withdrawn=True) if question.is_open else question
-        for question in task.questions
+        for question in questions
     )
 
 

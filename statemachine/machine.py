@@ -1,16 +1,14 @@
-"""The table, executed by `transitions`.
+"""The moves, compiled and validated by `transitions`.
 
-There is one machine for all tasks: a task is not a model of it.  Each event is fired on a
-throwaway cursor, which costs about 11 us; a Machine, or `add_model`, for each task would cost
-50-400 us and grow with the number of tasks.  The machine has no guards, no callbacks and no
-memory, so what it says of a state and an event is asked for once.
+One machine is shared by all tasks: a `Machine` or `add_model` for each task would cost 50-400 us
+and grow with their number.  Each legal pair of a state and an event is fired once, on a throwaway
+cursor, and the answer is kept: the machine has no guards, callbacks or memory that could change it.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Final
 
-from transitions import Machine, MachineError
+from transitions import Machine
 
 from taskmachine.statemachine.errors import IllegalTransition
 from taskmachine.statemachine.table import TABLE, Event, Row, State
@@ -25,7 +23,7 @@ class _Cursor:
         self.state = state
 
 
-def _machine() -> Machine:
+def _compiled() -> Mapping[tuple[State, Event], Row]:
     machine = Machine(
         model=None,
         states=[state.value for state in State],
@@ -34,22 +32,22 @@ def _machine() -> Machine:
     )
     for row in TABLE:
         machine.add_transition(row.event.value, row.source.value, row.dest.value)
-    return machine
+    rows = {}
+    for event, transitions in machine.events.items():
+        for state in transitions.transitions:
+            cursor = _Cursor(state)
+            transitions.trigger(cursor)
+            row = Row(State(state), Event(event), State(cursor.state))
+            rows[row.source, row.event] = row
+    return rows
 
 
-_EVENTS: Final = _machine().events
-_ROWS: Final[Mapping[tuple[str, str, str], Row]] = {
-    (row.source, row.event, row.dest): row for row in TABLE
-}
-_NAMES: Final = {state: state.value for state in State}
+_ROWS: Final = _compiled()
 
 
-@cache
 def fire(state: State, event: Event) -> Row:
     """The row that `event` takes in `state`, or `IllegalTransition`."""
-    cursor = _Cursor(_NAMES[state])
-    try:
-        _EVENTS[event].trigger(cursor)
-    except MachineError:
-        raise IllegalTransition(state, event) from None
-    return _ROWS[state, event, cursor.state]
+    row = _ROWS.get((state, event))
+    if row is None:
+        raise IllegalTransition(state, event)
+    return row

@@ -1,59 +1,82 @@
-"""The transition table: the single source of truth about the life of a task.
+"""The life of a task: two tables, both executed.
 
-A task is *submitted*, a worker *starts* it, it *reports*, it may *ask* and get *answers*, and it
-ends exactly once.  The rules:
+MOVES says which event leads where.  DUTIES says what holds while a task is in a state.
 
-- What the table does not list is illegal.  An illegal event changes nothing.
-- Every row is written out: no wildcards, no guards, no automatic moves.
-- `completed`, `failed` and `cancelled` are final: the only thing left to do is to `purge` them.
-- `submitted` (durably created, no worker has it) is our own affair: on both MCP wires it is
-  shown as `working`.
+- An event that MOVES does not list for a state is illegal: it changes nothing and raises
+  `IllegalTransition`.  Every row is written out: no wildcards, no guards, no automatic moves.
+- `submitted` means durably created and held by no worker.  Both MCP revisions show it as `working`.
 - `answer` leaves other questions open, `resume` answers the last one while a worker waits for it,
-  `requeue` hands the task to the next worker.  Which of them happens follows from the record
-  before the table is asked (`lifecycle.answer`), so the table needs no conditions.
-- Effects are values.  Whoever commits the step carries them out: `dispatch` inside the commit,
-  so that no task waits without its job; the others after it, as they can be repeated.
+  `requeue` hands the task to the next worker.  The record decides which of them happens before
+  the table is asked (`lifecycle.answer`), so the table needs no conditions.
+- `completed`, `failed` and `cancelled` are final: they can only be purged.
+- Followers (workers, streams, waiting calls) see versions, and may miss some between two looks.
+  They act on the duties of the state they find, never on the move that led there, so a process
+  that sees only the latest version does the same as one that sees all of them.
+
+Change a cell of either table and the server behaves differently; `tests/cells` tries every cell.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-__all__ = ["TABLE", "TERMINAL", "Effect", "Event", "Row", "State", "lookup"]
+__all__ = ["COLUMNS", "DUTIES", "TABLE", "TERMINAL", "Duties", "Event", "Row", "State"]
 
-# source        event     destination     effects
-_ROWS_AS_TEXT = """
-new             submit    submitted       dispatch notify
-submitted       start     working         notify
-submitted       report    submitted       notify
-submitted       complete  completed       stop_work halt_progress wake notify
-submitted       fail      failed          stop_work halt_progress wake notify
-submitted       cancel    cancelled       stop_work halt_progress wake notify
-submitted       expire    failed          stop_work halt_progress wake notify
-working         report    working         notify
-working         ask       input_required  deliver_question notify
-working         complete  completed       halt_progress wake notify
-working         fail      failed          stop_work halt_progress wake notify
-working         cancel    cancelled       stop_work halt_progress wake notify
-working         expire    failed          stop_work halt_progress wake notify
-working         requeue   submitted       dispatch notify
-input_required  report    input_required  notify
-input_required  ask       input_required  deliver_question notify
-input_required  answer    input_required  wake notify
-input_required  resume    working         withdraw_questions wake notify
-input_required  requeue   submitted       dispatch notify
-input_required  complete  completed       stop_work withdraw_questions halt_progress wake notify
-input_required  fail      failed          stop_work withdraw_questions halt_progress wake notify
-input_required  cancel    cancelled       stop_work withdraw_questions halt_progress wake notify
-input_required  expire    failed          stop_work withdraw_questions halt_progress wake notify
+# source        event     destination
+_MOVES_AS_TEXT = """
+new             submit    submitted
+submitted       start     working
+submitted       report    submitted
+submitted       complete  completed
+submitted       fail      failed
+submitted       cancel    cancelled
+submitted       expire    failed
+working         report    working
+working         ask       input_required
+working         complete  completed
+working         fail      failed
+working         cancel    cancelled
+working         expire    failed
+working         requeue   submitted
+input_required  report    input_required
+input_required  ask       input_required
+input_required  answer    input_required
+input_required  resume    working
+input_required  requeue   submitted
+input_required  complete  completed
+input_required  fail      failed
+input_required  cancel    cancelled
+input_required  expire    failed
 completed       purge     removed
 failed          purge     removed
 cancelled       purge     removed
 """
 
+# state         queue      worker  progress  questions  waiters
+_DUTIES_AS_TEXT = """
+submitted       claimable  stops   flows     closed     wait
+working         -          keeps   flows     closed     wait
+input_required  -          keeps   flows     open       wait
+completed       -          stops   halts     closed     answered
+failed          -          stops   halts     closed     answered
+cancelled       -          stops   halts     closed     answered
+"""
+
+COLUMNS: Final = {
+    "queue": ("claimable", "-"),  # workers may claim it
+    "worker": ("keeps", "stops"),  # a worker that runs its tool goes on
+    "progress": ("flows", "halts"),  # requestors are notified of progress
+    "questions": ("open", "closed"),  # delivered and answerable; otherwise withdrawn
+    "waiters": ("wait", "answered"),  # calls that wait for the outcome go on waiting
+}
+"""The two words of each column of DUTIES: the first is true in `Duties`, the second false."""
+
 
 class State(StrEnum):
     """Where a task is; `new` and `removed` are outside the store."""
+
+    duties: "Duties"
+    """Its row of DUTIES; outside the store there are none."""
 
     NEW = "new"
     SUBMITTED = "submitted"
@@ -82,39 +105,43 @@ class Event(StrEnum):
     PURGE = "purge"
 
 
-class Effect(StrEnum):
-    """What has to be done because of a step, besides storing it."""
-
-    DISPATCH = "dispatch"  # give the task a job, in the same commit
-    STOP_WORK = "stop_work"  # tell the worker, if there is one, to stop
-    DELIVER_QUESTION = "deliver_question"  # bring open questions to the requestor
-    WITHDRAW_QUESTIONS = "withdraw_questions"  # take back what was delivered and is not open
-    HALT_PROGRESS = "halt_progress"  # no progress notification from here on
-    WAKE = "wake"  # answer whoever is blocked on this task
-    NOTIFY = "notify"  # show the new snapshot to subscribers, where it differs
-
-
 class Row(NamedTuple):
     """One legal move."""
 
     source: State
     event: Event
     dest: State
-    effects: tuple[Effect, ...]
+
+
+class Duties(NamedTuple):
+    """One row of DUTIES, without its state."""
+
+    is_queued: bool
+    keeps_worker: bool
+    shows_progress: bool
+    is_waiting: bool
+    is_live: bool
+
+
+def _duties(cells: list[str]) -> Duties:
+    pairs = zip(COLUMNS.values(), cells, strict=True)
+    return Duties(*(not words.index(cell) for words, cell in pairs))
 
 
 TABLE: Final = tuple(
-    Row(State(source), Event(event), State(dest), tuple(map(Effect, effects)))
-    for source, event, dest, *effects in map(str.split, _ROWS_AS_TEXT.strip().splitlines())
+    Row(State(source), Event(event), State(dest))
+    for source, event, dest in map(str.split, _MOVES_AS_TEXT.strip().splitlines())
 )
 """The legal moves, all of them."""
 
-TERMINAL: Final = frozenset(row.source for row in TABLE if row.event is Event.PURGE)
-"""The final states: those that can only be purged."""
+DUTIES: Final[Mapping[State, Duties]] = {
+    State(state): _duties(cells)
+    for state, *cells in map(str.split, _DUTIES_AS_TEXT.strip().splitlines())
+}
+"""What holds in each state that a store keeps."""
 
-_BY_PAIR: Final[Mapping[tuple[State, Event], Row]] = {(row.source, row.event): row for row in TABLE}
+TERMINAL: Final = frozenset(state for state, duties in DUTIES.items() if not duties.is_live)
+"""The final states: those in which every waiter is answered."""
 
-
-def lookup(state: State, event: Event) -> Row | None:
-    """The row for this pair, or None if it is illegal.  To move a task, use `machine.fire`."""
-    return _BY_PAIR.get((state, event))
+for _state in State:
+    _state.duties = DUTIES.get(_state, Duties(*[False] * len(COLUMNS)))

@@ -71,7 +71,7 @@ class Call:
     answers: frozenset[str] = frozenset()
     """The kinds of questions that the requestor declared it can answer."""
     key: str | None = None
-    """The same call under the same key of the same owner is the same task (USER-10)."""
+    """The same call under the same key of the same owner is the same task."""
     trace: Trace | None = None
     """What it was made for, so that whoever runs it, whenever and wherever, can say so."""
 
@@ -132,7 +132,7 @@ class Task:
     timeout_ms: int = 300_000
     """How long one leg of work may take."""
     is_repeatable: bool = True
-    """Whether the work may be begun again after its worker was lost (ERL-95)."""
+    """Whether the work may be begun again after its worker was lost."""
     poll_interval_ms: int | None = None
     """How often to look, if its tool knows better than the age of the task tells."""
     state: State = State.NEW
@@ -147,7 +147,7 @@ class Task:
     questions: tuple[Question, ...] = ()
     metadata: bytes = b"{}"
     partial: bytes | None = None
-    """What there is to show of the result while questions are open (ERL-25)."""
+    """What there is to show of the result while questions are open."""
     outcome: Outcome | None = None
 
     def with_changes(self, **changes: Any) -> "Task":
@@ -158,7 +158,28 @@ class Task:
         return Task(*values)
 
     @property
+    def is_queued(self) -> bool:
+        """Whether a worker may claim it (column `queue` of DUTIES)."""
+        return self.state.duties.is_queued
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether requestors are notified of its progress (column `progress`)."""
+        return self.state.duties.shows_progress
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its questions are delivered and can be answered (column `questions`)."""
+        return self.state.duties.is_waiting
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its outcome is still awaited (column `waiters`)."""
+        return self.state.duties.is_live
+
+    @property
     def is_terminal(self) -> bool:
+        """Whether it has its outcome and is still stored."""
         return self.state in TERMINAL
 
     @property

@@ -16,7 +16,7 @@ _HOUR: Final = 3_600 * _SECOND
 
 @attrs.frozen
 class Times:
-    """What is granted.  The defaults are the promised ones (ERL-51, ERL-57, ERL-58)."""
+    """What is granted.  The defaults are the promised ones."""
 
     default_ttl_ms: int = _HOUR
     max_ttl_ms: int = 7 * 24 * _HOUR
@@ -37,7 +37,7 @@ class Times:
         return self.default_ttl_ms if asked_ms is None else min(asked_ms, self.max_ttl_ms)
 
     def to_work(self, task: Task, now: int) -> int:
-        """Work within its timeout is never killed by a ttl (USER-1)."""
+        """Work within its timeout is never killed by a ttl."""
         return now + task.timeout_ms + self.grace_ms
 
     def to_read(self, task: Task, now: int, end: State) -> int | None:

@@ -1,7 +1,7 @@
 """Everything that must hold, in one command: `python -m tests`.
 
 Style, types, all tests, and the coverage that we promise: every branch of `statemachine` and
-`protocol`, nine tenths of the whole (ERL-30, ERL-87).
+`protocol`, nine tenths of the whole.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ TIMED: Final = [
 UNWATCHED: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
     ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire", "tests/wire_faults"],
-    ["tests/chaos", "tests/replicas", "tests/console"],
+    ["tests/cells", "tests/chaos", "tests/replicas", "tests/console"],
 ]
 """Tests of other processes, and one that watching each line would make twice as slow."""
 
-APART: Final = ["tests/adapters/client", "tests/adapters/sdk", "tests/conformance"]
+APART: Final = ["tests/adapters/client", "tests/adapters/bridges", "tests/conformance"]
 """These take as long as all others together."""
 
 WATCHED: Final = ["coverage", "run", "-m", "pytest"]

@@ -14,6 +14,7 @@ SPEC: Final = load_lifecycle()
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 MOVES: Final[dict[str, dict[str, str]]] = SPEC["table"]["move"]
 ILLEGAL: Final = "illegal"
+DUTIES_BY_HAND: Final[dict[str, dict[str, str]]] = SPEC["table"]["duties"]
 
 REPOSITORY: Final = Path(__file__).parent.parent
 REFERENCE: Final = REPOSITORY.parent / "shared" / "reference"
@@ -40,7 +41,7 @@ def _generation(revision: str) -> Lifecycle:
     )
 
 
-_ERLMCP: Final = Lifecycle(  # ERL-18, ERL-38..43, and input_required
+_ERLMCP: Final = Lifecycle(
     frozenset({"pending"}),
     frozenset({"completed", "failed", "cancelled"}),
     frozenset(

@@ -1,16 +1,25 @@
 """Rules about the tree itself."""
 
 import ast
+import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.architecture import (
+    BESIDE,
+    FRONT_DOOR,
+    ORDER,
+    PORTIONS,
+    imports,
+    modules,
+    name_of,
+    violations,
+)
 from tests.oracle import REPOSITORY
-
-PORTIONS = ("statemachine", "protocol", "adapters", "specs")
 
 # Who may import what, besides the standard library.
 ALLOWED = {
@@ -34,18 +43,8 @@ IMPURE = {
 }  # fmt: skip
 
 
-def modules(portion: str) -> list[Path]:
+def files(portion: str) -> list[Path]:
     return sorted((REPOSITORY / portion).rglob("*.py"))
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Full names, also those below TYPE_CHECKING or inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def is_below(name: str, roots: set[str]) -> bool:
@@ -54,7 +53,7 @@ def is_below(name: str, roots: set[str]) -> bool:
 
 @pytest.mark.parametrize("portion", ALLOWED)
 def test_data_flows_one_way(portion: str) -> None:
-    for path in modules(portion):
+    for path in files(portion):
         for name in imports(path):
             if name.partition(".")[0] in sys.stdlib_module_names:
                 continue
@@ -63,7 +62,7 @@ def test_data_flows_one_way(portion: str) -> None:
 
 @pytest.mark.parametrize("portion", ["statemachine", "protocol"])
 def test_the_core_is_pure(portion: str) -> None:
-    for path in modules(portion):
+    for path in files(portion):
         assert not {name.partition(".")[0] for name in imports(path)} & IMPURE, path
         source = ast.parse(path.read_text())
         calls = {n.attr for n in ast.walk(source) if isinstance(n, ast.Attribute)}
@@ -71,18 +70,24 @@ def test_the_core_is_pure(portion: str) -> None:
 
 
 def test_statemachine_knows_no_json_and_no_revision() -> None:
-    for path in modules("statemachine"):
+    for path in files("statemachine"):
         assert "json" not in {name.partition(".")[0] for name in imports(path)}
         assert "2025" not in path.read_text().replace("2025-11-25:", "")
 
 
+def test_rooms_import_in_one_direction() -> None:
+    assert violations() == []
+
+
+def test_every_room_has_its_place_and_no_module_stands_between_them() -> None:
+    placed = {room for rooms in ORDER for room in rooms} | set(BESIDE)
+    adapters = REPOSITORY / "adapters"
+    assert {path.name for path in adapters.glob("*.py")} == {"__init__.py"}
+    assert {path.parent.name for path in adapters.glob("*/__init__.py")} <= placed
+
+
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    graph: dict[str, set[str]] = {}
-    for portion in PORTIONS:
-        for path in modules(portion):
-            parts = path.relative_to(REPOSITORY).with_suffix("").parts
-            name = ".".join(("taskmachine", *parts)).removesuffix(".__init__")
-            graph[name] = set(imports(path))
+    graph = {name: set(imports(path)) for name, path in modules().items()}
     edges: dict[str, set[str]] = {name: set() for name in graph}
     for name, names_used in graph.items():
         for used in names_used:
@@ -99,18 +104,33 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
 
 def test_every_folder_with_code_is_installed() -> None:
     setuptools = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]
-    found = {
-        ".".join(("taskmachine", *path.parent.relative_to(REPOSITORY).parts))
-        for portion in PORTIONS
-        for path in (REPOSITORY / portion).rglob("__init__.py")
+    folders = {
+        path.parent for portion in PORTIONS for path in (REPOSITORY / portion).rglob("__init__.py")
     }
-    assert set(setuptools["packages"]) == found
-    for package, folder in setuptools["package-dir"].items():
-        assert package == "taskmachine." + folder.replace("/", ".")
+    assert setuptools["packages"] == sorted(map(name_of, folders))
+    assert setuptools["package-dir"] == {"taskmachine": "/".join(FRONT_DOOR)} | {
+        f"taskmachine.{portion}": portion for portion in PORTIONS
+    }
+
+
+def test_files_that_share_a_prefix_are_a_folder() -> None:
+    for portion in PORTIONS:
+        for folder in {path.parent for path in files(portion)}:
+            prefixes = Counter(path.stem.partition("_")[0] for path in folder.glob("[a-z]*_*.py"))
+            assert not [prefix for prefix, count in prefixes.items() if count > 2], folder
 
 
 @pytest.mark.parametrize("portion", PORTIONS)
 def test_modules_stay_small(portion: str) -> None:
     """One concern each; a dialect with all its message classes is the largest."""
-    for path in modules(portion):
+    for path in files(portion):
         assert len(path.read_text().splitlines()) <= 480, path
+
+
+def test_only_ids_that_the_repository_defines_are_cited() -> None:
+    """Requirement ids stand in specs/requirements; nothing explains private ones."""
+    private = re.compile(r"\b(?:ERL|ROO|SWIFT|USER|X\d\d)-\d+")
+    for pattern in ("**/*.py", "**/*.md", "**/*.toml"):
+        for portion in (*PORTIONS, "docs", "tests"):
+            for path in (REPOSITORY / portion).glob(pattern):
+                assert not private.search(path.read_text()), path

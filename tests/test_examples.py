@@ -21,8 +21,12 @@ from typing import Final
 import pytest
 
 from taskmachine.adapters.stores import Conflict, Store, StoreError
-from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, StoreContract
-from taskmachine.adapters.stores.contract_scenes import (
+from taskmachine.adapters.stores.testing.contract import (
+    NewPlace,
+    PersistentStoreContract,
+    StoreContract,
+)
+from taskmachine.adapters.stores.testing.scenes import (
     created,
     ended,
     moved,

@@ -12,28 +12,29 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.architecture import imports, modules
 from tests.oracle import REPOSITORY
-from tests.test_architecture import imports
 
 PROJECT: Final = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
-PURE: Final = sorted(
-    ".".join(("taskmachine", *path.relative_to(REPOSITORY).with_suffix("").parts))
-    for portion in ("statemachine", "protocol")
-    for path in (REPOSITORY / portion).rglob("*.py")
-)
+PURE: Final = [
+    name for name in modules() if name.split(".")[1:2] in (["statemachine"], ["protocol"])
+]
 
 CORE: Final = [
+    "taskmachine.client",
+    "taskmachine.engines",
+    "taskmachine.stores",
     "taskmachine.statemachine",
     "taskmachine.protocol",
-    "taskmachine.adapters.cli",
+    "taskmachine.adapters.cli.main",
     "taskmachine.adapters.client.connect",
-    "taskmachine.adapters.runtime",
-    "taskmachine.adapters.sdk.required",
-    "taskmachine.adapters.server.stdio",
+    "taskmachine.adapters.runtime.runtime",
+    "taskmachine.adapters.bridges.required",
+    "taskmachine.adapters.transports.stdio.server",
     "taskmachine.adapters.stores.memory",
-    "taskmachine.adapters.stores.postgresql",
-    "taskmachine.adapters.stores.sqlite",
+    "taskmachine.adapters.stores.postgresql.opening",
+    "taskmachine.adapters.stores.sqlite.store",
 ]
 
 FOREIGN: Final = {"fastmcp", "mcp", "mcp_types", "pydantic", "pydantic_core"}
@@ -50,11 +51,8 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 USE: Final = """
 import asyncio, contextlib, io
-from taskmachine.adapters.cli import main
-from taskmachine.adapters.runtime import open_runtime
-from taskmachine.adapters.tools import Tools
-from taskmachine.protocol.operations import Create
-from taskmachine.statemachine import Call
+from taskmachine import *
+from taskmachine.adapters.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()) as table:
     assert main(["table"]) == 0
 assert table.getvalue()
@@ -81,11 +79,6 @@ def pulled_in(code: str, place: Path) -> set[str]:
 def names_of_ours(code: str, place: Path) -> set[str]:
     """The modules of this package that a new interpreter has imported for this."""
     return {name for name in _imported(code, place) if name.startswith("taskmachine.")}
-
-
-def source_of(module: str) -> Path:
-    path = REPOSITORY.joinpath(*module.split(".")[1:])
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _imported(code: str, place: Path) -> list[str]:
@@ -143,8 +136,21 @@ def test_the_core_pulls_in_only_what_is_always_installed(code: str, tmp_path: Pa
     assert strangers(found, PROJECT["dependencies"]) == {}
 
 
+def test_the_front_door_pulls_in_nothing_by_itself(tmp_path: Path) -> None:
+    """What a program uses of it is imported then, and no more."""
+    assert names_of_ours("import taskmachine", tmp_path) == set()
+    assert pulled_in("import taskmachine", tmp_path) == set()
+    machine = names_of_ours("import taskmachine.statemachine", tmp_path)
+    assert names_of_ours("from taskmachine import State", tmp_path) == machine
+
+
 @pytest.mark.parametrize(
-    "module", ["taskmachine.adapters.server.http", "taskmachine.adapters.client.http"]
+    "module",
+    [
+        "taskmachine.server",
+        "taskmachine.adapters.transports.http.application",
+        "taskmachine.adapters.client.http.transport",
+    ],
 )
 def test_http_pulls_in_no_sdk_and_nothing_of_the_tester(module: str, tmp_path: Path) -> None:
     found = pulled_in(importing(module), tmp_path)
@@ -163,9 +169,9 @@ def test_the_tester_pulls_in_no_sdk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bridge", ["mcp", "fastmcp"])
 def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Path) -> None:
     """By itself, that is: an SDK looks for more that might be there."""
-    ours = names_of_ours(importing(f"taskmachine.adapters.sdk.{bridge}"), tmp_path)
-    assert f"taskmachine.adapters.sdk.{bridge}" in ours
-    named = {name.partition(".")[0] for module in ours for name in imports(source_of(module))}
+    ours = names_of_ours(importing(f"taskmachine.{bridge}"), tmp_path)
+    assert f"taskmachine.adapters.bridges.{bridge}" in ours
+    named = {name.partition(".")[0] for module in ours for name in imports(modules()[module])}
     assert bridge in named
     with_extra = PROJECT["dependencies"] + PROJECT["optional-dependencies"][bridge]
     assert strangers(named - {"taskmachine"}, with_extra) == {}

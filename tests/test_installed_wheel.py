@@ -1,16 +1,20 @@
-"""What is shipped: a wheel that lives beside others and has all its data."""
+"""What is shipped: a wheel that lives beside others and has all its data, however it is made."""
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.architecture import FRONT_DOOR, modules
 from tests.oracle import REPOSITORY
 
 DATA = sorted(
@@ -33,35 +37,74 @@ print(json.dumps([sizes, hasattr(statemachine, "StateMachine")]))
 """
 
 
+LEFTOVERS: Final = shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "*.egg-info")
+
+USE = """
+import json, taskmachine
+from taskmachine import *
+from taskmachine import client, engines, stores
+said = []
+for name in ("conformance", "server", "mcp"):
+    try:
+        __import__(f"taskmachine.{name}")
+    except ImportError as error:
+        said.append(str(error).rpartition(": ")[2])
+print(json.dumps([taskmachine.__file__, taskmachine.__version__, said]))
+"""
+
+SDIST = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"
+
 Run = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, since building leaves things behind."""
-    folder = tmp_path_factory.mktemp("wheel")
-    leftovers = shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "*.egg-info")
-    shutil.copytree(REPOSITORY, folder / "source", ignore=leftovers)
-    build = ["pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(folder / "source")]
+def built(source: Path, place: Path) -> Path:
+    """The wheel of a source tree, which is spoilt by it: building leaves things behind."""
+    place.mkdir()
+    build = ["pip", "wheel", "-q", "--no-deps", "-w", str(place), str(source)]
     subprocess.run([sys.executable, "-m", *build], check=True)
-    [built] = folder.glob("*.whl")
-    return built
+    [wheel] = place.glob("*.whl")
+    return wheel
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    """Each file by its digest, but the list of these."""
+    with zipfile.ZipFile(wheel) as files:
+        names = (name for name in files.namelist() if not name.endswith("/RECORD"))
+        return {name: hashlib.sha256(files.read(name)).hexdigest() for name in names}
 
 
 @pytest.fixture(scope="module")
-def run(wheel: Path) -> Run:
-    """Runs a program of an environment with our wheel and the owner of the bare name."""
-    programs = wheel.parent / "env" / "bin"
-    venv.create(programs.parent, with_pip=True)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("installed")
+
+
+@pytest.fixture(scope="module")
+def wheel(folder: Path) -> Path:
+    shutil.copytree(REPOSITORY, folder / "tree", ignore=LEFTOVERS)
+    return built(folder / "tree", folder / "wheel")
+
+
+def environment(place: Path, *packages: str) -> Run:
+    """Runs a program of a new environment with these packages."""
+    venv.create(place, with_pip=True)
 
     def run(program: str, *arguments: str) -> str:
-        command = [str(programs / program), *arguments]
         return subprocess.run(
-            command, cwd=wheel.parent, check=True, capture_output=True, text=True
+            [str(place / "bin" / program), *arguments],
+            cwd=place.parent,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
 
-    run("pip", "install", "-q", "python-statemachine", str(wheel))
+    run("pip", "install", "-q", *packages)
     return run
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, wheel: Path) -> Run:
+    """Runs a program beside the owner of the bare name."""
+    return environment(folder / "env", "python-statemachine", "setuptools>=80", str(wheel))
 
 
 def test_the_wheel_and_python_statemachine_leave_each_other_alone(run: Run) -> None:
@@ -72,12 +115,45 @@ def test_the_wheel_and_python_statemachine_leave_each_other_alone(run: Run) -> N
 
 
 def test_the_command_runs_from_the_wheel(run: Run) -> None:
-    assert len(json.loads(run("taskmachine", "table", "--format", "json"))["rows"]) == 26
+    for command in (["taskmachine"], ["python", "-m", "taskmachine"]):
+        assert len(json.loads(run(*command, "table", "--format", "json"))["rows"]) == 26
 
 
-def test_the_wheel_has_types_and_nothing_but_the_four_portions(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"taskmachine"}
-    for portion in ("statemachine", "protocol", "adapters", "specs"):
-        assert f"taskmachine/{portion}/py.typed" in names
+def test_the_wheel_has_every_module_its_types_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in contents(wheel) if ".dist-info/" not in name}
+    assert {name for name in names if name.endswith(".py")} == {
+        f"{name.replace('.', '/')}{'/__init__.py' if path.stem == '__init__' else '.py'}"
+        for name, path in modules().items()
+    }
+    assert {name.split("/")[0] for name in names} == {"taskmachine"}
+    assert "taskmachine/py.typed" in names
+
+
+def test_the_source_distribution_makes_the_same_wheel(folder: Path, wheel: Path, run: Run) -> None:
+    source = folder / "source"
+    shutil.copytree(REPOSITORY, source, ignore=LEFTOVERS)
+    subprocess.run(
+        [str(folder / "env" / "bin" / "python"), "-c", SDIST, str(folder)], cwd=source, check=True
+    )
+    [archive] = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(folder / "unpacked", filter="data")
+    [unpacked] = (folder / "unpacked").iterdir()
+    assert (unpacked / "tests" / "test_installed_wheel.py").exists(), "it can be tested, too"
+    assert contents(built(unpacked, folder / "again")) == contents(wheel)
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_the_front_door_opens(folder: Path, wheel: Path, run: Run, kind: str) -> None:
+    """Also beside a checkout of the same name, which is no package: the tutorial has one there."""
+    if kind == "editable":
+        shutil.copytree(REPOSITORY, folder / "taskmachine", ignore=LEFTOVERS)
+        run = environment(folder / "editable", "-e", str(folder / "taskmachine"))
+    place, version, said = json.loads(run("python", "-c", USE))
+    root = folder / ("env" if kind == "wheel" else "taskmachine/build")
+    assert Path(place).is_relative_to(root)
+    assert version == "0.1.0"
+    assert said == [f"pip install 'taskmachine[{extra}]'" for extra in ("check", "server", "mcp")]
+    if kind == "editable":
+        assert Path(place).samefile(folder.joinpath("taskmachine", *FRONT_DOOR, "__init__.py"))
+        assert len(json.loads(run("taskmachine", "table", "--format", "json"))["rows"]) == 26

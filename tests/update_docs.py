@@ -11,19 +11,19 @@ from typing import Final
 
 from rich.console import Console
 
-from taskmachine.adapters.bench.chart import draw
-from taskmachine.adapters.bench.figures import Report, from_json
-from taskmachine.adapters.bench.judging import judge
-from taskmachine.adapters.bench.table import print_report
+from taskmachine.adapters.cli.bench.chart import draw
+from taskmachine.adapters.cli.bench.figures import Report, from_json
+from taskmachine.adapters.cli.bench.judging import judge
+from taskmachine.adapters.cli.bench.table import print_report
 from taskmachine.adapters.conformance.catalogue import load_checks
-from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS
-from taskmachine.adapters.conformance.judging import CHECKS, Check
-from taskmachine.adapters.rendering import render
+from taskmachine.adapters.conformance.judging import CHECKS, CLIENT_CHECKS, Check
+from taskmachine.adapters.rendering.table import render
 from taskmachine.protocol import DIALECTS, dialect
 from taskmachine.specs import load_requirements
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.requirements import citations
 from tests.site.deployment import deployment
+from tests.site.rooms import rooms
 from tests.site.two_wires import scene
 
 
@@ -105,8 +105,8 @@ _load_checks: Final = cache(load_checks)
 
 
 def _name_of(check: Check) -> str:
-    module = check.observe.__module__.rpartition(".")[2]
-    return f"{module}.{getattr(check.observe, '__name__')}"  # noqa: B009
+    module = check.function.__module__.partition(".checks.")[2]
+    return f"{module}.{getattr(check.function, '__name__')}"  # noqa: B009
 
 
 def _shown_by(row: dict[str, object], tests: list[str]) -> str:
@@ -122,10 +122,14 @@ DOCUMENTS: Final[dict[str, Callable[[], str]]] = {
     "docs/requirements.md": requirements_page,
     "docs/migration.md": migration_page,
     "docs/deployment.svg": deployment,
+    "docs/rooms.svg": rooms,
     "docs/table.svg": partial(render, "svg"),
     "docs/performance.md": performance_page,
     "docs/performance.svg": lambda: draw(_measured()),
-    **{f"docs/table-{name}.svg": partial(render, "svg", dialect(name)) for name in DIALECTS},
+    **{
+        f"docs/table-{name}.svg": partial(render, "svg", dialect(name).messages)
+        for name in DIALECTS
+    },
 }
 """Path to what it must contain, of every document that has a generated part."""
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from taskmachine.adapters.client.errors import Declined
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.tools import CallError
-from taskmachine.protocol.dialect import Dialect, answerable_kinds, kind_of
+from taskmachine.adapters.tools.registry import CallError
+from taskmachine.protocol.dialects.dialect import Dialect, answerable_kinds, kind_of
 from taskmachine.protocol.errors import InvalidParams, MethodNotFound
 from taskmachine.protocol.jsonrpc import (
     INTERNAL_ERROR,

@@ -123,9 +123,9 @@ async def _over_http(
     choice: _Choice,
 ) -> tuple[Generation, Server]:
     try:  # not everybody who starts servers by a command has it
-        from taskmachine.adapters.client.http import Endpoint
-        from taskmachine.adapters.client.http_2025_11_25 import LegacyHttp
-        from taskmachine.adapters.client.http_2026_07_28 import ModernHttp
+        from taskmachine.adapters.client.http.mcp_2025_11_25 import LegacyHttp
+        from taskmachine.adapters.client.http.mcp_2026_07_28 import ModernHttp
+        from taskmachine.adapters.client.http.transport import Endpoint
     except ImportError as error:
         raise ConfigurationError(f"a URL needs taskmachine[server]: {error}") from None
     endpoint = Endpoint(url, token=token, timeout=line.timeout)

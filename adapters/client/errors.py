@@ -55,7 +55,7 @@ class CallFailed(TaskmachineError):
 
 
 class Declined(TaskmachineError):
-    """Raised by whoever answers a question: the user does not want to (ROO-8).
+    """Raised by whoever answers a question: the user does not want to.
 
     For forms `question.decline()` says the same as an answer, and the server can go on with it.
     """

@@ -5,17 +5,15 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.protocol import (
-    mcp_2025_11_25,
-    mcp_2026_07_28,
-    requestor_2025_11_25,
-    requestor_2026_07_28,
-)
-from taskmachine.protocol.dialect import Dialect, TaskSupport
+from taskmachine.protocol.dialects.dialect import Dialect, TaskSupport
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as mcp_2025_11_25
+from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as mcp_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026, request_meta
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.protocol.errors import UnsupportedVersion
 from taskmachine.protocol.jsonrpc import Notification, Request
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.protocol.speech import Speech
 
 __all__ = ["REVISIONS", "Generation", "Server", "legacy", "modern"]
 
@@ -45,7 +43,7 @@ class Generation:
     list_tools: Callable[[str | None], Any]
     watch: Callable[[str], Any] | None
     """The request for instant news of a task, where that needs one."""
-    speech: Callable[[Server, Mapping[str, TaskSupport | None]], Speech]
+    requestor: Callable[[Server, Mapping[str, TaskSupport | None]], RequestorDialect]
     is_outside_tasks: Callable[[Request], bool]
     """Whether a request of the server belongs to no task."""
     is_about_stale_tools: Callable[[int | None], bool]
@@ -61,9 +59,6 @@ def legacy(capabilities: JSONObject, info: JSONObject) -> Generation:
             raise UnsupportedVersion(dialect.revision, [result.protocolVersion])
         return Server(dialect.revision, result.serverInfo, result.capabilities, result.instructions)
 
-    def speech(server: Server, tools: Mapping[str, TaskSupport | None]) -> Speech:
-        return requestor_2025_11_25.speech(capabilities, server.capabilities, tools)
-
     return Generation(
         dialect=dialect,
         hello=mcp_2025_11_25.Initialize(dialect.revision, capabilities, info),
@@ -71,7 +66,7 @@ def legacy(capabilities: JSONObject, info: JSONObject) -> Generation:
         thanks=dialect.encode_notification(mcp_2025_11_25.Initialized()),
         list_tools=mcp_2025_11_25.ListTools,
         watch=None,
-        speech=speech,
+        requestor=lambda server, tools: Requestor2025(capabilities, server.capabilities, tools),
         is_outside_tasks=_has_no_related_task,
         is_about_stale_tools=lambda _: False,
     )
@@ -85,7 +80,7 @@ def _has_no_related_task(request: Request) -> bool:
 def modern(capabilities: JSONObject, info: JSONObject) -> Generation:
     """2026-07-28: every request stands alone, but it is good to know whom one talks to."""
     dialect = mcp_2026_07_28.DIALECT
-    meta = requestor_2026_07_28.request_meta(capabilities, info)
+    meta = request_meta(capabilities, info)
 
     def read_hello(result: mcp_2026_07_28.DiscoverResult) -> Server:
         if dialect.revision not in result.supportedVersions:
@@ -104,7 +99,7 @@ def modern(capabilities: JSONObject, info: JSONObject) -> Generation:
         thanks=None,
         list_tools=lambda cursor: mcp_2026_07_28.ListTools(meta, cursor),
         watch=watch,
-        speech=lambda _, __: requestor_2026_07_28.speech(capabilities, info),
+        requestor=lambda _, __: Requestor2026(capabilities, info),
         is_outside_tasks=lambda _: False,
         is_about_stale_tools=lambda code: code == mcp_2026_07_28.HEADER_MISMATCH,
     )

@@ -5,12 +5,12 @@ from typing import Any, Final
 from taskmachine.adapters.client.errors import BadAnswer, CallFailed, NoAnswer, Refused
 from taskmachine.adapters.client.generations import Generation, Server
 from taskmachine.adapters.client.line import Line
-from taskmachine.protocol.errors import UnsupportedVersion
-from taskmachine.protocol.mcp_2026_07_28 import (
+from taskmachine.protocol.dialects.mcp_2026_07_28.messages import (
     HEADER_MISMATCH,
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
+from taskmachine.protocol.errors import UnsupportedVersion
 
 __all__ = ["introduce", "probe"]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from taskmachine.adapters.client.errors import BadAnswer, CallFailed, ConnectionLost, NoAnswer
-from taskmachine.protocol.dialect import Dialect
+from taskmachine.protocol.dialects.dialect import Dialect
 from taskmachine.protocol.errors import InvalidResult
 from taskmachine.protocol.jsonrpc import (
     ErrorResponse,

@@ -16,18 +16,29 @@ import attrs
 
 from taskmachine.adapters.client.answering import Answering
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.context import Context
-from taskmachine.adapters.conversation import Conversation
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Runtime, Surroundings, new_id, start_runtime
-from taskmachine.adapters.signatures import signature_of
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import (
+    Runtime,
+    RuntimeConfig,
+    Surroundings,
+    new_id,
+    start_runtime,
+)
 from taskmachine.adapters.stores import Caps, open_store
-from taskmachine.adapters.tools import Threads, Tool, Tools
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.registry import Threads, Tool, Tools
+from taskmachine.adapters.tools.signatures import signature_of
+from taskmachine.adapters.transports.connection.conversation import Conversation
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import (
+    RECEIVER,
+    Receiver2025,
+    capabilities_of,
+)
+from taskmachine.protocol.dialects.receiver import Immediate, Session
 from taskmachine.protocol.jsonrpc import Message, Request
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
+from taskmachine.protocol.offer import Offer
 from taskmachine.protocol.operations import Create, Operation
-from taskmachine.protocol.receiver_2025_11_25 import RULES, capabilities_of
-from taskmachine.protocol.rules import Immediate, Offer, Rules, Session
 from taskmachine.statemachine import (
     ConfigurationError,
     Outcome,
@@ -54,7 +65,7 @@ WAITING: Final = {
 """What can become a task, with its message meanwhile.
 
 The user is on this side, so it is `working`: `input_required` would mean that the server has to
-say something (ROO-6, ROO-7).
+say something.
 """
 
 Say = Callable[[Message], None]
@@ -92,7 +103,7 @@ class Receiver:
 
 @attrs.frozen
 class _Times(Times):
-    """A ttl is how long the server wants to wait: unlike for work, it does not grow (ROO-19)."""
+    """A ttl is how long the server wants to wait: unlike for work, it does not grow."""
 
     def to_work(self, task: Task, now: int) -> int:
         return task.created_at
@@ -125,20 +136,22 @@ def _whatever(**params: Any) -> None:
 
 
 def _name(method: str, owner: str) -> str:
-    """Whom a question is for, so that nobody else on the same store answers it (ROO-23)."""
+    """Whom a question is for, so that nobody else on the same store answers it."""
     return f"{method} of {owner}"
 
 
-def _rules(owner: str) -> Rules:
-    def read(request: Request, session: Session) -> Operation | Immediate:
-        wanted = RULES.read(request, session)
+class _OwnReceiver(Receiver2025):
+    """Reads questions as calls that carry the name of their owner."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    def read(self, request: Request, session: Session) -> Operation | Immediate:
+        wanted = super().read(request, session)
         if not isinstance(wanted, Create):
             return wanted
-        return attrs.evolve(
-            wanted, call=attrs.evolve(wanted.call, name=_name(wanted.call.method, owner))
-        )
-
-    return attrs.evolve(RULES, read=read)
+        named = attrs.evolve(wanted.call, name=_name(wanted.call.method, self._owner))
+        return attrs.evolve(wanted, call=named)
 
 
 class Receiving:
@@ -165,7 +178,7 @@ class Receiving:
         return self._offer.methods
 
     def takes(self, request: Request) -> bool:
-        """Whether a request is about tasks; all others are answered as ever (ROO-35)."""
+        """Whether a request is about tasks; all others are answered as ever."""
         if request.method in self.methods:
             return request.params.get("task") is not None
         return request.method.startswith("tasks/")
@@ -176,7 +189,7 @@ class Receiving:
             try:  # what can never be answered does not become a task
                 self._answering.check(Question(message.method, message.params, ""))
             except TaskmachineError as error:
-                self._say(RULES.dialect.encode_error(message.id, error))
+                self._say(RECEIVER.messages.encode_error(message.id, error))
                 return
         self._conversation.receive(message)
 
@@ -202,7 +215,7 @@ class Receiving:
     def _begin(self) -> Conversation:
         return Conversation(
             self._runtime,
-            _rules(self._owner),
+            _OwnReceiver(self._owner),
             self._offer,
             owner=self._owner,
             new_id=new_id,
@@ -243,7 +256,9 @@ async def open_receiving(
     limits = Limits(caps=Caps(open_tasks, open_tasks, kept, kept), concurrency=open_tasks)
     store = await open_store(receiver.store)
     try:
-        runtime = await start_runtime(store, tools, times=times, limits=limits, world=world)
+        runtime = await start_runtime(
+            store, tools, RuntimeConfig(times, limits, world=world or Surroundings())
+        )
         receiving = Receiving(runtime, answering, owner, say)
         try:
             yield receiving

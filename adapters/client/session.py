@@ -16,7 +16,7 @@ from taskmachine.adapters.client.handshake import introduce
 from taskmachine.adapters.client.line import Line
 from taskmachine.adapters.client.receiving import Receiving
 from taskmachine.adapters.client.remote_task import Question, RemoteTask
-from taskmachine.protocol.dialect import TaskSupport
+from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -59,10 +59,10 @@ class Session:
         self._receiving = receiving
         self._supports: dict[str, TaskSupport | None] = {}
         self._are_tools_known = False
-        self._speech = generation.speech(server, self._supports)
+        self._dialect = generation.requestor(server, self._supports)
         timeout_ms = int(line.timeout * 1_000)
         self._requestor = Requestor(
-            self._speech, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
+            self._dialect, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
         )
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -152,7 +152,7 @@ class Session:
         return task
 
     def _cancel(self, name: str) -> None:
-        if self._requestor.task_id(name) is not None and self._speech.cancel is None:
+        if self._requestor.task_id(name) is not None and not self._dialect.takes_cancel:
             raise CallFailed(METHOD_NOT_FOUND, "the server does not take cancels")
         self._carry_out(self._requestor.cancel(name, now=self._now()))
 
@@ -253,8 +253,8 @@ class Session:
 
     def _finish(self, name: str, outcome: Outcome | TaskmachineError) -> None:
         watch, era = self._watches.pop(name, None), self._eras.pop(name)
-        if watch is not None and self._speech.forget is not None:
-            forget = self._speech.forget(watch)
+        forget = None if watch is None else self._dialect.forget(watch)
+        if forget is not None:
             self._line.send(self._generation.dialect.encode_notification(forget))
         is_unknown = isinstance(outcome, Outcome) and outcome.code == INVALID_PARAMS
         if is_unknown and era != self._era:

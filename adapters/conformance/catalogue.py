@@ -90,6 +90,7 @@ _BY_NOTIFICATION: Final = frozenset(
 @cache
 def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
     """All that a server must keep, in the order of the pages; ours come last."""
+    load_checks()
     found = {
         row["id"]: Requirement(
             row["id"],
@@ -119,16 +120,19 @@ def transports_of(name: str, page: str) -> tuple[str, ...]:
     return ("stdio", "http")
 
 
+@cache
 def load_checks() -> None:
-    """Import every module of checks, so that they register themselves."""
+    """Import every module below `checks`, so that its checks register themselves."""
     _import_all(checks)
 
 
+@cache
 def load_probes() -> None:
-    """Import every module of probes."""
+    """Import every module below `probes`."""
     _import_all(probes)
 
 
 def _import_all(package: ModuleType) -> None:
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    for name in sorted(module.name for module in found):
+        importlib.import_module(name)

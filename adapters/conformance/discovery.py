@@ -7,10 +7,10 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.conformance.arguments import candidates
-from taskmachine.adapters.conformance.caller import Caller
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.history import Exchange, History
-from taskmachine.adapters.conformance.lab import Lab
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
+from taskmachine.adapters.conformance.wire.caller import Caller
 
 __all__ = ["discover", "list_tools"]
 
@@ -55,7 +55,7 @@ async def list_tools(caller: Caller) -> list[Mapping[str, Any]]:
 
 
 async def discover(
-    lab: Lab,
+    harness: Harness,
     given: Profile,
     wanted: Sequence[ToolCall] = (),
     allow_destructive: bool = False,
@@ -67,11 +67,11 @@ async def discover(
     something is never called, unless that is allowed.  Tools that cannot be tasks are called
     until one of them answers well, and no further: every call may do something.
     """
-    caller = await lab.caller()
+    caller = await harness.caller()
     tools = [tool for tool in await list_tools(caller) if allow_destructive or not _destroys(tool)]
     trials = {tool["name"]: _trials(tool, wanted) for tool in tools}
-    search = _Search(lab, caller, min(within_ms, ENOUGH_MS))
-    plain = [] if lab.revision == "2026-07-28" else [t for t in tools if not _can_be_task(t)]
+    search = _Search(harness, caller, min(within_ms, ENOUGH_MS))
+    plain = [] if harness.revision == "2026-07-28" else [t for t in tools if not _can_be_task(t)]
     others = [tool for tool in tools if tool not in plain]
     await asyncio.gather(
         search.for_plain([one for t in sorted(plain, key=_harm) for one in trials[t["name"]][:1]]),
@@ -139,15 +139,15 @@ def _can_be_task(tool: Mapping[str, Any]) -> bool:
 class _Search:
     """What was found so far."""
 
-    def __init__(self, lab: Lab, caller: Caller, within_ms: float) -> None:
+    def __init__(self, harness: Harness, caller: Caller, within_ms: float) -> None:
         self.found: dict[Role, ToolCall] = {}
         self.promising: list[str] = []
         """Tools that may do something else with other arguments."""
-        self._lab = lab
+        self._lab = harness
         self._caller = caller
         self._room = asyncio.Semaphore(AT_ONCE)
         self._watch_ms = min(TRY_MS, within_ms / 2)
-        self._end = lab.recorder.now() + within_ms
+        self._end = harness.recorder.now() + within_ms
 
     async def for_plain(self, trials: Sequence[_Trial]) -> None:
         """Call one after the other, until one answers well and soon."""
@@ -174,20 +174,20 @@ class _Search:
 
     async def _try(self, trial: _Trial) -> list[tuple[Role, ToolCall]]:
         """What this call turns out to be."""
-        lab, caller, name = self._lab, self._caller, trial.call.name
-        began = lab.recorder.now()
+        harness, caller, name = self._lab, self._caller, trial.call.name
+        began = harness.recorder.now()
         token = f"discovery-{name}-{began:g}"
         created = await caller.call(trial.call, meta={"progressToken": token})
-        task_id = _task_id(created, lab.revision)
+        task_id = _task_id(created, harness.revision)
         if task_id is None and _is_fine(created):
             return [(Role.PLAIN, trial.call)]
         if name not in self.promising:
             self.promising.append(name)
         if task_id is None:
             return []
-        since = len(lab.recorder)
+        since = len(harness.recorder)
         task = await caller.until(task_id, within_ms=self._watch_ms)
-        seen = lab.history(since)
+        seen = harness.history(since)
         kinds = _asked(seen, task_id)
         worked_ms = max(0.0, _worked_until(seen, task_id) - began)
         call = attrs.evolve(trial.call, takes_ms=round(worked_ms))
@@ -196,7 +196,7 @@ class _Search:
             roles.add(Role.REQUIRED)
         if any(
             entry.params.get("progressToken") == token
-            for entry in lab.history().notifications("notifications/progress")
+            for entry in harness.history().notifications("notifications/progress")
         ):
             roles.add(Role.REPORTS)
         status = None if task is None else task.get("status")
@@ -204,7 +204,7 @@ class _Search:
             # 2026-07-28: an error of the tool is a result.
             roles.add(Role.FAILS if _is_error(task) else Role.COMPLETES)
         elif status == "failed":
-            roles.add(await _how_it_failed(caller, task_id, lab.revision))
+            roles.add(await _how_it_failed(caller, task_id, harness.revision))
         if worked_ms >= SLOW_MS and not kinds:
             roles.add(Role.SLOW)
         if task is None:

@@ -1,7 +1,7 @@
 """What was said to a target and heard from it: plain JSON, with times.
 
 Checks read nothing else.  No decoder of ours stands in between: what we would misread in the same
-way as the target must not hide (design 9).
+way as the target must not hide.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
 """Checks: what they are, where they are kept, and what becomes of what they saw."""
 
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
@@ -10,13 +11,17 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, S
 
 __all__ = [
     "CHECKS",
+    "CLIENT_CHECKS",
+    "CLIENT_REASONS",
     "REASONS",
     "Check",
     "Observation",
     "Verdict",
     "bad",
     "cannot_check",
+    "cannot_check_clients",
     "check",
+    "client_check",
     "good",
     "judge",
     "note",
@@ -48,44 +53,73 @@ class Observation:
     """What shows it: the shortest transcript, in order."""
 
 
-Observer = Callable[[History], Iterable[Observation]]
+Observer = Callable[..., Iterable[Observation]]
+"""Takes a history, and the parameters that a check gives it."""
+
+_O = TypeVar("_O", bound=Observer)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Check:
     """Decides about requirements: a pure function of the history."""
 
     ids: tuple[str, ...]
-    observe: Observer
+    function: Observer
     needs: str
     """What a target must have or do for it, for whoever reads that it could not be decided."""
+    parameters: Mapping[str, Any]
+
+    def observe(self, history: History) -> Iterable[Observation]:
+        """Put the requirements to the test, as often as the history allows."""
+        return self.function(history, **self.parameters)
 
 
-CHECKS: Final[dict[str, Check]] = {}
-"""By the id of the requirement."""
+@attrs.frozen
+class Registry:
+    """The checks of servers, or those of clients."""
 
-REASONS: Final[dict[str, str]] = {}
-"""Rows that could be observed, but not by a tester that owns neither the target nor its clock."""
+    checks: dict[str, Check] = attrs.field(factory=dict)
+    """By the id of the requirement."""
+    reasons: dict[str, str] = attrs.field(factory=dict)
+    """Why a row that others could observe has no check: the tester owns no target, and no clock."""
 
+    def check(self, *ids: str, needs: str = "", **parameters: Any) -> Callable[[_O], _O]:
+        """Register a function as the check of these requirements; it may be that of others, too.
 
-def check(*ids: str, needs: str = "") -> Callable[[Observer], Observer]:
-    """Register a check of these requirements; each observation counts for all of them."""
+        It is called with the history and these parameters.  Each observation counts for all ids.
+        """
 
-    def register(observe: Observer) -> Observer:
-        made = Check(ids, observe, needs)
+        def register(function: _O) -> _O:
+            inspect.signature(function).bind(None, **parameters)
+            self.checks.update(
+                dict.fromkeys(self._new(ids), Check(ids, function, needs, parameters))
+            )
+            return function
+
+        return register
+
+    def cannot_check(self, reason: str, *ids: str) -> None:
+        """Register why these requirements have no check."""
+        self.reasons.update(dict.fromkeys(self._new(ids), reason))
+
+    def _new(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         for id in ids:
-            assert id not in {*CHECKS, *REASONS}, f"{id} is decided twice"
-            CHECKS[id] = made
-        return observe
-
-    return register
+            assert id not in {*self.checks, *self.reasons}, f"{id} is decided twice"
+        return ids
 
 
-def cannot_check(reason: str, *ids: str) -> None:
-    """Register why these requirements have no check."""
-    for id in ids:
-        assert id not in {*CHECKS, *REASONS}, f"{id} is decided twice"
-        REASONS[id] = reason
+_OF_SERVERS: Final = Registry()
+_OF_CLIENTS: Final = Registry()
+"""A requirement for both sides has a check for each."""
+
+CHECKS: Final = _OF_SERVERS.checks
+REASONS: Final = _OF_SERVERS.reasons
+check: Final = _OF_SERVERS.check
+cannot_check: Final = _OF_SERVERS.cannot_check
+CLIENT_CHECKS: Final = _OF_CLIENTS.checks
+CLIENT_REASONS: Final = _OF_CLIENTS.reasons
+client_check: Final = _OF_CLIENTS.check
+cannot_check_clients: Final = _OF_CLIENTS.cannot_check
 
 
 def good(*evidence: Evidence) -> Observation:
@@ -99,12 +133,12 @@ def bad(words: str, *evidence: Evidence) -> Observation:
 
 
 def warning(words: str, *evidence: Evidence) -> Observation:
-    """It was broken, but never more than a warning (design 11)."""
+    """It was broken, but never more than a warning."""
     return Observation("warning", words, _entries(evidence))
 
 
 def note(words: str, *evidence: Evidence) -> Observation:
-    """Worth to be said, and no finding (design 11)."""
+    """Worth to be said, and no finding."""
     return Observation("note", words, _entries(evidence))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
 from taskmachine.adapters.conformance.report import Run
-from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["dump", "load", "read_call"]
 
@@ -18,7 +18,7 @@ def load(path: Path) -> Profile:
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"cannot read the profile {path}: {error}") from None
+        raise CannotCheck(f"cannot read the profile {path}: {error}") from None
     return Profile({_role(path, name): _call(path, name, table) for name, table in tables.items()})
 
 
@@ -27,7 +27,7 @@ def _role(path: Path, name: str) -> Role:
         return Role(name)
     except ValueError:
         roles = ", ".join(Role)
-        raise ConfigurationError(f"{path}: no role {name!r}; there are {roles}") from None
+        raise CannotCheck(f"{path}: no role {name!r}; there are {roles}") from None
 
 
 def _call(path: Path, name: str, table: Any) -> ToolCall:
@@ -36,7 +36,7 @@ def _call(path: Path, name: str, table: Any) -> ToolCall:
             arguments, takes_ms = rest.get("arguments", {}), rest.get("takes_ms")
             if isinstance(arguments, dict) and isinstance(takes_ms, int | None):
                 return ToolCall(tool, arguments, takes_ms)
-    raise ConfigurationError(f"{path}: {name} needs `tool`, and `arguments` that are a table")
+    raise CannotCheck(f"{path}: {name} needs `tool`, and `arguments` that are a table")
 
 
 def read_call(text: str) -> ToolCall:
@@ -45,9 +45,9 @@ def read_call(text: str) -> ToolCall:
     try:
         given = json.loads(arguments) if separator else {}
     except ValueError as error:
-        raise ConfigurationError(f"--tool {name}: the arguments are no JSON: {error}") from None
+        raise CannotCheck(f"--tool {name}: the arguments are no JSON: {error}") from None
     if not name or not isinstance(given, dict):
-        raise ConfigurationError(f"--tool {text!r} is not of the form NAME='{{...}}'")
+        raise CannotCheck(f"--tool {text!r} is not of the form NAME='{{...}}'")
     return ToolCall(name, given)
 
 

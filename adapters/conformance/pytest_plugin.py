@@ -37,7 +37,7 @@ class _Verdicts:
     """The report, made when the first test asks for it."""
 
     def __init__(self, target: str, arguments: list[str]) -> None:
-        from taskmachine.adapters.check_command import read_arguments
+        from taskmachine.adapters.conformance.command_line import read_arguments
 
         is_url = target.startswith(("http://", "https://"))
         self._options = read_arguments([*([target] if is_url else ["--stdio", target]), *arguments])
@@ -53,15 +53,15 @@ class _Verdicts:
 
     def on(self, id: str) -> tuple["Finding | None", bool]:
         """The verdict, and whether it is known; all are reached when the first one is wanted."""
-        from taskmachine.adapters.conformance.command import check
-        from taskmachine.statemachine import TaskmachineError
+        from taskmachine.adapters.conformance.command import check_named
+        from taskmachine.adapters.conformance.errors import CannotCheck
 
         if self._why_not is not None:
             pytest.fail(self._why_not, pytrace=False)
         if self._findings is None:
             try:
-                report = check(self._options, lambda _: None)
-            except TaskmachineError as error:
+                report = check_named(self._options, lambda _: None)
+            except CannotCheck as error:
                 self._why_not = str(error)
                 pytest.fail(self._why_not, pytrace=False)
             self._known = report.known

@@ -8,22 +8,20 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.caller import PATIENCE_MS, TargetLost
-from taskmachine.adapters.conformance.catalogue import (
-    load_checks,
-    load_probes,
-    requirements_of_servers,
-)
+from taskmachine.adapters.conformance.catalogue import load_probes, requirements_of_servers
 from taskmachine.adapters.conformance.discovery import discover
-from taskmachine.adapters.conformance.exploration import explore
+from taskmachine.adapters.conformance.errors import CannotCheck
+from taskmachine.adapters.conformance.exploration.exploring import explore
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.history import History
-from taskmachine.adapters.conformance.lab import Lab, Revision, Target
 from taskmachine.adapters.conformance.probes.registry import PROBES, Probe
 from taskmachine.adapters.conformance.profile import Profile, ToolCall
 from taskmachine.adapters.conformance.recorder import Flooded, Recorder
 from taskmachine.adapters.conformance.report import Run, judge_all
+from taskmachine.adapters.conformance.target import Revision, Target
+from taskmachine.adapters.conformance.wire.caller import PATIENCE_MS, TargetLost
 
-__all__ = ["Options", "check_server", "says_hello"]
+__all__ = ["Options", "run_server", "says_hello"]
 
 AT_ONCE: Final = 8
 """Probes that go on at the same time."""
@@ -48,7 +46,7 @@ class Options:
 
     budget_s: float = 60.0
     seed: int = 0
-    examples: int = 20
+    examples: int = attrs.field(default=20)
     """Of exploration."""
     only: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
@@ -59,12 +57,17 @@ class Options:
     allow_destructive: bool = False
     patience_ms: float = PATIENCE_MS
 
+    @examples.validator
+    def _are_possible(self, _: object, examples: int) -> None:
+        if examples < 0:
+            raise CannotCheck("the number of examples cannot be negative")
+
     def wanted(self, ids: Sequence[str]) -> frozenset[str]:
         """Those of the requirements that count."""
         return frozenset(id for id in ids if (not self.only or id in self.only)) - self.skip
 
 
-async def check_server(
+async def run_server(
     target: Target,
     revision: Revision,
     options: Options,
@@ -76,46 +79,47 @@ async def check_server(
 
     `tell` is told what goes on, for whoever watches.
     """
-    load_checks()
     load_probes()
     recorder = Recorder(clock)
-    lab = Lab(target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms)
+    harness = Harness(
+        target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms
+    )
     deadline = clock() + options.budget_s * 1_000 * (1 - WAY_OUT)
     stopped: str | None = None
     replays: Mapping[str, Any] = {}
     server: Mapping[str, Any] = {}
     try:
-        server = (await lab.caller()).server
+        server = (await harness.caller()).server
         try:
             left_s = max((deadline - clock()) / 1_000, options.budget_s / 2)
             async with asyncio.timeout(left_s):
                 tell("looking for tools")
-                lab.profile = await discover(
-                    lab,
+                harness.profile = await discover(
+                    harness,
                     options.profile,
                     options.tools,
                     options.allow_destructive,
                     within_ms=options.budget_s * 1_000 * FOR_DISCOVERY,
                 )
-                await _probe_all(lab, tell)
-                if lab.profile and options.examples:
+                await _probe_all(harness, tell)
+                if harness.profile and options.examples:
                     tell("exploring")
                     # It ends before it is broken off: what it has found is not lost.
-                    replays = await explore(lab, options, (deadline - clock()) * 0.9, tell)
+                    replays = await explore(harness, options, (deadline - clock()) * 0.9, tell)
         except TimeoutError:
             stopped = f"the budget of {options.budget_s:.3g} s was over"
         except (TargetLost, Flooded) as error:
             stopped = str(error)
     finally:
-        await lab.close()
-    history = lab.history()
+        await harness.close()
+    history = harness.history()
     requirements = requirements_of_servers(revision)
     wanted = options.wanted(list(requirements))
     return Run(
         revision,
-        lab.transport,
+        harness.transport,
         judge_all(history, requirements, wanted),
-        lab.profile,
+        harness.profile,
         server,
         _edges(history),
         recorder.now(),
@@ -126,46 +130,46 @@ async def check_server(
 
 async def says_hello(target: Target, revision: Revision) -> str | None:
     """Why the target cannot be talked to in that revision; None if it can."""
-    lab = Lab(target, revision, Recorder(_clock))
+    harness = Harness(target, revision, Recorder(_clock))
     try:
-        await lab.caller()
+        await harness.caller()
     except TargetLost as error:
         return str(error)
     finally:
-        await lab.close()
+        await harness.close()
     return None
 
 
-async def _probe_all(lab: Lab, tell: Callable[[str], None]) -> None:
+async def _probe_all(harness: Harness, tell: Callable[[str], None]) -> None:
     """Those that get along with others first, some at a time; then the rest, one by one."""
-    fitting = [probe for probe in PROBES if _fits(probe, lab)]
+    fitting = [probe for probe in PROBES if _fits(probe, harness)]
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(probe: Probe) -> None:
         async with room:
             tell(probe.name)
-            await _probe(lab, probe)
+            await _probe(harness, probe)
 
     await asyncio.gather(*(one(probe) for probe in fitting if not probe.alone))
     for probe in fitting:
         if probe.alone:
             tell(probe.name)
-            await _probe(lab, probe)
-            await lab.is_alive()
+            await _probe(harness, probe)
+            await harness.is_alive()
 
 
-def _fits(probe: Probe, lab: Lab) -> bool:
+def _fits(probe: Probe, harness: Harness) -> bool:
     return (
-        lab.revision in probe.revisions
-        and lab.transport in probe.transports
-        and all(role in lab.profile.calls for role in probe.needs)
+        harness.revision in probe.revisions
+        and harness.transport in probe.transports
+        and all(role in harness.profile.calls for role in probe.needs)
     )
 
 
-async def _probe(lab: Lab, probe: Probe) -> None:
+async def _probe(harness: Harness, probe: Probe) -> None:
     try:
         async with asyncio.timeout(PROBE_S):
-            await probe.run(lab)
+            await probe.run(harness)
     except (TargetLost, TimeoutError):
         pass  # what was heard until then is judged
 

@@ -6,6 +6,6 @@ load anything but the files beside this one.
 """
 
 from taskmachine.adapters.console.application import Console
-from taskmachine.adapters.console.doors import Door, LinkDoor, TokenDoor
+from taskmachine.adapters.console.login import Door, LinkDoor, TokenDoor
 
 __all__ = ["Console", "Door", "LinkDoor", "TokenDoor"]

@@ -17,21 +17,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskmachine.adapters.console.doors import Door, Refused
+from taskmachine.adapters.console.access import Sight
+from taskmachine.adapters.console.browser_sessions import Visits
 from taskmachine.adapters.console.listing import SIZES, STATES, Query, position_of, read_window
 from taskmachine.adapters.console.live_list import LiveList, seen_of
 from taskmachine.adapters.console.live_task import LiveTask
+from taskmachine.adapters.console.login import Door, Refused
 from taskmachine.adapters.console.pages import HEADERS, Pages
 from taskmachine.adapters.console.questions import Mistakes, asked, read_answer
-from taskmachine.adapters.console.sight import Sight
 from taskmachine.adapters.console.streams import LiveResponse, Streams
 from taskmachine.adapters.console.task_page import TaskPage, Tried
-from taskmachine.adapters.console.visits import Visits
-from taskmachine.adapters.conversation import Lookups
-from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.server.asgi import Refusal, headers_of, read_body
-from taskmachine.adapters.server.authentication import KeysUnavailable
+from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.transports.auth.authentication import KeysUnavailable
+from taskmachine.adapters.transports.connection.lookups import Lookups
+from taskmachine.adapters.transports.http.asgi import Refusal, headers_of, read_body
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.sealing import Visit
 from taskmachine.statemachine import IllegalTransition, LimitExceeded, NotFound, TaskmachineError

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.form_answers import fits
+from taskmachine.adapters.tools.form_answers import fits
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 
 __all__ = ["Field", "fields_of", "read_field"]

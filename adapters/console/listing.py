@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import attrs
 
-from taskmachine.adapters.console.sight import Sight
+from taskmachine.adapters.console.access import Sight
 from taskmachine.protocol.sealing import Position
-from taskmachine.statemachine import TERMINAL, State, Task
+from taskmachine.statemachine import DUTIES, TERMINAL, Task
 
 __all__ = ["SIZES", "STATES", "Query", "Window", "position_of", "read_window"]
 
@@ -27,13 +27,9 @@ LONGEST_FILTER: Final = 200
 LIVE: Final = "live"
 ENDED: Final = "ended"
 STATES: Final = {
-    LIVE: frozenset(State) - TERMINAL - {State.NEW, State.REMOVED},
-    ENDED: frozenset(TERMINAL),
-    **{
-        state.value: frozenset({state})
-        for state in State
-        if state not in (State.NEW, State.REMOVED)
-    },
+    LIVE: DUTIES.keys() - TERMINAL,
+    ENDED: TERMINAL,
+    **{state.value: frozenset({state}) for state in DUTIES},
 }
 """What can be asked for, and the states that it means."""
 
@@ -73,8 +69,7 @@ class Query:
 
     def wants(self, task: Task) -> bool:
         return (
-            task.state is not State.REMOVED
-            and (not self.state or task.state in STATES[self.state])
+            (not self.state or task.state in STATES[self.state])
             and (not self.tool or self.tool == (task.call.name or task.call.method))
             and (not self.owner or self.owner == task.owner)
         )
@@ -116,7 +111,7 @@ async def read_window(sight: Sight, query: Query) -> Window:
             after = Position(task.created_at, task.id)
             if query.wants(task):
                 found.append(task)
-            elif not task.is_terminal:
+            elif task.is_live:
                 others.append(task)
         if len(batch) < wanted:
             return Window(found, others, read, None)

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
+from taskmachine.adapters.console.access import Sight
 from taskmachine.adapters.console.listing import Query, Window, read_window
 from taskmachine.adapters.console.pages import Pages, digest
-from taskmachine.adapters.console.sight import Sight
-from taskmachine.adapters.server.sse import event
+from taskmachine.adapters.transports.http.sse import event
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Task
 
@@ -41,7 +42,7 @@ class LiveList:
         self._seen = seen
         self._shown: dict[str, Task] = {}
         self._newest: str | None = None
-        self._news: dict[str, Task] = {}
+        self._news: dict[str, Task | None] = {}
         self._leave: dict[str, Callable[[], None]] = {}
         self._is_stale = False
         self._read_at = 0.0
@@ -58,15 +59,16 @@ class LiveList:
         news, self._news = self._news, {}
         rows: dict[str, Task] = {}
         gone: set[str] = set()
-        for task in news.values():
-            if task.id in self._shown and task.version <= self._shown[task.id].version:
+        for task_id, task in news.items():
+            shown = self._shown.get(task_id)
+            if task is not None and shown is not None and task.version <= shown.version:
                 continue
-            if not self._query.wants(task):
-                if self._shown.pop(task.id, None):
-                    gone.add(task.id)
+            if task is None or not self._query.wants(task):
+                if self._shown.pop(task_id, None):
+                    gone.add(task_id)
                     self._is_stale = True  # the next one takes its place
-            elif task.id in self._shown:
-                self._shown[task.id] = rows[task.id] = task
+            elif shown is not None:
+                self._shown[task_id] = rows[task_id] = task
             else:
                 self._is_stale = True
         if not self._query.after and not self._is_stale:
@@ -111,11 +113,13 @@ class LiveList:
             self._leave.pop(task_id)()
         missing = wanted - self._leave.keys()
         for task_id in missing:
-            self._leave[task_id] = self._sight.service.store.follow(task_id, self._hear)
+            self._leave[task_id] = self._sight.service.store.follow(
+                task_id, partial(self._hear, task_id)
+            )
         return bool(missing)
 
-    def _hear(self, task: Task) -> None:
-        self._news[task.id] = task  # at most as many as are followed
+    def _hear(self, task_id: str, task: Task | None) -> None:
+        self._news[task_id] = task  # at most as many as are followed
         self.changed.set()
 
     def _now(self) -> float:

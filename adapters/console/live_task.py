@@ -3,9 +3,9 @@
 import asyncio
 
 from taskmachine.adapters.console.task_page import TaskPage
-from taskmachine.adapters.server.sse import event
+from taskmachine.adapters.transports.http.sse import event
 from taskmachine.protocol.jsonvalue import encode_json
-from taskmachine.statemachine import State, Task
+from taskmachine.statemachine import Task
 
 __all__ = ["LiveTask"]
 
@@ -18,30 +18,28 @@ class LiveTask:
     def __init__(self, page: TaskPage, task: Task, seen: str) -> None:
         self.changed = asyncio.Event()
         self._page = page
-        self._task = task
+        self._task_id = task.id
+        self._task: Task | None = task
         self._seen = seen
         self._told: dict[str, str] = {}
-        self._newest = task
+        self._newest: Task | None = task
         self._leave = page.sight.service.store.follow(task.id, self._hear)
 
     @property
     def is_over(self) -> bool:
-        return self._task.is_terminal or self._task.state is State.REMOVED
+        return self._task is None or not self._task.is_live
 
     async def begin(self) -> bytes:
         # It may have changed before it was followed.
-        newest = await self._page.sight.service.store.load(self._task.id)
-        if newest is None:
-            self._task = self._task.with_changes(state=State.REMOVED)
-        else:
-            self._task = self._newest = max(newest, self._newest, key=lambda task: task.version)
-        if self._seen == str(self._task.version) and not self.is_over:
-            self._told = await self._page.pieces(self._task)
+        self._hear(await self._page.sight.service.store.load(self._task_id))
+        task = self._task = self._newest
+        if task is not None and task.is_live and self._seen == str(task.version):
+            self._told = await self._page.pieces(task)
             return b""
         return await self._blocks()
 
     async def news(self) -> bytes:
-        if self._newest.version <= self._task.version:
+        if self._newest is self._task:
             return b""
         self._task = self._newest
         return await self._blocks()
@@ -49,13 +47,13 @@ class LiveTask:
     def close(self) -> None:
         self._leave()
 
-    def _hear(self, task: Task) -> None:
-        if task.version > self._newest.version:
+    def _hear(self, task: Task | None) -> None:
+        if self._newest is not None and (task is None or task.version > self._newest.version):
             self._newest = task
             self.changed.set()
 
     async def _blocks(self) -> bytes:
-        if self._task.state is State.REMOVED:
+        if self._task is None:
             return event(b"", event="forgotten")
         pieces = await self._page.pieces(self._task)
         different = {name: html for name, html in pieces.items() if self._told.get(name) != html}

@@ -9,9 +9,9 @@ import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from taskmachine.adapters.console.shown import cut, moment_text, percent, pretty
-from taskmachine.adapters.task_documents import read_text
-from taskmachine.adapters.task_views import duration, ending
+from taskmachine.adapters.console.formatting import cut, moment_text, percent, pretty
+from taskmachine.adapters.rendering.documents import read_text
+from taskmachine.adapters.rendering.tasks import duration, ending
 from taskmachine.statemachine import Task
 
 __all__ = ["HEADERS", "Pages", "digest"]

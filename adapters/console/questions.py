@@ -10,8 +10,8 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.console.fields import Field, fields_of, read_field
-from taskmachine.adapters.console.shown import cut, pretty
-from taskmachine.adapters.task_documents import read_value
+from taskmachine.adapters.console.formatting import cut, pretty
+from taskmachine.adapters.rendering.documents import read_value
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Question, Reply
 

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 import attrs
 from starlette.types import Receive, Scope, Send
 
-from taskmachine.adapters.console.visits import Visits
-from taskmachine.adapters.server.disconnects import disconnected, ended
-from taskmachine.adapters.server.sse import comment
+from taskmachine.adapters.console.browser_sessions import Visits
 from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.transports.http.disconnects import disconnected, ended
+from taskmachine.adapters.transports.http.sse import comment
 from taskmachine.protocol.sealing import Visit
 from taskmachine.statemachine import LimitExceeded
 

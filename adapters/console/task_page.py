@@ -6,12 +6,12 @@ from typing import Any, Final
 import attrs
 from markupsafe import Markup
 
+from taskmachine.adapters.console.access import Sight
+from taskmachine.adapters.console.formatting import path, said, timeline
 from taskmachine.adapters.console.pages import Pages, digest
 from taskmachine.adapters.console.questions import asked
-from taskmachine.adapters.console.shown import path, said, timeline
-from taskmachine.adapters.console.sight import Sight
 from taskmachine.adapters.console.wire_messages import wire_messages
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Task
 
 __all__ = ["PIECES", "TaskPage", "Tried"]

@@ -5,20 +5,19 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.console.shown import pretty
-from taskmachine.adapters.server.offer import offer_of
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.console.formatting import pretty
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.connection.offer import offer_of
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
+from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.protocol.operations import Collect, Get, Operation
-from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025_11_25
-from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026_07_28
-from taskmachine.protocol.rules import Rules
 from taskmachine.statemachine import Task
 
 __all__ = ["Generation", "wire_messages"]
 
-_GENERATIONS: Final = (RULES_2025_11_25, RULES_2026_07_28)
+_GENERATIONS: Final = (RECEIVER_2025, RECEIVER_2026)
 
 
 @attrs.frozen
@@ -32,16 +31,18 @@ class Generation:
 
 def wire_messages(task: Task, tools: Tools, now: int) -> list[Generation]:
     """The answer to `tasks/get`; where that has no result, the one to `tasks/result` as well."""
-    return [_generation(rules, task, tools, now) for rules in _GENERATIONS]
+    return [_generation(dialect, task, tools, now) for dialect in _GENERATIONS]
 
 
-def _generation(rules: Rules, task: Task, tools: Tools, now: int) -> Generation:
-    receiver = Receiver(rules, offer_of(tools, listing=True), owner=task.owner, new_id=lambda: 0)
+def _generation(dialect: ReceiverDialect, task: Task, tools: Tools, now: int) -> Generation:
     asked: dict[str, Operation] = {"tasks/get": Get(task.id)}
-    if task.is_terminal and "tasks/result" in rules.dialect.methods:
+    if task.is_terminal and "tasks/result" in dialect.messages.methods:
         asked["tasks/result"] = Collect(task.id)
-    answers = [
-        (method, pretty(encode_message(receiver.reply(id, operation, task, (), now=now))))
-        for id, (method, operation) in enumerate(asked.items(), 1)
-    ]
-    return Generation(rules.dialect.revision, rules.dialect.status(task), answers)
+    signature = dialect.signature(offer_of(tools, listing=True))
+    answers = []
+    for id, (method, operation) in enumerate(asked.items(), 1):
+        response = dialect.messages.encode_response(
+            id, dialect.reply(operation, task, (), now), signature
+        )
+        answers.append((method, pretty(encode_message(response))))
+    return Generation(dialect.messages.revision, dialect.messages.status(task), answers)

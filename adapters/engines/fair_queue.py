@@ -14,26 +14,21 @@ class FairQueue:
     """A priority helps a task past others of its owner, never past those of somebody else.
 
     So neither a caller with a thousand tasks nor one who calls everything urgent is a burden to
-    the rest (ERL-98).
+    the rest.
     """
 
     def __init__(self) -> None:
         self._by_owner: dict[str, list[tuple[int, int, str]]] = {}
         self._turns: deque[str] = deque()
-        self._waiting: set[str] = set()
+        self.waiting: set[str] = set()
+        """The ids of the tasks in it."""
         self._numbers = count()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __contains__(self, task_id: str) -> bool:
-        return task_id in self._waiting
 
     def push(self, task_id: str, owner: str, priority: str) -> None:
         """Once for each task: pushing it again changes nothing."""
-        if task_id in self._waiting:
+        if task_id in self.waiting:
             return
-        self._waiting.add(task_id)
+        self.waiting.add(task_id)
         if owner not in self._by_owner:
             self._by_owner[owner] = []
             self._turns.append(owner)
@@ -44,7 +39,7 @@ class FairQueue:
         owner = self._turns.popleft()
         tasks = self._by_owner[owner]
         _, _, task_id = heappop(tasks)
-        self._waiting.remove(task_id)
+        self.waiting.remove(task_id)
         if tasks:
             self._turns.append(owner)
         else:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from taskmachine.adapters.claims import Claim
-from taskmachine.adapters.engines import Duty
 from taskmachine.adapters.engines.fair_queue import FairQueue
-from taskmachine.adapters.engines.workshop import LOOK_S, MOST_QUEUED, Workshop
-from taskmachine.adapters.service import Place, TaskService
+from taskmachine.adapters.engines.worker import LOOK_S, MOST_QUEUED, Workshop
+from taskmachine.adapters.runtime.claims import Claim
+from taskmachine.adapters.runtime.engine import Duty
+from taskmachine.adapters.runtime.service import Place, TaskService
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools import Threads, Tool
+from taskmachine.adapters.tools.registry import Threads, Tool
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import Task
 
@@ -53,7 +53,7 @@ class LocalEngine:
     def reserve(self, task: Task) -> Place | None:
         """If nobody waits, its tool may begin at once."""
         is_ours = task.call.name in self._tools
-        if is_ours and not self._queue and self._workshop.has_room:
+        if is_ours and not self._queue.waiting and self._workshop.has_room:
             return self._workshop.reserve(task.id)
         return None
 
@@ -77,7 +77,7 @@ class LocalEngine:
         await self._workshop.shutdown(grace_s)
 
     def _fill(self) -> None:
-        while self._queue and self._workshop.has_room:
+        while self._queue.waiting and self._workshop.has_room:
             task_id = self._queue.pop()
             self._workshop.begin(task_id, partial(self._take, task_id))
 

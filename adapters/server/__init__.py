@@ -1,1 +1,1 @@
-"""The server on the wire: stdio and Streamable HTTP, both generations at one address."""
+"""The reference server: transports with the console and telemetry mounted, until it is stopped."""

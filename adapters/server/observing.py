@@ -1,18 +1,18 @@
-"""Who observes a server: nobody, or OpenTelemetry if the settings say so."""
+"""The observer of a server: OpenTelemetry if the settings say so."""
 
 import os
 
-from taskmachine.adapters.observer import SILENT, Observer
-from taskmachine.adapters.server.settings import Settings
+from taskmachine.adapters.runtime.observer import Observer
+from taskmachine.adapters.transports.settings import Settings
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["observer_from"]
 
 
-def observer_from(settings: Settings) -> Observer:
+def observer_from(settings: Settings) -> Observer | None:
     """ConfigurationError if that needs what is not installed."""
     if not (settings.otel or settings.metrics):
-        return SILENT
+        return None
     try:
         from taskmachine.adapters.telemetry.providers import observer_of_process
     except ModuleNotFoundError as error:

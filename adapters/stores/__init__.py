@@ -108,8 +108,8 @@ class Schema:
     known: int
 
 
-Follower = Callable[[Task], None]
-"""Is told each new version of a task."""
+Follower = Callable[[Task | None], None]
+"""Is called with each new version of a task, and with None when there is no such task any more."""
 
 
 class Store(Protocol):
@@ -140,13 +140,13 @@ class Store(Protocol):
         """
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
-        """Call `follower` with each new version that becomes known, until the returned function
-        is called.
+        """Call `follower` with each new version that becomes known, and with None when the task
+        is deleted, until the returned function is called.
 
-        Creation is one of them; a task that is deleted is told in state `removed`.  Commits made
-        through this store are told each, in order, before `commit` returns; those of other
-        processes within half a second, perhaps only the last of several.  Nobody is told an
-        older version after a newer one.  What a follower raises is logged, and stops nobody.
+        Creation is a version.  Each commit made through this store is passed on, in order, before
+        `commit` returns; those of other processes within half a second, perhaps only the last
+        of several.  No follower gets an older version after a newer one.  An exception of a
+        follower is logged and does not reach the others.
         """
 
     async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
@@ -156,7 +156,7 @@ class Store(Protocol):
         """The tasks of all owners, like `page`: for operators."""
 
     async def queued(self, limit: int) -> Sequence[Task]:
-        """Tasks that no worker has taken yet (`submitted`), oldest first by (created_at, id)."""
+        """Tasks that a worker may claim (`is_queued`), oldest first by (created_at, id)."""
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         """Live tasks that this worker has, in any order."""
@@ -194,7 +194,7 @@ class Store(Protocol):
     async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
         """Append to the messages of a task; how many of the oldest were dropped for it.
 
-        Nothing is kept for a task that does not exist (SWIFT-17).
+        Nothing is kept for a task that does not exist.
         """
 
     async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
@@ -250,7 +250,7 @@ class Store(Protocol):
 def check_caps(
     caps: Caps, live_of_owner: int, live: int, retained_of_owner: int, retained: int
 ) -> None:
-    """`LimitExceeded` if there is no room for one more (ERL-50).
+    """`LimitExceeded` if there is no room for one more.
 
     Live tasks end soon; retained ones go by their ttl.
     """
@@ -271,8 +271,13 @@ def check_sessions(there: int, maximum: int) -> None:
 
 
 def is_kept(entry: Entry) -> bool:
-    """Whether a history keeps this line: it is bounded, and so are all moves but reports."""
-    return entry.event is not Event.REPORT or entry.seq <= MAX_REPORTS
+    """Whether a history keeps this line.
+
+    It is bounded, and so are all moves but reports of a tool; those with a note say that a worker
+    let the task go.
+    """
+    is_said_by_tool = entry.event is Event.REPORT and entry.note is None
+    return not is_said_by_tool or entry.seq <= MAX_REPORTS
 
 
 async def open_store(url: str) -> Store:

@@ -1,7 +1,7 @@
 """Who wants to know of new versions, inside one process."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from taskmachine.adapters.stores import Follower
@@ -16,37 +16,31 @@ class Followers:
     """Callbacks by task.  Tell them on the thread of the event loop only."""
 
     def __init__(self) -> None:
-        self._by_task: dict[str, dict[object, Follower]] = {}
+        self.by_task: dict[str, dict[object, Follower]] = {}
+        """Only of tasks that have a follower."""
 
     def add(self, task_id: str, follower: Follower) -> Callable[[], None]:
         """Returns what takes it out again; calling that twice does no harm."""
         token = object()
-        self._by_task.setdefault(task_id, {})[token] = follower
+        self.by_task.setdefault(task_id, {})[token] = follower
 
         def leave() -> None:
-            followers = self._by_task.get(task_id, {})
+            followers = self.by_task.get(task_id, {})
             followers.pop(token, None)
             if not followers:
-                self._by_task.pop(task_id, None)
+                self.by_task.pop(task_id, None)
 
         return leave
 
-    @property
-    def task_ids(self) -> Iterable[str]:
-        """The tasks that somebody follows."""
-        return self._by_task.keys()
+    def tell(self, task_id: str, task: Task | None) -> None:
+        """Call the followers of a task, which may come and go meanwhile.
 
-    def tell(self, task: Task) -> None:
-        """Followers may come and go while they are told.
-
-        One that raises is logged: what was committed is committed, and the others want to know.
+        One that raises is logged: the version is committed, and the others need to learn of it.
         """
-        if task.id not in self._by_task:
-            return
-        for token, follower in tuple(self._by_task[task.id].items()):
-            if token not in self._by_task.get(task.id, {}):
+        for token, follower in tuple(self.by_task.get(task_id, {}).items()):
+            if token not in self.by_task.get(task_id, {}):
                 continue  # one that was told before it took this one out
             try:
                 follower(task)
             except Exception:
-                _logger.exception("a follower of task %s failed", task.id)
+                _logger.exception("a follower of task %s failed", task_id)

@@ -1,12 +1,13 @@
-"""Tasks in the memory of this process: fast, and gone with it (ERL-53).
+"""Tasks in the memory of this process: fast, and gone with it.
 
-No read gets dearer with the number of tasks: ordered indexes, never a scan (USER-9, ERL-76).
+No read gets dearer with the number of tasks: ordered indexes, never a scan.
 """
 
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 import attrs
 from sortedcontainers import SortedList
@@ -24,6 +25,7 @@ from taskmachine.adapters.stores import (
     is_kept,
 )
 from taskmachine.adapters.stores.followers import Followers
+from taskmachine.adapters.stores.records import Columns, columns_of
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import ConfigurationError, Entry, State, Task
 
@@ -31,6 +33,8 @@ __all__ = ["MemoryStore", "open_memory"]
 
 _When = tuple[int, str]
 """A time and the id of a task, or the key of a session: unique, and sorted by time."""
+
+_ABSENT: Final[Columns] = 0, None, 0, None, 0
 
 
 async def open_memory(url: str) -> "MemoryStore":
@@ -88,11 +92,12 @@ class MemoryStore:
         if task.state is State.REMOVED:
             self._index(stored, stored, None)
             self._forget(stored)
+            self._followers.tell(task.id, None)
         else:
             self._tasks[task.id] = task
             self._histories[task.id] += filter(is_kept, entries)
             self._index(task, stored, task)
-        self._followers.tell(task)
+            self._followers.tell(task.id, task)
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
         self._check_open()
@@ -221,7 +226,7 @@ class MemoryStore:
         self._created.add(when)
         self._created_by.setdefault(task.owner, SortedList()).add(when)
         self._index(task, None, task)
-        self._followers.tell(task)
+        self._followers.tell(task.id, task)
 
     async def close(self) -> None:
         self._is_open = False
@@ -230,11 +235,13 @@ class MemoryStore:
 
     def _index(self, task: Task, before: Task | None, after: Task | None) -> None:
         """By what can change: only what did change is touched."""
-        was_live, was_due, was_queued, had, was_waiting = _facts(before)
-        is_live, is_due, is_queued, has, is_waiting = _facts(after)
+        was = _ABSENT if before is None else columns_of(before)
+        now = _ABSENT if after is None else columns_of(after)
+        was_live, was_due, was_queued, had, was_waiting = was
+        is_live, is_due, is_queued, has, is_waiting = now
         self._waiting += is_waiting - was_waiting
         if is_live != was_live:
-            self._count_live(task.owner, 1 if is_live else -1)
+            self._count_live(task.owner, is_live - was_live)
         if is_live != was_live or is_due != was_due:
             if was_due is not None:
                 (self._live_until if was_live else self._kept_until).remove((was_due, task.id))
@@ -303,17 +310,3 @@ def _due(deadlines: "SortedList[_When]", now: int) -> Iterator[str]:
     """What has its time not after `now`, the most overdue first."""
     due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
     return (name for _, name in due)
-
-
-def _facts(task: Task | None) -> tuple[bool, int | None, bool, str | None, bool]:
-    """What the indexes need to know: is_live, deadline, is_queued, holder, is_waiting."""
-    if task is None:
-        return False, None, False, None, False
-    is_live = not task.is_terminal
-    return (
-        is_live,
-        task.deadline,
-        task.state is State.SUBMITTED,
-        task.worker if is_live else None,
-        task.state is State.INPUT_REQUIRED,
-    )

@@ -1,11 +1,10 @@
-"""Tasks and lines of history as bytes, for stores that keep bytes.
+"""Tasks and lines of history as bytes, and the columns that indexes need, for databases.
 
 MessagePack with the names of the fields: what an older version did not write takes its default,
 and what a newer one added is skipped.  Records with an integer beyond 64 bits, which MessagePack
 does not have and JSON messages may bring along, are JSON.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -13,7 +12,17 @@ import msgspec
 from taskmachine.adapters.stores import StoreError
 from taskmachine.statemachine import Entry, Task
 
-__all__ = ["join_lines", "read_entry", "read_task", "split_lines", "write_record"]
+__all__ = [
+    "MAX_INTEGER",
+    "Columns",
+    "call_key",
+    "columns_of",
+    "framed",
+    "read_entry",
+    "read_task",
+    "split_lines",
+    "write_record",
+]
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _task_decoder: Final = msgspec.msgpack.Decoder(Task)
@@ -48,9 +57,9 @@ def read_task(data: bytes) -> Task:
         raise StoreError(f"a stored task is damaged: {error}") from None
 
 
-def join_lines(lines: Iterable[bytes]) -> bytes:
-    """Records one after the other, so that more can be added at the end."""
-    return b"".join(len(line).to_bytes(_LENGTH) + line for line in lines)
+def framed(line: bytes) -> bytes:
+    """Return a record with its length before it, so that others can follow."""
+    return len(line).to_bytes(_LENGTH) + line
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -71,3 +80,32 @@ def read_entry(data: bytes) -> Entry:
         return _entry_decoder.decode(data)
     except (ValueError, IndexError) as error:
         raise StoreError(f"a stored line of history is damaged: {error}") from None
+
+
+MAX_INTEGER: Final = 2**63 - 1
+
+Columns = tuple[int, int | None, int, str | None, int]
+"""is_live, deadline, is_queued, holder, is_waiting."""
+
+
+def columns_of(task: Task) -> Columns:
+    """What the indexes need to know of a task, by the duties of its state."""
+    duties, deadline = task.state.duties, task.deadline
+    return (
+        int(duties.is_live),
+        None if deadline is None else min(deadline, MAX_INTEGER),
+        int(duties.is_queued),
+        task.worker if duties.is_live else None,
+        int(duties.is_waiting),
+    )
+
+
+def call_key(task: Task) -> str | None:
+    """Equal for calls that are the same one to their owner.
+
+    One text and not three columns: to an index, two tasks without a name would differ.
+    """
+    call = task.call
+    if call.key is None:
+        return None
+    return msgspec.json.encode((call.method, call.name, call.key)).decode()

@@ -1,4 +1,4 @@
-"""Metrics: how much happens, how long it takes, and how it ends (ERL-96).
+"""Metrics: how much happens, how long it takes, and how it ends.
 
 Every attribute has few values: no caller can make up another one, and none tells who did it.
 """

@@ -1,6 +1,7 @@
 """An observer that tells OpenTelemetry.
 
-async with open_runtime("sqlite:tasks.db", tools, observer=OpenTelemetry()) as runtime:
+config = RuntimeConfig(observer=OpenTelemetry())
+async with open_runtime("sqlite:tasks.db", tools, config) as runtime:
     ...
 """
 
@@ -14,7 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import SpanKind, TracerProvider
 from prometheus_client import CollectorRegistry
 
-from taskmachine.adapters.observer import Carrier, LegEnd, Served
+from taskmachine.adapters.runtime.observer import Carrier, LegEnd, Served
 from taskmachine.adapters.stores import Totals
 from taskmachine.adapters.telemetry import names, spans
 from taskmachine.adapters.telemetry.meters import Labels, Meters

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.telemetry.open_telemetry import OpenTelemetry
 from taskmachine.statemachine import ConfigurationError
 

@@ -1,4 +1,4 @@
-"""Spans: one for each request, for each run of a tool, and for each task as a whole (ERL-9).
+"""Spans: one for each request, for each run of a tool, and for each task as a whole.
 
 They say who did what when and how it ended, and nothing that callers or tools said: neither
 arguments nor results, nor messages, of which exceptions have one, too.
@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
-from taskmachine.adapters.observer import Carrier, LegEnd
+from taskmachine.adapters.runtime.observer import Carrier, LegEnd
 from taskmachine.adapters.telemetry import names
 from taskmachine.adapters.telemetry.propagation import context_of_request, context_of_task
 from taskmachine.protocol.jsonrpc import ErrorResponse, Request, ResultResponse

@@ -16,7 +16,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.utilities.tasks import TaskConfig
 from pydantic import BaseModel, Field
 
-from taskmachine.adapters.sdk.fastmcp import Tasks
+from taskmachine.fastmcp import Tasks
 
 tasks = Tasks(store="sqlite:fastmcp.db")
 mcp = FastMCP("shop")

@@ -14,7 +14,7 @@ from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, CreateTaskResult, TextContent, Tool, ToolExecution
 
-from taskmachine.adapters.sdk.mcp1 import enable_tasks
+from taskmachine.mcp1 import enable_tasks
 
 server: Server[Any, Any] = Server("bakery")
 enable_tasks(server, sys.argv[1] if len(sys.argv) > 1 else "sqlite:tasks.db")

@@ -14,13 +14,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.runtime import open_runtime
-from taskmachine.adapters.server.http import serve_http
-from taskmachine.adapters.server.settings import Settings
-from taskmachine.adapters.server.stdio import serve_stdio
-from taskmachine.adapters.tools import Tools
-from taskmachine.statemachine import TaskmachineError
+from taskmachine import Context, TaskmachineError, Tools, form, open_runtime
+from taskmachine.server import Settings, serve_http, serve_stdio
 
 tools = Tools()
 

@@ -12,10 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from taskmachine.adapters.client.connect import connect
-from taskmachine.adapters.client.forms import Field, fields_of
-from taskmachine.adapters.client.remote_task import Question
-from taskmachine.statemachine import TaskmachineError
+from taskmachine import TaskmachineError, connect
+from taskmachine.client import Field, Question, fields_of
 
 SERVER = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
 

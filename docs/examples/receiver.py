@@ -18,14 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from taskmachine.adapters.call_screen import typed_line
-from taskmachine.adapters.client.connect import connect
-from taskmachine.adapters.client.errors import Declined
-from taskmachine.adapters.client.forms import Field, fields_of
-from taskmachine.adapters.client.receiving import Receiver
-from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.task_views import printable
-from taskmachine.statemachine import TaskmachineError
+from taskmachine import TaskmachineError, connect
+from taskmachine.client import Declined, Field, Question, Receiver, fields_of, printable
 
 Json = dict[str, Any]
 AGREED = Field("agreed", {"type": "boolean", "title": "Let the model answer?"}, is_required=True)
@@ -72,6 +66,20 @@ class Person:
 
     def _show(self, words: str, style: str = "") -> None:
         self._screen.print(Text(printable(words), style), soft_wrap=True)
+
+
+async def typed_line() -> str:
+    """A line from the terminal, unless the question is taken back meanwhile."""
+    loop = asyncio.get_running_loop()
+    has_line = asyncio.Event()
+    loop.add_reader(sys.stdin, has_line.set)
+    try:
+        await has_line.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    if line := sys.stdin.readline():
+        return line
+    raise EOFError
 
 
 def refuse(question: Question) -> Json:

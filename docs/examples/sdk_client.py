@@ -16,9 +16,9 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import ClientRequestContext
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
-from taskmachine.adapters.client.forms import Field, fields_of
-from taskmachine.adapters.sdk.mcp.client import Tasks, steady_http
-from taskmachine.statemachine import TaskmachineError
+from taskmachine import TaskmachineError
+from taskmachine.client import Field, fields_of
+from taskmachine.mcp import ClientTasks, steady_http
 
 SERVER = StdioServerParameters(
     command=str(Path(sys.executable).with_name("taskmachine")),
@@ -53,7 +53,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 async def main(url: str | None) -> None:
-    tasks = Tasks()
+    tasks = ClientTasks()
     target = SERVER if url is None else steady_http(url)
     async with Client(target, extensions=[tasks], elicitation_callback=answer) as client:
         # Like every other call, though the server makes a task of it.

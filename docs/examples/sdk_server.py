@@ -15,7 +15,7 @@ from typing import Annotated
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel, Field
 
-from taskmachine.adapters.sdk.mcp import Tasks
+from taskmachine.mcp import Tasks
 
 tasks = Tasks(store="sqlite:sdk.db")
 server = MCPServer("shop", extensions=[tasks])

@@ -21,12 +21,9 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-from taskmachine.adapters.runtime import start_runtime
-from taskmachine.adapters.stores import Conflict, KeptSession, StoreError, Worker
-from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools import Tools
-from taskmachine.protocol.operations import Create
-from taskmachine.statemachine import Call, Entry, LimitExceeded, Task, TaskmachineError
+from taskmachine import Call, Create, LimitExceeded, Task, TaskmachineError, Tools, start_runtime
+from taskmachine.statemachine import Entry
+from taskmachine.stores import Conflict, KeptSession, MemoryStore, StoreError, Worker
 
 Write = Literal[
     "adopt", "commit", "enlist", "beat", "strike", "enqueue", "dequeue",

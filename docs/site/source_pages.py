@@ -2,7 +2,7 @@
 
 Pages are written for the repository: `[the judge](../tests/chaos/judge.py)` leads to a file there.
 The site has a page with the text of each such file, so the same link leads somewhere in both, and
-the site needs no address of a repository (ERL-37).
+the site needs no address of a repository.
 """
 
 import ast

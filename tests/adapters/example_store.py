@@ -3,12 +3,18 @@
 from collections.abc import Callable
 from itertools import count
 
-from taskmachine.adapters.claims import claim
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.runtime import Surroundings, new_id, open_runtime, system_clock
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.claims import claim
+from taskmachine.adapters.runtime.runtime import (
+    RuntimeConfig,
+    Surroundings,
+    new_id,
+    open_runtime,
+    system_clock,
+)
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import open_store
-from taskmachine.adapters.tools import CallError, Tools
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import CallError, Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.sealing import Sealer
@@ -62,7 +68,7 @@ async def make(
     """Tasks in every state, made by a server that is gone; their ids by tool."""
     ids: dict[str, str] = {}
     world = Surroundings(lambda: system_clock() - ago_ms, new_id=numbered("task"))
-    async with open_runtime(url, tools, world=world) as runtime:
+    async with open_runtime(url, tools, RuntimeConfig(world=world)) as runtime:
         service = runtime.service
 
         async def create(owner: str, tool: str, arguments: bytes) -> None:

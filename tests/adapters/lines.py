@@ -5,21 +5,22 @@ import json
 from itertools import count
 from typing import Any, Final
 
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.conversation import Conversation
-from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.runtime.runtime import Runtime
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.connection.conversation import Conversation
+from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER as RECEIVER_ERLMCP
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
+from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import decode_message, encode_message
+from taskmachine.protocol.offer import Offer
 from taskmachine.protocol.outputs import Send
-from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
-from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
-from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
-from taskmachine.protocol.rules import Offer, Rules
 
-DIALECTS: Final[dict[str, Rules]] = {
-    "2025-11-25": RULES_2025,
-    "2026-07-28": RULES_2026,
-    "erlmcp": RULES_ERLMCP,
+DIALECTS: Final[dict[str, ReceiverDialect]] = {
+    "2025-11-25": RECEIVER_2025,
+    "2026-07-28": RECEIVER_2026,
+    "erlmcp": RECEIVER_ERLMCP,
 }
 
 CLIENT_CAPABILITIES: Final[dict[str, Any]] = {
@@ -73,6 +74,8 @@ class Line:
         self.owner = owner
         self.capabilities = CLIENT_CAPABILITIES
         self.sent: list[Send] = []
+        self.heard = asyncio.Event()
+        """Set whenever something is sent."""
         numbers = count(1)
         self.conversation = Conversation(
             runtime,
@@ -80,8 +83,12 @@ class Line:
             offer(runtime.tools),
             owner=owner,
             new_id=lambda: f"q-{next(numbers)}",
-            send=self.sent.append,
+            send=self._keep,
         )
+
+    def _keep(self, send: Send) -> None:
+        self.sent.append(send)
+        self.heard.set()
 
     async def introduce(self) -> None:
         if self.dialect == "2025-11-25":

@@ -6,9 +6,9 @@ Says on its standard output what happens, one line each, and ends with its stand
 import asyncio
 import sys
 
-from taskmachine.adapters.context import Context
-from taskmachine.adapters.runtime import open_runtime
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.runtime.runtime import open_runtime
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from taskmachine.adapters.claims import Claim, claim
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.claims import Claim, claim
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.sealing import Sealer

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 from transitions import Machine
 
-from taskmachine.protocol import mcp_2025_11_25, mcp_2026_07_28, receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as mcp_2025_11_25
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as mcp_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
 from taskmachine.statemachine import TABLE, Call, Event, State, Task, fire, lifecycle
@@ -103,7 +105,7 @@ def measure_get(n: int) -> list[Measure]:
             assert isinstance(message, Request)
             module.DIALECT.decode_request(message)
             shown = show(task, 5000)
-            return encode_message(module.DIALECT.encode_result(message.id, shown))
+            return encode_message(module.DIALECT.encode_response(message.id, shown))
 
         answer = json.loads(ours())
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from taskmachine.adapters.bench.processes import NotStarted
+from taskmachine.adapters.cli.bench.processes import NotStarted
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.postgresql_cycles import CLIENTS, CONCURRENCY, Failed, measure_cycles
 from tests.benchmarks.postgresql_lookups import measure_lookups

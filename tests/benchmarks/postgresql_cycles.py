@@ -15,7 +15,7 @@ from typing import Final
 
 import psycopg
 
-from taskmachine.adapters.bench.processes import processor_seconds
+from taskmachine.adapters.cli.bench.processes import processor_seconds
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.postgresql_parties import BARE, OURS, Party
 from tests.benchmarks.postgresql_scale import median_pair

@@ -14,14 +14,14 @@ from typing import Final
 
 import uvloop
 
-from taskmachine.adapters.bench.asking import Frame
-from taskmachine.adapters.bench.connection import Connection
-from taskmachine.adapters.bench.contestants import CONFIGURATION
-from taskmachine.adapters.bench.dialogs import DIALOGS, Dialog
-from taskmachine.adapters.bench.figures import percentile
-from taskmachine.adapters.bench.processes import Address, serving
-from taskmachine.adapters.service import TaskService
-from taskmachine.adapters.stores.postgresql import open_postgresql
+from taskmachine.adapters.cli.bench.asking import Frame
+from taskmachine.adapters.cli.bench.connection import Connection
+from taskmachine.adapters.cli.bench.contestants import CONFIGURATION
+from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog
+from taskmachine.adapters.cli.bench.figures import percentile
+from taskmachine.adapters.cli.bench.processes import Address, serving
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.stores.postgresql.opening import open_postgresql
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.rounds import Act, Cost, Row
 from tests.benchmarks.runtime_work import OWNER, cycle, service_on
@@ -58,7 +58,7 @@ def _replica(server: Server, folder: Path) -> Sequence[str]:
     return (
         *(str(Path(sys.executable).with_name("taskmachine")), "serve"),
         *("--http", "127.0.0.1:0", "--store", server.url("lookups_over_http")),
-        *("--tools", "taskmachine.adapters.bench.tools:TOOLS", "--config", str(configuration)),
+        *("--tools", "taskmachine.adapters.cli.bench.tools:TOOLS", "--config", str(configuration)),
         *("--log-level", "warning"),
     )
 

@@ -20,11 +20,11 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection
 
-from taskmachine.adapters.bench.asking import TEXT, TOOL
-from taskmachine.adapters.bench.tools import TOOLS
-from taskmachine.adapters.engines.procrastinate import for_replicas
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import open_runtime
+from taskmachine.adapters.cli.bench.asking import TEXT, TOOL
+from taskmachine.adapters.cli.bench.tools import TOOLS
+from taskmachine.adapters.engines.procrastinate.opening import for_replicas
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.stores import Caps
 from taskmachine.adapters.stores.records import read_task
 from taskmachine.protocol.operations import Create
@@ -66,7 +66,12 @@ def _our_worker(url: str, schema: str, concurrency: int) -> Sequence[str]:
     return (
         *(str(Path(sys.executable).with_name("taskmachine")), "worker"),
         *("--store", f"{url}&schema={schema}&pool_size={POOL_SIZE}"),
-        *("--tools", "taskmachine.adapters.bench.tools:TOOLS", "--concurrency", str(concurrency)),
+        *(
+            "--tools",
+            "taskmachine.adapters.cli.bench.tools:TOOLS",
+            "--concurrency",
+            str(concurrency),
+        ),
         *("--log-level", "warning"),
     )
 
@@ -77,7 +82,9 @@ async def _our_creating(url: str, schema: str) -> AsyncIterator[Act]:
     limits = Limits(caps=Caps(10**9, 10**9, 10**9, 10**9))
     store = f"{url}&schema={schema}&pool_size={POOL_SIZE}"
     numbers = itertools.count()
-    async with open_runtime(store, TOOLS, limits=limits, engine=for_replicas) as runtime:
+    async with open_runtime(
+        store, TOOLS, RuntimeConfig(limits=limits, engine=for_replicas)
+    ) as runtime:
         yield lambda: runtime.create(
             f"owner {next(numbers) % 32}", Create(Call("tools/call", TOOL))
         )

@@ -10,13 +10,12 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from taskmachine.adapters.runtime import new_id, system_clock
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.runtime import new_id, system_clock
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Worker
-from taskmachine.adapters.stores import postgresql_queries as sql
-from taskmachine.adapters.stores.columns import MAX_INTEGER, columns_of
-from taskmachine.adapters.stores.postgresql import open_postgresql
-from taskmachine.adapters.stores.records import write_record
+from taskmachine.adapters.stores.postgresql import queries as sql
+from taskmachine.adapters.stores.postgresql.opening import open_postgresql
+from taskmachine.adapters.stores.records import MAX_INTEGER, columns_of, write_record
 from taskmachine.statemachine import Task, lifecycle
 from tests.adapters.stores.postgres_server import Server
 from tests.benchmarks.rounds import Act, Cost, Row, timed

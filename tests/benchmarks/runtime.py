@@ -17,8 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.runtime import new_id, system_clock
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.runtime import new_id, system_clock
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores.memory import open_memory
 from taskmachine.statemachine import State, lifecycle
 from tests.benchmarks.peers import Peer, measure_peers

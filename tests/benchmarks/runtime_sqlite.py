@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.bench.figures import percentile
-from taskmachine.adapters.runtime import new_id
-from taskmachine.adapters.service import TaskService
-from taskmachine.adapters.stores import Store, sqlite_schema
-from taskmachine.adapters.stores import sqlite_queries as sql
-from taskmachine.adapters.stores.columns import columns_of
-from taskmachine.adapters.stores.records import join_lines, write_record
-from taskmachine.adapters.stores.sqlite import open_sqlite
+from taskmachine.adapters.cli.bench.figures import percentile
+from taskmachine.adapters.runtime.runtime import new_id
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.stores import Store
+from taskmachine.adapters.stores.records import columns_of, framed, write_record
+from taskmachine.adapters.stores.sqlite import queries as sql
+from taskmachine.adapters.stores.sqlite import schema as sqlite_schema
+from taskmachine.adapters.stores.sqlite.store import open_sqlite
 from taskmachine.protocol.operations import Advance, Amend
 from taskmachine.statemachine import Progress, Reply, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
@@ -177,7 +177,7 @@ def moved(step: Step, row_id: int) -> Statement:
 
 
 def line_of(step: Step) -> bytes:
-    return join_lines([write_record(step.entry)])
+    return framed(write_record(step.entry))
 
 
 # --- one caller ------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def line_of(step: Step) -> bytes:
 async def measure_latency(
     scale: Scale, name: str, open_store: Callable[[], Awaitable[Store]]
 ) -> list[Row]:
-    """What ERL-31 promises, of a hundred calls the slowest but one; in the best of some rounds."""
+    """The promised bound: of a hundred calls the slowest but one; in the best of some rounds."""
     service = service_on(await open_store())
     rounds = [await latency_round(service, scale.calls) for _ in range(scale.file_rounds)]
     await service.store.close()

@@ -2,10 +2,10 @@
 
 from typing import Final, NamedTuple
 
-from taskmachine.adapters.claims import claim
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import new_id, system_clock
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.claims import claim
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import new_id, system_clock
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Caps, Store
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Call, Outcome, Task

@@ -14,10 +14,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.bench.clients import run_client
-from taskmachine.adapters.bench.contestants import FLOOR, command_of_ours
-from taskmachine.adapters.bench.load import Figure, Figures, Job, Kind, Load
-from taskmachine.adapters.bench.processes import serving
+from taskmachine.adapters.cli.bench.clients import run_client
+from taskmachine.adapters.cli.bench.contestants import FLOOR, command_of_ours
+from taskmachine.adapters.cli.bench.load import Figure, Figures, Job, Kind, Load
+from taskmachine.adapters.cli.bench.processes import serving
 from tests.oracle import REPOSITORY
 
 __all__ = ["print_profiles", "print_table", "profiled"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
 
-from taskmachine.adapters.cli import main
+from taskmachine.adapters.cli.main import main
 
 EVERY_S: Final = 0.001
 """At most; many kernels look less often."""

@@ -105,7 +105,7 @@ def every_task_is_a_register(case: _Case) -> Iterator[str]:
     yield from case.stale
 
 
-# --- the ten invariants ------------------------------------------------------------------------
+# --- the invariants ------------------------------------------------------------------------
 
 
 def the_ten_invariants_hold(case: _Case) -> Iterator[str]:

@@ -15,8 +15,8 @@ from zlib import crc32
 
 import msgspec
 
-from taskmachine.adapters.context import Context, Request, SyncContext, form
-from taskmachine.adapters.tools import CallError, Tools
+from taskmachine.adapters.tools.context import Answer, Context, Request, SyncContext, form
+from taskmachine.adapters.tools.registry import CallError, Tools
 from tests.chaos.record import Line
 
 __all__ = ["BROKEN", "LASTING", "NAMES", "SILENT", "TOOLS"]
@@ -82,7 +82,7 @@ def moment(name: str, most_s: float) -> float:
     return crc32(name.encode()) % 1_000 / 1_000 * most_s
 
 
-def question(name: str, key: str) -> Request:
+def question(name: str, key: str) -> Request[Answer]:
     return form(f"{name}/{key}", _ANSWER)
 
 

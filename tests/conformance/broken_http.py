@@ -8,12 +8,12 @@ from pathlib import Path
 
 import uvicorn
 
-from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.server.http import Application
-from taskmachine.adapters.server.settings import Settings
-from tests.conformance.between import Between, Witness
-from tests.conformance.between_http import BrokenApplication
+from taskmachine.adapters.runtime.runtime import Runtime
+from taskmachine.adapters.transports.http.application import Application
+from taskmachine.adapters.transports.settings import Settings
 from tests.conformance.planting import Bug
+from tests.conformance.proxy.between import Between, Witness
+from tests.conformance.proxy.http import BrokenApplication
 
 __all__ = ["serve_http"]
 

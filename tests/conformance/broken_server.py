@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from taskmachine.adapters.engines import workshop
-from taskmachine.adapters.runtime import Runtime, start_runtime
+from taskmachine.adapters.engines import worker as workshop
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, start_runtime
 from taskmachine.adapters.stores import open_store
 from taskmachine.adapters.stores.memory import MemoryStore
-from tests.conformance.between import Between, Witness, witnessed
-from tests.conformance.between_pipes import serve_broken
 from tests.conformance.planted import made
 from tests.conformance.planting import Bug
+from tests.conformance.proxy.between import Between, Witness, witnessed
+from tests.conformance.proxy.pipes import serve_broken
 from tests.conformance.tools import tools
 
 __all__ = ["CORRECT", "TOKENS", "serve_stdio", "serving"]
@@ -57,7 +57,7 @@ async def serving(
 async def _runtime(bug: Bug, witness: Witness, url: str | None = None) -> AsyncIterator[Runtime]:
     store = MemoryStore(SECRET) if url is None else await open_store(url)
     runtime = await start_runtime(
-        store, tools(witness.tell), limits=bug.limits(), world=bug.world()
+        store, tools(witness.tell), RuntimeConfig(limits=bug.limits(), world=bug.world())
     )
     try:
         yield runtime

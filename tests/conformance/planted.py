@@ -15,8 +15,8 @@ __all__ = ["all_bugs", "made", "planted"]
 @cache
 def all_bugs() -> Mapping[str, Planted]:
     """By their names, in a stable order."""
-    for module in sorted(module.name for module in pkgutil.iter_modules(bugs.__path__)):
-        importlib.import_module(f"{bugs.__name__}.{module}")
+    for module in pkgutil.walk_packages(bugs.__path__, f"{bugs.__name__}."):
+        importlib.import_module(module.name)
     return dict(sorted(BUGS.items()))
 
 

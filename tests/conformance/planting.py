@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Surroundings
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Surroundings
 
 __all__ = [
     "BUGS",
@@ -148,8 +148,8 @@ class Planted:
 
     @property
     def theme(self) -> str:
-        """The name of the module that it is in: probes of the same theme have it, too."""
-        return self.make.__module__.rpartition(".")[2]
+        """The place of its module below `bugs`: probes of the same theme have it below `probes`."""
+        return self.make.__module__.partition(".bugs.")[2]
 
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")

@@ -20,13 +20,13 @@ import attrs
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
 from taskmachine.adapters.conformance.history import MISSING, Entry
 from taskmachine.adapters.conformance.judging import Verdict
-from taskmachine.adapters.conformance.lab import Revision, Target
 from taskmachine.adapters.conformance.report import OUR_FAULT, Finding, Run
-from taskmachine.adapters.conformance.run import Options, check_server
-from tests.conformance.between import Witness, witnessed
+from taskmachine.adapters.conformance.run import Options, run_server
+from taskmachine.adapters.conformance.target import Revision, Target
 from tests.conformance.broken_server import CORRECT, TOKENS, serving
 from tests.conformance.forks import forking
 from tests.conformance.planted import all_bugs, planted
+from tests.conformance.proxy.between import Witness, witnessed
 from tests.conformance.survey import Survey, meet, survey
 from tests.conformance.variations import VARIATIONS
 
@@ -152,7 +152,7 @@ class Place:
 async def run(name: str, revision: Revision, transport: str, place: Place, witness: Witness) -> Run:
     """What the tester says of a server with that bug."""
     async with place.target(name, transport, witness) as target:
-        return await check_server(target, revision, OPTIONS)
+        return await run_server(target, revision, OPTIONS)
 
 
 def _glance(job: Job, place: Place, witness: Witness, most: int) -> Sequence[Finding]:

@@ -11,18 +11,19 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.conformance.caller import TargetLost
 from taskmachine.adapters.conformance.catalogue import (
     load_checks,
     load_probes,
     requirements_of_servers,
 )
 from taskmachine.adapters.conformance.discovery import discover, list_tools
-from taskmachine.adapters.conformance.lab import Lab, Revision, Target
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.probes.registry import PROBES, Probe
 from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.report import Finding, judge_all
+from taskmachine.adapters.conformance.target import Revision, Target
+from taskmachine.adapters.conformance.wire.caller import TargetLost
 
 __all__ = ["Survey", "meet", "survey"]
 
@@ -58,19 +59,24 @@ class Survey:
 
 
 def _is_of_theme(probe: str, theme: str) -> bool:
-    module = probe.partition(".")[0]
-    return module.startswith(theme) or theme.startswith(module or " ")
+    return _subject(probe.rpartition(".")[0]) == _subject(theme)
+
+
+def _subject(module: str) -> tuple[str, ...]:
+    """A page that both revisions share, or a revision and a page of it."""
+    first, *rest = module.split(".")
+    return (first, *rest[:1]) if first.startswith("mcp_") else (first,)
 
 
 async def survey(target: Target, revision: Revision) -> Survey:
     """Try every probe by itself on a server that is correct."""
     load_checks()
     load_probes()
-    lab = Lab(target, revision, Recorder(_clock))
+    harness = Harness(target, revision, Recorder(_clock))
     try:
-        profile = await discover(lab, Profile())
+        profile = await discover(harness, Profile())
     finally:
-        await lab.close()
+        await harness.close()
     room = asyncio.Semaphore(AT_ONCE)
     exercised: dict[str, frozenset[str]] = {}
 
@@ -90,26 +96,26 @@ async def meet(
     """What is found by these probes alone, one after the other, with tools that are known."""
     load_checks()
     load_probes()
-    lab = Lab(target, revision, Recorder(_clock), profile=profile)
+    harness = Harness(target, revision, Recorder(_clock), profile=profile)
     try:
         with contextlib.suppress(TargetLost):
-            await list_tools(await lab.caller())
+            await list_tools(await harness.caller())
             if DISCOVERY in probes:
-                await discover(lab, Profile())
+                await discover(harness, Profile())
             for probe in PROBES:
                 if probe.name in probes:
-                    await _try(probe, lab)
-            await lab.is_alive()
+                    await _try(probe, harness)
+            await harness.is_alive()
     finally:
-        await lab.close()
+        await harness.close()
     requirements = requirements_of_servers(revision)
-    return judge_all(lab.history(), requirements, frozenset(requirements))
+    return judge_all(harness.history(), requirements, frozenset(requirements))
 
 
-async def _try(probe: Probe, lab: Lab) -> None:
+async def _try(probe: Probe, harness: Harness) -> None:
     with contextlib.suppress(TargetLost, TimeoutError):
         async with asyncio.timeout(PROBE_S):
-            await probe.run(lab)
+            await probe.run(harness)
 
 
 def _fits(probe: Probe, revision: str, transport: str, profile: Profile) -> bool:

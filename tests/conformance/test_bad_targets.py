@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from taskmachine.adapters.cli import main
-from taskmachine.adapters.conformance import lab, recorder
+from taskmachine.adapters.cli.main import main
+from taskmachine.adapters.conformance import harness, recorder
 from tests.processes import assert_gone
 
 BAD_TARGET: Final = Path(__file__).with_name("bad_target.py")
@@ -27,7 +27,7 @@ MEMORY: Final = 1_500_000_000
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab, "START_MS", 2_500.0)
+    monkeypatch.setattr(harness, "START_MS", 2_500.0)
     monkeypatch.setattr(recorder, "MOST_ENTRIES", 5_000)
 
 

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from taskmachine.adapters.conformance.pending import Work
-from taskmachine.adapters.conformance.wires import Web, read_body
+from taskmachine.adapters.conformance.wire.pending import Work
+from taskmachine.adapters.conformance.wire.transports import Web, read_body
 
 KEEPALIVE_S = 0.01
 TURNS = 12

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.adapters.server.wire import Caller, callers
-from tests.conformance.between import Witness
+from tests.adapters.transports.wire import Caller, callers
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import BUGS, HANG_UP, STAY, Bug, Head, Instead, Later, Message
+from tests.conformance.proxy.between import Witness
 from tests.conformance.tools import DESTRUCTIVE
 from tests.conformance.variations import VARIATIONS
 from tests.oracle import REPOSITORY

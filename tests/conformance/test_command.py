@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from taskmachine.adapters.cli import main
+from taskmachine.adapters.cli.main import main
 from tests.oracle import REPOSITORY
 
 BIN: Final = Path(sys.executable).parent
@@ -105,7 +105,7 @@ def test_pytest_has_a_test_for_each_requirement(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_page_are_understood(tmp_path: Path) -> None:
-    from taskmachine.adapters.check_command import read_arguments
+    from taskmachine.adapters.conformance.command_line import read_arguments
 
     page = (REPOSITORY / "docs" / "conformance.md").read_text()
     shown = re.findall(r"^\$ taskmachine check (.*)$", page, re.MULTILINE)

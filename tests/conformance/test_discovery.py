@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from taskmachine.adapters.conformance.discovery import discover, list_tools
-from taskmachine.adapters.conformance.lab import Lab, Target
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
 from taskmachine.adapters.conformance.recorder import Recorder
+from taskmachine.adapters.conformance.target import Target
 
 SMALL_TARGET = Path(__file__).with_name("small_target.py")
 
@@ -22,11 +23,11 @@ def found(log: Path, given: Profile | None = None, **options: Any) -> Profile:
 
     async def look() -> Profile:
         target = Target(command=[sys.executable, "-I", "-S", str(SMALL_TARGET), str(log)])
-        lab = Lab(target, "2025-11-25", Recorder(lambda: time.monotonic() * 1_000))
+        harness = Harness(target, "2025-11-25", Recorder(lambda: time.monotonic() * 1_000))
         try:
-            return await discover(lab, given or Profile(), **options)
+            return await discover(harness, given or Profile(), **options)
         finally:
-            await lab.close()
+            await harness.close()
 
     return asyncio.run(asyncio.wait_for(look(), 60))
 
@@ -88,11 +89,11 @@ def test_what_was_given_is_not_replaced(log: Path) -> None:
 def test_all_pages_are_read(log: Path) -> None:
     async def look() -> list[str]:
         target = Target(command=[sys.executable, "-I", "-S", str(SMALL_TARGET), str(log)])
-        lab = Lab(target, "2025-11-25", Recorder(lambda: time.monotonic() * 1_000))
+        harness = Harness(target, "2025-11-25", Recorder(lambda: time.monotonic() * 1_000))
         try:
-            return [tool["name"] for tool in await list_tools(await lab.caller())]
+            return [tool["name"] for tool in await list_tools(await harness.caller())]
         finally:
-            await lab.close()
+            await harness.close()
 
     names = asyncio.run(asyncio.wait_for(look(), 60))
     assert names == [

@@ -7,16 +7,17 @@ from typing import Any
 
 from taskmachine.adapters.conformance.catalogue import load_checks
 from taskmachine.adapters.conformance.discovery import discover
-from taskmachine.adapters.conformance.exploration import Fault, explore
+from taskmachine.adapters.conformance.exploration.exploring import Fault, explore
+from taskmachine.adapters.conformance.exploration.replaying import Replay, replay
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.judging import Verdict
-from taskmachine.adapters.conformance.lab import Lab, Target
 from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.recorder import Recorder
-from taskmachine.adapters.conformance.replaying import Replay, replay
 from taskmachine.adapters.conformance.run import Options
-from tests.conformance.between import Witness
+from taskmachine.adapters.conformance.target import Target
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug, Head, Message
+from tests.conformance.proxy.between import Witness
 
 OPTIONS = Options(examples=15, seed=3, only=frozenset({"2025-11-25:terminal-final", "alive"}))
 
@@ -42,15 +43,15 @@ async def found(bug: Bug, witness: Witness) -> tuple[Mapping[str, Fault], Verdic
     async with serving(bug, witness) as url:
         target = Target(url, tokens=TOKENS)
         now = asyncio.get_running_loop().time
-        lab = Lab(target, "2025-11-25", Recorder(lambda: now() * 1_000), seed=OPTIONS.seed)
+        harness = Harness(target, "2025-11-25", Recorder(lambda: now() * 1_000), seed=OPTIONS.seed)
         try:
-            lab.profile = await discover(lab, Profile())
-            faults = await explore(lab, OPTIONS, 60_000, lambda _: None)
+            harness.profile = await discover(harness, Profile())
+            faults = await explore(harness, OPTIONS, 60_000, lambda _: None)
         finally:
-            await lab.close()
+            await harness.close()
         verdict = Verdict.INCONCLUSIVE
         for id, fault in faults.items():
-            again = Replay("2025-11-25", id, fault.moves, lab.profile.calls)
+            again = Replay("2025-11-25", id, fault.moves, harness.profile.calls)
             verdict = (await replay(target, again, OPTIONS)).verdict
         return faults, verdict
 

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from taskmachine.adapters.conformance.catalogue import Requirement
-from taskmachine.adapters.conformance.exploration import Fault
+from taskmachine.adapters.conformance.errors import CannotCheck
+from taskmachine.adapters.conformance.exploration.exploring import Fault
+from taskmachine.adapters.conformance.exploration.replaying import read_replay, write_replays
 from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
-from taskmachine.adapters.conformance.replaying import read_replay, write_replays
 from taskmachine.adapters.conformance.report import Finding, Report, Run
 from taskmachine.adapters.conformance.reports import html, json_report, junit, terminal
-from taskmachine.statemachine import ConfigurationError
-from tests.conformance.told import told
+from tests.conformance.histories.told import told
 
 NASTY: Final = "<script>alert('\x07&')</script>"
 URL: Final = "http://127.0.0.1:1/mcp"
@@ -139,7 +139,7 @@ def test_replays_and_requests_are_written_and_read_again(tmp_path: Path) -> None
     ["", "[]", "{}", '{"revision": "2025-11-25", "id": "no-such", "moves": [], "calls": {}}'],
 )
 def test_what_is_no_replay_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="no replay file"):
+    with pytest.raises(CannotCheck, match="no replay file"):
         read_replay(text)
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.conformance.lab import Revision, Target
 from taskmachine.adapters.conformance.report import OUR_FAULT, Run
-from taskmachine.adapters.conformance.run import Options, check_server
+from taskmachine.adapters.conformance.run import Options, run_server
+from taskmachine.adapters.conformance.target import Revision, Target
 from tests.adapters.stores.postgres_server import running
-from tests.conformance.between import Witness
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug
+from tests.conformance.proxy.between import Witness
 
 OPTIONS = Options(budget_s=300, examples=2)
 
@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 async def checked(revision: Revision, witness: Witness, store: str | None) -> Run:
     async with serving(Bug(), witness, store=store) as url:
-        return await check_server(Target(url, tokens=TOKENS), revision, OPTIONS)
+        return await run_server(Target(url, tokens=TOKENS), revision, OPTIONS)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

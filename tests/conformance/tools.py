@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 import attrs
 from msgspec import Meta
 
-from taskmachine.adapters.context import Context, form, sampling
-from taskmachine.adapters.tools import CallError, Tool, ToolError, Tools
+from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.registry import CallError, Tool, ToolError, Tools
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.protocol.rules import Tool as OfferedTool
+from taskmachine.protocol.offer import Tool as OfferedTool
 
 __all__ = ["DESTRUCTIVE", "tools"]
 

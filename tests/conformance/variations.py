@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Surroundings
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.statemachine import Times
 from tests.conformance.planting import REVISIONS, Bug, Head, Instead, Later, Message, Planted
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from tests.adapters.server.wire import CAPABILITIES
+from tests.adapters.transports.wire import CAPABILITIES
 from tests.console.browser import Browser
 from tests.wire_faults.server_process import PATIENCE_S, Server, eventually, serving
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.context import Context, form, sampling
-from taskmachine.adapters.tools import ToolError, Tools
+from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.registry import ToolError, Tools
 
 __all__ = ["TOOLS"]
 

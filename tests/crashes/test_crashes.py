@@ -19,7 +19,7 @@ import attrs
 import msgspec
 import pytest
 
-from taskmachine.adapters.stores.sqlite_schema import connect, prepare
+from taskmachine.adapters.stores.sqlite.schema import connect, prepare
 from taskmachine.statemachine import State
 from tests.crashes.campaign import Figures, campaign
 from tests.crashes.evidence import Answered, Evidence, Seen

@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from taskmachine.adapters.context import Context, Request, SyncContext, form
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Runtime, open_runtime
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
+from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import Caps
-from taskmachine.adapters.tools import CallError, Tools
-from taskmachine.adapters.waiting import wait_for
+from taskmachine.adapters.tools.context import Context, Request, SyncContext, form
+from taskmachine.adapters.tools.registry import CallError, Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Call, Reply, Task
@@ -108,7 +108,7 @@ async def broken(n: int, ctx: Context) -> str:
     raise CallError(-32050, f"broken {n}")
 
 
-def question(n: int) -> Request:
+def question(n: int) -> Request[Any]:
     return form(f"What of {n}?", {"type": "object", "properties": {"said": {"type": "string"}}})
 
 
@@ -215,7 +215,7 @@ async def create_some(runtime: Runtime) -> None:
 
 async def live(order: Order) -> None:
     """Until the end of the input."""
-    async with open_runtime(order.url, tools, limits=LIMITS) as runtime:
+    async with open_runtime(order.url, tools, RuntimeConfig(limits=LIMITS)) as runtime:
         say(Began())
         if order.mode == "create":
             await create_some(runtime)

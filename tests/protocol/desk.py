@@ -5,6 +5,7 @@ from itertools import count
 
 import attrs
 
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import (
     ErrorResponse,
     Id,
@@ -13,10 +14,10 @@ from taskmachine.protocol.jsonrpc import (
     decode_message,
     encode_message,
 )
+from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.protocol.operations import Browse, Create, Run, Watch, decide
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.rules import Offer, Rules, Tool
 from taskmachine.statemachine import NotFound, Outcome, Task, TaskmachineError, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 
@@ -69,11 +70,11 @@ class Desk:
         self.steps: list[Step] = []
         self._numbers = count(1)
 
-    def connect(self, rules: Rules, offer: Offer = OFFER, owner: str = "alice") -> Line:
+    def connect(self, dialect: ReceiverDialect, offer: Offer = OFFER, owner: str = "alice") -> Line:
         """A new conversation."""
         prefix = f"q{len(self.lines)}"
         receiver = Receiver(
-            rules, offer, owner=owner, new_id=lambda: f"{prefix}-{next(self._numbers)}"
+            dialect, offer, owner=owner, new_id=lambda: f"{prefix}-{next(self._numbers)}"
         )
         line = Line(self, receiver, owner)
         self.lines.append(line)

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import attrs
 from hypothesis import strategies as st
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
 from taskmachine.protocol.timestamps import encode_timestamp
 from tests.strategies import ids, json_objects, text, text_blocks
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER
+from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import REQUESTOR
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.protocol.jsonrpc import decode_message, encode_message
+from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.protocol.outputs import Send
-from taskmachine.protocol.receiver_2025_11_25 import RULES
 from taskmachine.protocol.requestor import Output, Requestor
-from taskmachine.protocol.requestor_2025_11_25 import SPEECH
-from taskmachine.protocol.rules import Offer, Tool
-from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import Call, Outcome, Progress, Question, Reply, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
@@ -125,7 +125,7 @@ class Peer:
         greets: bool = True,
     ) -> None:
         self.desk = desk
-        self.line = desk.connect(RULES, offer, owner)
+        self.line = desk.connect(RECEIVER, offer, owner)
         self._ids = count(1)
         self._heard: list[Any] = []
         if greets and offer.side == "server":
@@ -233,9 +233,9 @@ class Peer:
 class Caller:
     """A requestor whose receiver is played by the test."""
 
-    def __init__(self, speech: Speech = SPEECH) -> None:
+    def __init__(self, dialect: RequestorDialect = REQUESTOR) -> None:
         self.now = 1_000
-        self.requestor = Requestor(speech, new_id=count(1).__next__)
+        self.requestor = Requestor(dialect, new_id=count(1).__next__)
         self.sent: list[Any] = []
         self.said: list[Output] = []
 

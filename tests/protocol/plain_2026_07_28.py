@@ -8,9 +8,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-from taskmachine.protocol import receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
-from taskmachine.protocol.rules import Offer, Rules
+from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
@@ -75,7 +76,7 @@ class Peer:
         *,
         owner: str = "alice",
         offer: Offer = OFFER,
-        rules: Rules = receiver_2026_07_28.RULES,
+        rules: ReceiverDialect = receiver_2026_07_28.RECEIVER,
     ) -> None:
         self.desk = Desk() if desk is None else desk
         self.line = self.desk.connect(rules, offer, owner)

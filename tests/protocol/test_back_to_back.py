@@ -1,25 +1,19 @@
 """Receiver and requestor of the same dialect, and all dialects on one set of tasks."""
 
-from taskmachine.protocol import (
-    receiver_2025_11_25,
-    receiver_2026_07_28,
-    receiver_erlmcp,
-    requestor_2025_11_25,
-    requestor_2026_07_28,
-    requestor_erlmcp,
-)
+from taskmachine.protocol import DIALECTS
+from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from tests.protocol.wires import Wires
 
-OF_2025 = {"2025-11-25": (receiver_2025_11_25.RULES, requestor_2025_11_25.SPEECH)}
-OF_2026 = {
-    "2026-07-28": (
-        receiver_2026_07_28.RULES,
-        requestor_2026_07_28.speech({"elicitation": {}, "sampling": {}}),
-    )
+ROLES: dict[str, tuple[ReceiverDialect, RequestorDialect]] = {
+    name: (entry.receiver, entry.requestor) for name, entry in DIALECTS.items()
 }
+ABLE = Requestor2026({"elicitation": {}, "sampling": {}})
 
-
-OF_ERLMCP = {"erlmcp": (receiver_erlmcp.RULES, requestor_erlmcp.SPEECH)}
+OF_2025 = {"2025-11-25": ROLES["2025-11-25"]}
+OF_2026 = {"2026-07-28": (ROLES["2026-07-28"][0], ABLE)}
+OF_ERLMCP = {"erlmcp": ROLES["erlmcp"]}
 
 
 class WiresErlmcp(Wires):

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import DIALECTS, Dialect, receiver_2026_07_28
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol import DIALECTS, Dialect
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28.headers import (
+    check_headers,
+    headers_of,
+    mirrored_parameters,
+)
+from taskmachine.protocol.dialects.receiver import Session
 from taskmachine.protocol.errors import (
     AlreadyEnded,
     HeaderMismatch,
@@ -30,7 +37,7 @@ from taskmachine.protocol.jsonrpc import (
     json_type,
 )
 from taskmachine.protocol.jsonvalue import MAX_BYTES, MAX_DEPTH, decode_json, encode_json
-from taskmachine.protocol.routing_headers import check_headers, headers_of, mirrored_parameters
+from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import (
     Call,
     Cause,
@@ -124,7 +131,7 @@ def test_a_message_of_the_largest_size_is_read() -> None:
     assert decode_json(b" " * (MAX_BYTES - 2) + b"{}") == {}
 
 
-@pytest.mark.parametrize("spoken", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("spoken", [d.messages for d in DIALECTS.values()], ids=DIALECTS)
 def test_an_unknown_method_is_named_in_the_answer(spoken: Dialect) -> None:
     attempts: list[Callable[[], object]] = [
         lambda: spoken.decode_request(Request(1, "no/such", {})),
@@ -244,8 +251,9 @@ def test_capabilities_that_are_no_object_declare_nothing(capabilities: Any) -> N
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     }
+    request = Request(1, "tasks/get", {"taskId": "x", "_meta": meta})
     with pytest.raises(MissingCapability):
-        g2.DIALECT.decode_request(Request(1, "tasks/get", {"taskId": "x", "_meta": meta}))
+        receiver_2026_07_28.RECEIVER.read(request, Session(Offer({})))
 
 
 def test_a_notification_names_its_subscription() -> None:
@@ -257,7 +265,7 @@ def test_a_notification_shows_what_a_poll_of_the_same_client_would(
     answers: frozenset[str] | None,
 ) -> None:
     polled = receiver_2026_07_28.encode_task(waiting(), 250, answers=answers)
-    result = json.loads(encode_message(g2.DIALECT.encode_result(1, polled)))["result"]
+    result = json.loads(encode_message(g2.DIALECT.encode_response(1, polled)))["result"]
     body = pushed(waiting(), poll_interval_ms=250, answers=answers)
     del body["_meta"], result["resultType"]
     assert body == result

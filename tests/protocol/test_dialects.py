@@ -1,15 +1,29 @@
 """What is common to all dialects."""
 
+from collections.abc import Callable
+
 import pytest
 
 from taskmachine.protocol import DIALECTS, dialect
+from taskmachine.protocol.dialects.dialect import answerable_kinds, capabilities_for
+from taskmachine.protocol.errors import MethodNotFound
+from taskmachine.protocol.operations import Get, Watch
 from taskmachine.protocol.timestamps import decode_timestamp, encode_timestamp
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.statemachine import (
+    Call,
+    ConfigurationError,
+    Outcome,
+    Progress,
+    Reply,
+    lifecycle,
+)
 
 
 def test_a_dialect_is_found_by_its_revision() -> None:
-    assert dialect("2025-11-25").revision == "2025-11-25"
-    assert all(name == spoken.revision for name, spoken in DIALECTS.items())
+    assert dialect("2025-11-25").name == "2025-11-25"
+    for name, entry in DIALECTS.items():
+        assert name == entry.messages.revision
+        assert entry.receiver.messages is entry.requestor.messages is entry.messages
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:
@@ -46,3 +60,57 @@ def test_timestamps_of_others_are_understood(stamp: str, ms: int) -> None:
 def test_what_is_no_instant_is_refused(stamp: str) -> None:
     with pytest.raises(ValueError, match=r"Invalid isoformat|no offset"):
         decode_timestamp(stamp)
+
+
+# --- what a dialect does not have ------------------------------------------------------------
+
+OLD, NEW, ERLMCP = (DIALECTS[name] for name in ("2025-11-25", "2026-07-28", "erlmcp"))
+CALL, REPLY = Call("tools/call", "greet"), Reply(b"{}")
+
+
+ABSENT: dict[str, Callable[[], object]] = {
+    "a plain call in erlmcp": lambda: ERLMCP.receiver.ran(Outcome.of_result(b"{}")),
+    "its progress": lambda: ERLMCP.receiver.call_progress("token", Progress(1)),
+    "a question taken back in erlmcp": lambda: ERLMCP.receiver.withdrawal(1),
+    "a pause in 2025-11-25": lambda: OLD.receiver.paused((), None),
+    "a watch in 2025-11-25": lambda: OLD.receiver.acknowledgement(1, ()),
+    "its end": lambda: OLD.receiver.farewell(1),
+    "a list in 2026-07-28": lambda: NEW.receiver.page((), None, 0),
+    "a retry in 2025-11-25": lambda: OLD.requestor.retry(CALL, {}, None),
+    "an update in 2025-11-25": lambda: OLD.requestor.answer("t1", "k", REPLY),
+    "tasks/result in 2026-07-28": lambda: NEW.requestor.collect("t1"),
+    "its answer": lambda: NEW.requestor.read_collected(None),
+    "a response in erlmcp": lambda: ERLMCP.requestor.respond(1, "t1", REPLY),
+}
+
+
+@pytest.mark.parametrize("use", ABSENT)
+def test_what_a_wire_has_no_words_for_cannot_be_said(use: str) -> None:
+    with pytest.raises(MethodNotFound):
+        ABSENT[use]()
+
+
+def test_an_abandoned_request_is_cancelled_where_that_can_be_said() -> None:
+    assert OLD.requestor.forget(7).requestId == 7
+    assert NEW.requestor.forget(7).requestId == 7
+    assert ERLMCP.requestor.forget(7) is None
+    assert [d.requestor.forgets(CALL) for d in (OLD, NEW, ERLMCP)] == [False, True, False]
+
+
+def test_changes_of_2026_07_28_are_told_to_subscribers_only() -> None:
+    task = lifecycle.submit("t1", "alice", CALL, 0, ttl_ms=1_000).task
+    assert NEW.receiver.notices(task, None, None, 0) == ()
+    assert NEW.receiver.notices(task, 1, Get("t1"), 0) == ()
+    assert len(NEW.receiver.notices(task, 1, Watch(("t1",)), 0)) == 1
+
+
+@pytest.mark.parametrize("value", [None, True, "tools", [], 1])
+def test_a_capability_that_is_not_an_object_is_not_declared(value: object) -> None:
+    for name in ("roots", "sampling", "elicitation"):
+        assert answerable_kinds({name: value}) == frozenset()
+        assert answerable_kinds({name: {}}) != frozenset()
+
+
+def test_a_url_and_a_form_need_both_modes_declared() -> None:
+    both = capabilities_for({"elicitation/create", "elicitation/create url"})
+    assert both == {"elicitation": {"form": {}, "url": {}}}

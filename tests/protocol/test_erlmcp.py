@@ -1,4 +1,4 @@
-"""erlmcp: what its sources promise to test (ERL-32 to ERL-35, ERL-89), and what is special."""
+"""erlmcp: what its sources promise to test, and what is special."""
 
 import json
 import math
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmachine.protocol import erlmcp
-from taskmachine.protocol.erlmcp import DIALECT, ProgressToken, StatusNotSettable
+from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
+from taskmachine.protocol.dialects.erlmcp.messages import DIALECT, ProgressToken, StatusNotSettable
+from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER
+from taskmachine.protocol.dialects.erlmcp.requestor import REQUESTOR
 from taskmachine.protocol.errors import (
     AlreadyEnded,
     InvalidParams,
@@ -31,9 +33,7 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.operations import FREE_FORM, Browse, Create
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Perform, Send
-from taskmachine.protocol.receiver_erlmcp import RULES
 from taskmachine.protocol.requestor import Output, Requestor
-from taskmachine.protocol.requestor_erlmcp import SPEECH
 from taskmachine.statemachine import (
     Call,
     Cause,
@@ -160,14 +160,13 @@ class Client:
 @pytest.fixture
 def client() -> Client:
     desk = Office()
-    return Client(desk, desk.connect(RULES))
+    return Client(desk, desk.connect(RECEIVER))
 
 
-# --- the life of a task (ERL-89) -------------------------------------------------------------
+# --- the life of a task -------------------------------------------------------------
 
 
 def test_create_answers_with_a_pending_task(client: Client) -> None:
-    """ERL-1, ERL-16, ERL-39, ERL-47."""
     task = client.ask(
         "tasks/create",
         action={"name": "greet", "arguments": {"who": "Ada"}, "type": "greeting"},
@@ -209,7 +208,7 @@ def test_only_tools_that_run_as_tasks_can_be_created(client: Client, name: str, 
 
 
 def test_the_lifecycle(client: Client) -> None:
-    """ERL-18, ERL-40, ERL-42, ERL-65: and every change of status is told."""
+    """And every change of status is told."""
     task_id = client.create()
     client.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     assert client.status(task_id) == "processing"
@@ -221,11 +220,10 @@ def test_the_lifecycle(client: Client) -> None:
     assert client.ask("tasks/result", taskId=task_id) == {"result": ended["result"]}
     assert client.changes() == ["processing", "completed"]
     last = client.pushed("notifications/tasks/status")[-1]
-    assert last == {"task": ended}, "nested (ERL-64)"
+    assert last == {"task": ended}, "nested"
 
 
 def test_a_pending_task_can_end_as_well(client: Client) -> None:
-    """ERL-22, ERL-41."""
     done, lost, cancelled = (client.create() for _ in range(3))
     client.finish(done)
     client.finish(lost, Outcome(Cause.WORKER_LOST, message="The worker is gone."))
@@ -253,7 +251,7 @@ def test_a_tool_that_reports_an_error_has_completed(client: Client) -> None:
     ],
 )
 def test_a_failed_task_says_why(client: Client, outcome: Outcome, error: Any) -> None:
-    """ERL-89: a timeout has a code of its own."""
+    """A timeout has a code of its own."""
     task_id = client.started()
     client.finish(task_id, outcome)
     task = client.get(task_id)
@@ -263,7 +261,7 @@ def test_a_failed_task_says_why(client: Client, outcome: Outcome, error: Any) ->
 
 
 def test_cancel_with_a_reason(client: Client) -> None:
-    """ERL-74, ERL-89; the reason is told by the task and by the notification (ERL-67)."""
+    """The reason is told by the task and by the notification."""
     task_id = client.started()
     assert client.ask("tasks/cancel", taskId=task_id, reason="user requested") == {}
     task = client.get(task_id)
@@ -277,7 +275,6 @@ def test_cancel_with_a_reason(client: Client) -> None:
 
 
 def test_what_has_ended_never_changes(client: Client) -> None:
-    """ERL-43, ERL-7."""
     for outcome in (DONE, Outcome.of_error(1, "no"), None):
         task_id = client.started()
         if outcome is None:
@@ -295,7 +292,7 @@ def test_what_has_ended_never_changes(client: Client) -> None:
 
 
 def test_ttl(client: Client) -> None:
-    """ERL-89: the task of 100 ms fails at its end, and is then forgotten."""
+    """The task of 100 ms fails at its end, and is then forgotten."""
     task_id = client.create(options={"ttl_ms": 100})
     created = client.get(task_id)
     assert created["expiresAt"] - created["createdAt"] == 100
@@ -310,7 +307,7 @@ def test_ttl(client: Client) -> None:
 
 
 def test_the_cap_of_live_tasks(client: Client) -> None:
-    """ERL-89, ERL-26; a task that has ended frees its place."""
+    """A task that has ended frees its place."""
     client.desk.room = 2
     first, _ = client.create(), client.create()
     assert client.ask("tasks/create", action={"name": "greet"}) == -32087
@@ -319,9 +316,9 @@ def test_the_cap_of_live_tasks(client: Client) -> None:
 
 
 def test_50_tasks_in_pages_of_20(client: Client) -> None:
-    """ERL-78, ERL-89: 20, 20, 10, and no cursor on the last page."""
+    """20, 20, 10, and no cursor on the last page."""
     made = [client.create() for _ in range(50)]
-    Client(client.desk, client.desk.connect(RULES, owner="bob")).create()
+    Client(client.desk, client.desk.connect(RECEIVER, owner="bob")).create()
     pages = [client.ask("tasks/list", limit=20)]
     while "cursor" in pages[-1]:
         pages.append(client.ask("tasks/list", cursor=pages[-1]["cursor"], limit=20))
@@ -332,7 +329,9 @@ def test_50_tasks_in_pages_of_20(client: Client) -> None:
 
 
 def test_there_is_no_list_where_callers_cannot_be_told_apart(client: Client) -> None:
-    anonymous = Client(client.desk, client.desk.connect(RULES, attrs.evolve(OFFER, listing=False)))
+    anonymous = Client(
+        client.desk, client.desk.connect(RECEIVER, attrs.evolve(OFFER, listing=False))
+    )
     assert anonymous.ask("tasks/list") == -32601
 
 
@@ -340,7 +339,7 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
     """As if it did not exist, in every method."""
     task_id = client.waiting()
     before = client.record(task_id)
-    stranger = Client(client.desk, client.desk.connect(RULES, owner="bob"))
+    stranger = Client(client.desk, client.desk.connect(RECEIVER, owner="bob"))
     for name in (task_id, "no such task"):
         assert stranger.ask("tasks/get", taskId=name) == -32081
         assert stranger.ask("tasks/result", taskId=name) == -32081
@@ -353,11 +352,11 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
     assert not stranger.pushed("notifications/tasks/status")
 
 
-# --- tasks/update (ERL-32) -------------------------------------------------------------------
+# --- tasks/update -------------------------------------------------------------------
 
 
 def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
-    """ERL-3, ERL-4, ERL-32; what the action said stays out of it."""
+    """What the action said stays out of it."""
     created = client.ask(
         "tasks/create",
         action={"name": "greet", "type": "x"},
@@ -377,7 +376,7 @@ def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
 
 
 def test_input_can_be_requested_by_status(client: Client) -> None:
-    """ERL-2, ERL-6, ERL-32: only while processing; every question has a key of its own."""
+    """Only while processing; every question has a key of its own."""
     task_id = client.started()
     for number in (1, 2):
         updated = client.ask("tasks/update", taskId=task_id, status="input_required")
@@ -391,7 +390,7 @@ def test_input_can_be_requested_by_status(client: Client) -> None:
     "status", ["pending", "processing", "completed", "failed", "cancelled", "working", ""]
 )
 def test_no_other_status_can_be_set(client: Client, status: str) -> None:
-    """ERL-6, ERL-32: an error, and nothing changes."""
+    """An error, and nothing changes."""
     task_id = client.started()
     before = client.record(task_id)
     wanted = {"taskId": task_id, "status": status, "metadata": {"a": 1}}
@@ -400,7 +399,7 @@ def test_no_other_status_can_be_set(client: Client, status: str) -> None:
 
 
 def test_input_is_requested_only_while_processing(client: Client) -> None:
-    """ERL-7, ERL-32: and what came with it is not stored either."""
+    """And what came with it is not stored either."""
     task_id = client.create()
     before = client.record(task_id)
     wanted = {"taskId": task_id, "status": "input_required", "metadata": {"a": 1}}
@@ -409,7 +408,7 @@ def test_input_is_requested_only_while_processing(client: Client) -> None:
 
 
 def test_input_is_not_requested_twice(client: Client) -> None:
-    """ERL-6: from processing only."""
+    """From processing only."""
     task_id = client.waiting()
     before = client.record(task_id)
     assert client.ask("tasks/update", taskId=task_id, status="input_required") == -32086
@@ -444,11 +443,11 @@ def test_an_update_does_not_contradict_itself(client: Client, params: Any, words
     assert client.record(task_id) == before
 
 
-# --- input (ERL-34) --------------------------------------------------------------------------
+# --- input --------------------------------------------------------------------------
 
 
 def test_the_lifecycle_of_input(client: Client) -> None:
-    """ERL-19, ERL-29, ERL-34: no result while input is wanted, only what there is of it."""
+    """No result while input is wanted, only what there is of it."""
     task_id = client.started()
     assert client.ask("tasks/result", taskId=task_id) == -32089
     client.request_input(task_id, "k1", processed=100, total=200)
@@ -462,12 +461,11 @@ def test_the_lifecycle_of_input(client: Client) -> None:
 
 @given(partial=json_values)
 def test_partial_results_are_free_form_and_gone_afterwards(partial: Any) -> None:
-    """ERL-25, ERL-34."""
     asking = Question("k1", "elicitation/create", FREE_FORM)
     shown = json.dumps(partial).encode()
     asked = lifecycle.ask(_task(), 2, [asking], partial=shown)
     assert asked is not None
-    [message] = _over_the_wire(DIALECT.encode_result(1, erlmcp.encode_task(asked.task)))
+    [message] = _over_the_wire(DIALECT.encode_response(1, erlmcp.encode_task(asked.task)))
     assert message["result"]["result"] == partial
     resumed = lifecycle.answer(asked.task, 3, {"k1": Reply(b"{}")})
     assert resumed is not None
@@ -487,7 +485,7 @@ def test_partial_results_are_free_form_and_gone_afterwards(partial: Any) -> None
     ],
 )
 def test_input_resumes_the_task(client: Client, params: Any, content: Any) -> None:
-    """ERL-8, ERL-20, ERL-34: to the worker it is a form that was filled in."""
+    """To the worker it is a form that was filled in."""
     task_id = client.waiting()
     updated = client.ask("tasks/update", taskId=task_id, **params)
     assert updated["status"] == "processing"
@@ -499,7 +497,6 @@ def test_input_resumes_the_task(client: Client, params: Any, content: Any) -> No
 
 
 def test_input_that_nobody_wants_is_refused(client: Client) -> None:
-    """ERL-34."""
     for task_id in (client.create(), client.started()):
         before = client.record(task_id)
         assert client.ask("tasks/update", taskId=task_id, input="x", metadata={"a": 1}) == -32086
@@ -507,7 +504,7 @@ def test_input_that_nobody_wants_is_refused(client: Client) -> None:
 
 
 def test_a_tool_that_ends_with_open_questions_withdraws_them_first(client: Client) -> None:
-    """ERL-21, ERL-34: nobody sees a task complete while it wants input."""
+    """Nobody sees a task complete while it wants input."""
     task_id = client.waiting()
     client.work(task_id, lambda task, now: lifecycle.withdraw(task, now))
     client.finish(task_id)
@@ -515,7 +512,6 @@ def test_a_tool_that_ends_with_open_questions_withdraws_them_first(client: Clien
 
 
 def test_a_task_that_wants_input_can_be_cancelled(client: Client) -> None:
-    """ERL-23."""
     task_id = client.waiting()
     assert client.ask("tasks/cancel", taskId=task_id) == {}
     task = client.get(task_id)
@@ -524,7 +520,6 @@ def test_a_task_that_wants_input_can_be_cancelled(client: Client) -> None:
 
 
 def test_input_can_be_wanted_many_times(client: Client) -> None:
-    """ERL-27, ERL-34."""
     task_id = client.started()
     for cycle in (1, 2, 3):
         client.request_input(task_id, f"k{cycle}", cycle=cycle)
@@ -544,7 +539,6 @@ def test_input_can_be_wanted_many_times(client: Client) -> None:
     ],
 )
 def test_nobody_waits_for_input_for_ever(client: Client, act: Any, code: int) -> None:
-    """ERL-28, ERL-34."""
     task_id = client.waiting()
     client.work(task_id, act)
     task = client.get(task_id)
@@ -553,7 +547,7 @@ def test_nobody_waits_for_input_for_ever(client: Client, act: Any, code: int) ->
 
 
 def test_create_input_resume_complete(client: Client) -> None:
-    """ERL-35: the whole of it, and what a client sees of it."""
+    """The whole of it, and what a client sees of it."""
     task_id = client.create()
     client.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     client.ask("tasks/progress", progressToken=task_id, progress=0.5)
@@ -583,11 +577,10 @@ def test_questions_can_be_answered_by_name(client: Client) -> None:
     assert answers == [Reply(b'{"a":1}'), Reply(b'{"action":"decline"}')]
 
 
-# --- tasks/progress (ERL-33) -----------------------------------------------------------------
+# --- tasks/progress -----------------------------------------------------------------
 
 
 def test_progress_in_fractions(client: Client) -> None:
-    """ERL-11, ERL-12, ERL-17, ERL-33, ERL-66."""
     task_id = client.started()
     token = client.get(task_id)["progressToken"]
     assert client.ask("tasks/progress", progressToken=token) == {"progress": 0.0}
@@ -604,7 +597,7 @@ def test_progress_in_fractions(client: Client) -> None:
 
 
 def test_progress_in_units(client: Client) -> None:
-    """ERL-13, ERL-33; the highest so far is kept."""
+    """The highest so far is kept."""
     task_id = client.started()
     for value in (25, 100, 50):
         echo = client.ask("tasks/progress", progressToken=task_id, progress=value, total=100)
@@ -619,13 +612,11 @@ def test_progress_in_units(client: Client) -> None:
 
 @pytest.mark.parametrize("token", ["unknown", "", 0, 7])
 def test_an_unknown_token(client: Client, token: str | int) -> None:
-    """ERL-14, ERL-33."""
     assert client.ask("tasks/progress", progressToken=token, progress=0.5) == -32091
 
 
 @pytest.mark.parametrize("token", [None, 1.5, True, [], {}])
 def test_a_token_is_a_string_or_an_integer(client: Client, token: Any) -> None:
-    """ERL-15, ERL-33."""
     assert client.ask("tasks/progress", progressToken=token, progress=0.5) == -32602
 
 
@@ -649,7 +640,6 @@ def test_a_token_is_a_string_or_an_integer(client: Client, token: Any) -> None:
     ],
 )
 def test_progress_out_of_range(client: Client, params: Any, words: str) -> None:
-    """ERL-12, ERL-33."""
     task_id = client.started()
     request = Request(1, "tasks/progress", {"progressToken": task_id, **params})
     [output] = client.line.receiver.receive(request)  # past JSON, which cannot spell all of them
@@ -658,7 +648,6 @@ def test_progress_out_of_range(client: Client, params: Any, words: str) -> None:
 
 
 def test_the_token_outlives_a_pause(client: Client) -> None:
-    """ERL-24."""
     task_id = client.waiting()
     assert client.ask("tasks/progress", progressToken=task_id, progress=0.5) == {"progress": 0.5}
     assert client.status(task_id) == "input_required"
@@ -754,7 +743,7 @@ def test_requests_and_results_decode_to_the_same(method: str, data: st.DataObjec
     request = decode_message(encode_message(DIALECT.encode_request(7, params)))
     assert isinstance(request, Request)
     assert (request.method, DIALECT.decode_request(request)) == (method, params)
-    response = decode_message(encode_message(DIALECT.encode_result(7, result)))
+    response = decode_message(encode_message(DIALECT.encode_response(7, result)))
     assert isinstance(response, ResultResponse)
     assert DIALECT.decode_result(method, response) == result
 
@@ -821,7 +810,6 @@ def test_notifications_decode_to_the_same(method: str, data: st.DataObject) -> N
 def test_wrong_parameters_name_the_place(
     client: Client, method: str, params: Any, reason: str
 ) -> None:
-    """ERL-5."""
     [answer] = client.line.receive(Request(1, method, params))
     assert answer == ErrorResponse(1, Error(-32602, reason))
 
@@ -864,7 +852,6 @@ def test_a_wrong_answer_of_a_peer_names_the_place() -> None:
     ],
 )
 def test_error_table(error: Exception, code: int, words: str) -> None:
-    """ERL-10, ERL-26."""
     answer = DIALECT.encode_error(9, error)
     assert (answer.id, answer.error.code, answer.error.message) == (9, code, words)
     assert "t1" not in json.dumps(attrs.asdict(answer)), "an id that is not found is not repeated"
@@ -878,7 +865,7 @@ def test_a_task_of_another_wire_is_shown_as_well() -> None:
     """It may have no tool, and a token that its requestor chose."""
     call = Call("sampling/createMessage", None, b'{"maxTokens":1}', "mine")
     task = lifecycle.submit("t1", "alice", call, 1, ttl_ms=None).task
-    [message] = _over_the_wire(DIALECT.encode_result(1, erlmcp.encode_task(task)))
+    [message] = _over_the_wire(DIALECT.encode_response(1, erlmcp.encode_task(task)))
     shown = message["result"]
     assert shown["action"] == {"name": "sampling/createMessage", "arguments": {"maxTokens": 1}}
     assert shown["progressToken"] == "t1"
@@ -938,7 +925,7 @@ class Caller:
 @pytest.fixture
 def caller(client: Client) -> Caller:
     numbers = count(1)
-    return Caller(client, Requestor(SPEECH, new_id=lambda: next(numbers)))
+    return Caller(client, Requestor(REQUESTOR, new_id=lambda: next(numbers)))
 
 
 def test_a_call_from_create_to_its_result(caller: Caller) -> None:
@@ -999,7 +986,7 @@ def test_a_call_that_is_refused_has_failed(caller: Caller) -> None:
 
 
 def test_a_caller_answers_what_it_is_asked(caller: Caller) -> None:
-    """ERL-27: a person is asked each question once, by its name, also within one millisecond."""
+    """A person is asked each question once, by its name, also within one millisecond."""
     task_id, work = caller.start(), caller.client
     work.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     for key in ("k1", "k2"):
@@ -1018,20 +1005,20 @@ def test_a_caller_of_a_server_that_does_not_name_its_questions() -> None:
     """It is one question until the time moves on; who says no, cancels."""
     shown = erlmcp.encode_task(_task())
     waiting = attrs.evolve(shown, status="input_required", updatedAt=5)
-    first = SPEECH.read(erlmcp.TaskStatus(waiting))
+    first = REQUESTOR.read(erlmcp.TaskStatus(waiting))
     assert first is not None
-    assert first == SPEECH.read(erlmcp.GetTaskResult(waiting))
+    assert first == REQUESTOR.read(erlmcp.GetTaskResult(waiting))
     [(key, question)] = first.questions.items()
     assert question == ("elicitation/create", json.loads(FREE_FORM))
-    later = SPEECH.read(erlmcp.GetTaskResult(attrs.evolve(waiting, updatedAt=6)))
+    later = REQUESTOR.read(erlmcp.GetTaskResult(attrs.evolve(waiting, updatedAt=6)))
     assert later is not None
     assert later.questions.keys().isdisjoint(first.questions)
-    assert SPEECH.answer is not None
+    assert REQUESTOR.answer is not None
     accept = Reply(b'{"action":"accept","content":{"input":"yes"}}')
-    assert SPEECH.answer("t1", key, accept) == erlmcp.UpdateTask("t1", input={"input": "yes"})
-    bare = SPEECH.answer("t1", key, Reply(b'{"action":"accept"}'))
+    assert REQUESTOR.answer("t1", key, accept) == erlmcp.UpdateTask("t1", input={"input": "yes"})
+    bare = REQUESTOR.answer("t1", key, Reply(b'{"action":"accept"}'))
     assert bare == erlmcp.UpdateTask("t1", input={})
-    decline = SPEECH.answer("t1", key, Reply(b'{"action":"decline"}'))
+    decline = REQUESTOR.answer("t1", key, Reply(b'{"action":"decline"}'))
     assert decline == erlmcp.CancelTask("t1", "The input was declined.")
 
 
@@ -1045,22 +1032,21 @@ def test_a_caller_of_a_server_that_does_not_name_its_questions() -> None:
 )
 def test_a_server_that_says_little_is_understood(status: Any, outcome: Outcome) -> None:
     task = erlmcp.Task("t1", status, {}, {}, 1, 2)
-    seen = SPEECH.read_created(erlmcp.CreateTaskResult(task))
+    seen = REQUESTOR.read_created(erlmcp.CreateTaskResult(task))
     assert getattr(seen, "outcome", None) == outcome
 
 
 def test_acknowledgements_show_nothing() -> None:
-    assert SPEECH.read(erlmcp.EmptyResult()) is None
-    assert SPEECH.read(erlmcp.UpdateTaskResult("t1", "completed", {}, 1)) is None
+    assert REQUESTOR.read(erlmcp.EmptyResult()) is None
+    assert REQUESTOR.read(erlmcp.UpdateTaskResult("t1", "completed", {}, 1)) is None
 
 
 def test_progress_is_read_with_the_token_of_the_server() -> None:
-    assert SPEECH.read_progress is not None
-    assert SPEECH.read_progress(erlmcp.Progress("t1", 1, 4)) == ("t1", Progress(1, 4))
+    assert REQUESTOR.read_progress is not None
+    assert REQUESTOR.read_progress(erlmcp.Progress("t1", 1, 4)) == ("t1", Progress(1, 4))
 
 
 def test_a_caller_is_told_of_progress(caller: Caller) -> None:
-    """ERL-16, ERL-17."""
     task_id = caller.start()
     work = caller.client
     work.work(task_id, lambda task, now: lifecycle.report(task, now, progress=Progress(0.5)))
@@ -1072,13 +1058,11 @@ def test_a_caller_is_told_of_progress(caller: Caller) -> None:
 
 
 def test_creation_is_told(client: Client) -> None:
-    """ERL-65."""
     task = client.get(client.create())
     assert client.pushed("notifications/tasks/status") == [{"task": task}]
 
 
 def test_cancellation_is_told(client: Client) -> None:
-    """ERL-65, ERL-67."""
     task_id = client.create()
     client.ask("tasks/cancel", taskId=task_id, reason="user requested")
     assert client.pushed("notifications/cancelled") == [

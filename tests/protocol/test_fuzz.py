@@ -30,7 +30,7 @@ def outcomes(data: bytes) -> Iterator[str]:
     except TaskmachineError as error:
         yield type(error).__name__
         return
-    for dialect in DIALECTS.values():
+    for dialect in (entry.messages for entry in DIALECTS.values()):
         match message:
             case Request():
                 yield attempt(dialect, partial(dialect.decode_request, message))

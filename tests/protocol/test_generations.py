@@ -1,4 +1,4 @@
-"""One life of many tasks, seen through both generations on the wire (USER-7)."""
+"""One life of many tasks, seen through both generations on the wire."""
 
 import json
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
-from taskmachine.protocol import receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
 from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
@@ -50,7 +50,7 @@ class TwoWires(World):
 
     def _poll_2025(self, task: Task) -> None:
         dialect = g1.DIALECT
-        data = encode_message(dialect.encode_result(1, g1.encode_task(task, 500)))
+        data = encode_message(dialect.encode_response(1, g1.encode_task(task, 500)))
         judge(g1.REVISION, "GetTaskResult").validate(json.loads(data)["result"])
         seen = dialect.decode_result("tasks/get", _result(data))
         assert (seen.taskId, seen.ttl, seen.pollInterval) == (task.id, task.ttl_ms, 500)
@@ -75,7 +75,7 @@ class TwoWires(World):
                 assert answer.data == {"_meta": g1.related_task(task.id)}
                 return "cancelled"
             return _error(response.error.code, response.error.message, response.error.data)
-        data = encode_message(g1.DIALECT.encode_result(1, answer))
+        data = encode_message(g1.DIALECT.encode_response(1, answer))
         judge(g1.REVISION, "GetTaskPayloadResult").validate(json.loads(data)["result"])
         result = _result(data).result
         assert result["_meta"].pop(g1.RELATED_TASK) == {"taskId": task.id}
@@ -83,7 +83,9 @@ class TwoWires(World):
 
     def _poll_2026(self, task: Task) -> None:
         dialect = g2.DIALECT
-        data = encode_message(dialect.encode_result(1, receiver_2026_07_28.encode_task(task, 500)))
+        data = encode_message(
+            dialect.encode_response(1, receiver_2026_07_28.encode_task(task, 500))
+        )
         seen = dialect.decode_result("tasks/get", _result(data))
         assert (seen.taskId, seen.ttlMs, seen.pollIntervalMs) == (task.id, task.ttl_ms, 500)
         pushed = decode_message(

@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol.dialect import answerable_kinds
+from taskmachine.protocol.dialects.dialect import answerable_kinds
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.errors import (
     AlreadyEnded,
     InvalidParams,
@@ -171,7 +171,7 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
     result = {"content": [], "isError": False, **future, "_meta": {"x/y": 1}}
     decoded = DIALECT.decode_result("tools/call", ResultResponse(1, result))
     assert decoded.extra == future
-    assert DIALECT.encode_result(1, decoded).result == result
+    assert DIALECT.encode_response(1, decoded) == ResultResponse(1, result)
 
 
 # --- capabilities and task support -----------------------------------------------------------
@@ -279,7 +279,6 @@ def test_the_model_can_be_told_something_meanwhile() -> None:
 
 @covers("2025-11-25:related-task-on-result")
 def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
-    """ROO-18."""
     shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
     assert isinstance(shown, g1.TaskPayload)
     assert DIALECT.shapes.encode(shown) == {

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import mcp_2026_07_28 as g2
-from taskmachine.protocol import receiver_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
+from taskmachine.protocol.dialects.receiver import Session
 from taskmachine.protocol.errors import (
     HeaderMismatch,
     InvalidParams,
@@ -30,6 +31,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import judge
+from tests.protocol.desk import OFFER
 from tests.requirements import covers
 
 DIALECT = g2.DIALECT
@@ -49,9 +51,13 @@ def task() -> Task:
     return lifecycle.start(step.task, 1_700_000_000_123, worker="w").task
 
 
+def read(request: Request) -> Any:
+    return receiver_2026_07_28.RECEIVER.read(request, Session(OFFER))
+
+
 def shown(task: Task, **options: Any) -> dict[str, Any]:
     data = encode_message(
-        DIALECT.encode_result(1, receiver_2026_07_28.encode_task(task, **options))
+        DIALECT.encode_response(1, receiver_2026_07_28.encode_task(task, **options))
     )
     response = ResultResponse(1, json.loads(data)["result"])
     judge(g2.REVISION, "GetTaskResult").validate(response.result)
@@ -100,7 +106,7 @@ def test_every_request_must_say_who_it_is(meta: Any, reason: str) -> None:
 def test_another_version_is_refused_before_anything_else() -> None:
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "1900-01-01"}
     with pytest.raises(UnsupportedVersion) as error:
-        DIALECT.decode_request(Request(1, "no/such", {"_meta": meta}))
+        read(Request(1, "no/such", {"_meta": meta}))
     assert DIALECT.encode_error(1, error.value).error == Error(
         -32022,
         "Unsupported protocol version",
@@ -139,7 +145,7 @@ def test_who_did_not_declare_the_extension_gets_32021(
 ) -> None:
     meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
     with pytest.raises(MissingCapability) as error:
-        DIALECT.decode_request(Request(1, method, {**params, "_meta": meta}))
+        read(Request(1, method, {**params, "_meta": meta}))
     assert DIALECT.encode_error(1, error.value).error == Error(
         -32021,
         "Missing required client capability",
@@ -152,13 +158,13 @@ def test_who_did_not_declare_the_extension_gets_32021(
 )
 def test_what_is_not_about_tasks_does_not_need_the_extension() -> None:
     harmless: dict[str, Any] = {
-        "tools/call": {"name": "x"},
+        "tools/call": {"name": "greet"},
         "tools/list": {},
         "server/discover": {},
         "subscriptions/listen": {"notifications": {"toolsListChanged": True}},
     }
     for method, params in harmless.items():
-        DIALECT.decode_request(Request(1, method, {**params, "_meta": UNDECLARED}))
+        read(Request(1, method, {**params, "_meta": UNDECLARED}))
 
 
 @covers(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmachine.protocol import mcp_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as mcp_2026_07_28
 from taskmachine.protocol.jsonrpc import (
     Notification,
     Request,
@@ -37,7 +37,7 @@ def encode(sample: Sample, message: Any) -> bytes:
         case "notification":
             return encode_message(dialect.encode_notification(message))
         case "result":
-            return encode_message(dialect.encode_result(7, message))
+            return encode_message(dialect.encode_response(7, message))
 
 
 def decode(sample: Sample, data: bytes) -> Any:

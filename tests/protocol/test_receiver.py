@@ -3,16 +3,16 @@
 import attrs
 import pytest
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER as RECEIVER_ERLMCP
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
+from taskmachine.protocol.dialects.receiver import poll_interval_ms
 from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request, ResultResponse
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
-from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
-from taskmachine.protocol.receiver_erlmcp import RULES as RULES_ERLMCP
-from taskmachine.protocol.rules import poll_interval_ms
 from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
 from tests.protocol.desk import OFFER
 from tests.requirements import covers
@@ -22,7 +22,7 @@ META = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
 
 
 def receiver_2026() -> Receiver:
-    return Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+    return Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
 
 
 def test_the_suggested_interval_grows_with_age_within_bounds() -> None:
@@ -87,7 +87,7 @@ def test_an_error_of_a_tool_is_the_answer_to_a_plain_call() -> None:
 
 def test_a_question_moves_to_the_general_stream_when_its_own_is_lost() -> None:
     ids = iter(range(100, 200))
-    receiver = Receiver(RULES_2025, OFFER, owner="alice", new_id=lambda: next(ids))
+    receiver = Receiver(RECEIVER_2025, OFFER, owner="alice", new_id=lambda: next(ids))
     hello = g1.Initialize(g1.REVISION, {"elicitation": {}}, {})
     receiver.receive(g1.DIALECT.encode_request(0, hello))
     receiver.receive(g1.DIALECT.encode_notification(g1.Initialized()))
@@ -114,13 +114,13 @@ def create_with(meta: dict[str, object], name: str = "greet") -> list[object]:
     hello = g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {}))
     answers: list[object] = []
     for rules, method, params in (
-        (RULES_2025, "tools/call", {"name": name, "task": {}}),
-        (RULES_2026, "tools/call", {"name": name}),
-        (RULES_ERLMCP, "tasks/create", {"action": {"name": name}}),
+        (RECEIVER_2025, "tools/call", {"name": name, "task": {}}),
+        (RECEIVER_2026, "tools/call", {"name": name}),
+        (RECEIVER_ERLMCP, "tasks/create", {"action": {"name": name}}),
     ):
         receiver = Receiver(rules, TELLING, owner="alice", new_id=lambda: 1)
         receiver.receive(hello)
-        asked = {**g2.DIALECT.shapes.encode(META), **meta} if rules is RULES_2026 else meta
+        asked = {**g2.DIALECT.shapes.encode(META), **meta} if rules is RECEIVER_2026 else meta
         [out] = receiver.receive(Request(1, method, {**params, "_meta": asked}))
         answers.append(out)
     return answers
@@ -153,7 +153,7 @@ def test_a_key_that_is_none_is_refused(key: object) -> None:
 
 @covers("2025-11-25:model-immediate-response")
 def test_what_the_model_is_told_at_once_is_on_the_create_result() -> None:
-    receiver = Receiver(RULES_2025, TELLING, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2025, TELLING, owner="alice", new_id=lambda: 1)
     receiver.receive(g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {})))
     receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
     assert receiver.pending == 1

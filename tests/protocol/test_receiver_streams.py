@@ -6,8 +6,10 @@ from typing import Any
 
 import attrs
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
 from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
@@ -18,8 +20,6 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.protocol.operations import Answer, Create, Run
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.receiver_2025_11_25 import RULES as RULES_2025
-from taskmachine.protocol.receiver_2026_07_28 import RULES as RULES_2026
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import (
     Call,
@@ -28,7 +28,6 @@ from taskmachine.statemachine import (
     Progress,
     Question,
     Reply,
-    State,
     Task,
     lifecycle,
 )
@@ -51,7 +50,7 @@ def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
     """A receiver of 2025-11-25 whose client introduced itself to somebody else."""
     ids = count(first)
     return Receiver(
-        RULES_2025,
+        RECEIVER_2025,
         OFFER,
         owner="alice",
         new_id=lambda: next(ids),
@@ -76,6 +75,12 @@ def collect(receiver: Receiver, id: int, task: Task) -> Any:
     return receiver.answered(id, task, now=0)
 
 
+def look(receiver: Receiver, task: Task) -> Any:
+    receiver.receive(Request("look", "tasks/get", {"taskId": "t"}))
+    [_, *delivered] = receiver.answered("look", task, now=0)
+    return delivered
+
+
 # --- sessions that are taken up again --------------------------------------------------------
 
 
@@ -90,7 +95,7 @@ def test_a_session_that_is_taken_up_again_needs_no_introduction() -> None:
 
 
 def test_what_a_client_declared_is_known_once_it_introduced_itself() -> None:
-    receiver = Receiver(RULES_2025, OFFER, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2025, OFFER, owner="alice", new_id=lambda: 1)
     assert receiver.capabilities is None
     hello = g1.Initialize(g1.REVISION, {"sampling": {}}, {})
     receiver.receive(g1.DIALECT.encode_request(0, hello))
@@ -105,7 +110,7 @@ def test_an_answer_finds_its_question_although_another_process_asked() -> None:
     answer = Perform(None, Answer("t", {"k": Reply(b'{"action":"accept"}')}))
     assert after.receive(ResultResponse(id, {"action": "accept"})) == [answer]
     assert before.receive(ResultResponse(id, {"action": "accept"})) == [answer]
-    stranger = Receiver(RULES_2025, OFFER, owner="bob", new_id=lambda: 1, sealer=sealer)
+    stranger = Receiver(RECEIVER_2025, OFFER, owner="bob", new_id=lambda: 1, sealer=sealer)
     assert stranger.receive(ResultResponse(id, {"action": "accept"})) == []
     for made_up in (7, "x", id[:-1], ""):
         assert after.receive(ResultResponse(made_up, {})) == []
@@ -158,18 +163,18 @@ def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> Non
 def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait() -> None:
     receiver = restored()
     receiver.follow(asked())
-    assert sent(receiver.looked(asked())) == [("elicitation/create", None)]
-    assert receiver.looked(asked()) == [], "it is in flight"
+    assert sent(look(receiver, asked())) == [("elicitation/create", None)]
+    assert look(receiver, asked()) == [], "it is in flight"
     assert receiver.lost(None) == []
-    assert receiver.looked(asked()) == [], "nobody reads there"
+    assert look(receiver, asked()) == [], "nobody reads there"
     assert receiver.opened() == []
-    assert sent(receiver.looked(asked())) == [("elicitation/create", None)]
+    assert sent(look(receiver, asked())) == [("elicitation/create", None)]
     receiver.lost(None)
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
 
 
 def test_a_look_at_a_task_that_is_not_followed_brings_nothing() -> None:
-    assert restored().looked(asked()) == [], "nobody would take the question back"
+    assert look(restored(), asked()) == [], "nobody would take the question back"
 
 
 def test_a_question_waits_for_a_reader() -> None:
@@ -225,35 +230,30 @@ def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> Non
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
 
 
-def removed(task: Task) -> Task:
-    """As a process hears of it that has missed the end."""
-    return attrs.evolve(task, state=State.REMOVED, version=task.version + 2)
-
-
 def test_who_waits_for_a_task_that_was_forgotten_meanwhile_is_told_that_there_is_none() -> None:
     receiver = restored()
     assert sent(collect(receiver, 1, WORKING)) == []
-    [refusal] = receiver.moved(removed(WORKING), now=0)
-    assert refusal == Send(receiver.refusal(1, NotFound("t")), 1)
+    [refusal] = receiver.removed("t")
+    assert refusal == Send(g1.DIALECT.encode_error(1, NotFound("t")), 1)
     assert not receiver.is_pending(1)
-    assert receiver.moved(removed(WORKING), now=0) == []
+    assert receiver.removed("t") == []
 
 
 def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back() -> None:
     receiver = restored()
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
-    told = sent(receiver.moved(removed(asked()), now=0))
+    told = sent(receiver.removed("t"))
     assert told == [("notifications/cancelled", 1), (1, 1)]
 
 
 def test_watchers_of_a_task_that_was_forgotten_meanwhile_are_told_nothing() -> None:
     receiver = watching(1)
-    assert receiver.moved(removed(WORKING), now=0) == []
+    assert receiver.removed("t") == []
     assert receiver.moved(lifecycle.complete(WORKING, 0, DONE).task, now=0) == []
 
 
 def watching(*ids: int | str) -> Receiver:
-    receiver = Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
     meta = g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED)
     for id in ids:
         listen = g2.Listen(g2.SubscriptionFilter(taskIds=["t"]), meta)
@@ -290,7 +290,7 @@ def test_a_plain_call_tells_its_progress_on_its_own_stream() -> None:
 
 
 def test_a_plain_call_of_2026_tells_its_progress_too_and_a_task_does_not() -> None:
-    receiver = Receiver(RULES_2026, OFFER, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
     for name, capabilities, tells in (("quick", {}, 1), ("slow", g2.TASKS_REQUIRED, 0)):
         meta = g2.RequestMeta(g2.REVISION, capabilities, progressToken="p")
         [wanted] = receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta)))
@@ -343,7 +343,7 @@ def test_what_a_plain_call_still_asks_is_taken_back_when_it_ends() -> None:
 def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
     offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RULES_2026, offer, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
     [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
@@ -370,7 +370,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
 def test_who_cannot_be_asked_first_is_told_what_is_missing() -> None:
     first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
     offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RULES_2026, offer, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
     receiver.receive(g2.DIALECT.encode_request(1, call))
     [refused] = receiver.paused(1, [FORM], "sealed")

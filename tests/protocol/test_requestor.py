@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import requestor_2025_11_25, requestor_2026_07_28, requestor_erlmcp
+from taskmachine.protocol.dialects.erlmcp import requestor as requestor_erlmcp
+from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
+from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
@@ -15,11 +18,10 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor
-from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
 
-G1 = requestor_2025_11_25.SPEECH
-G2 = requestor_2026_07_28.speech({"elicitation": {}})
+G1 = requestor_2025_11_25.REQUESTOR
+G2 = requestor_2026_07_28.Requestor2026({"elicitation": {}})
 CALL = Call("tools/call", "greet", b"{}")
 YES = Reply(b'{"action":"accept"}')
 NO = Reply(b'{"code":-1,"message":"no"}', is_error=True)
@@ -43,9 +45,9 @@ def waiting_2026(*keys: str) -> dict[str, Any]:
 class Caller:
     """A requestor, and what it has said."""
 
-    def __init__(self, speech: Speech) -> None:
+    def __init__(self, dialect: RequestorDialect) -> None:
         ids = count(1)
-        self.requestor = Requestor(speech, new_id=lambda: next(ids))
+        self.requestor = Requestor(dialect, new_id=lambda: next(ids))
         self.now = 0
         self.requests: list[Request] = []
 
@@ -106,6 +108,18 @@ def answers(outputs: list[Output]) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("meta", [{}, {"io.taskmachine/question-key": "k"}])
+def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any]) -> None:
+    caller = working_2025()
+    caller.wait(60_000)
+    [asked] = caller.question("q-1", **meta)
+    assert isinstance(asked, Asked)
+    assert caller.methods()[-1] == "tasks/get"
+    caller.reply(shown_2025())
+    sent = caller.requestor.answer("job", asked.key, YES, now=caller.now)
+    assert [answer.id for answer in answers(sent)] == ["q-1"]
+
+
 def test_two_calls_cannot_have_one_name() -> None:
     caller = Caller(G1)
     caller.start()
@@ -115,8 +129,8 @@ def test_two_calls_cannot_have_one_name() -> None:
 
 def test_the_ttl_that_was_asked_for_is_sent() -> None:
     peer: dict[str, Any] = {"tasks": {"requests": {"tools": {"call": {}}}}}
-    for speech in (G1, requestor_2025_11_25.speech({}, peer, {"greet": "optional"})):
-        caller = Caller(speech)
+    for dialect in (G1, requestor_2025_11_25.Requestor2025({}, peer, {"greet": "optional"})):
+        caller = Caller(dialect)
         caller.do(caller.requestor.start("job", CALL, now=0, ttl_ms=5_000))
         assert caller.requests[0].params["task"] == {"ttl": 5_000}
 
@@ -262,7 +276,7 @@ def test_who_waits_for_the_result_does_not_poll() -> None:
 
 
 def test_a_wire_without_cancelled_requests_gives_up_in_silence() -> None:
-    caller = Caller(requestor_erlmcp.SPEECH)
+    caller = Caller(requestor_erlmcp.REQUESTOR)
     caller.start()
     times = {"createdAt": 0, "updatedAt": 0}
     task = {"taskId": "t", "status": "processing", "action": {"name": "x"}, "metadata": {}}
@@ -355,7 +369,7 @@ def test_a_paused_call_that_is_given_up_has_ended(refuses: bool) -> None:
 
 
 def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
-    caller = Caller(requestor_2026_07_28.speech({}))
+    caller = Caller(requestor_2026_07_28.Requestor2026({}))
     caller.start()
     told = caller.do(caller.requestor.cancel("job", now=0))
     assert [type(output) for output in told] == [Send, Finished]

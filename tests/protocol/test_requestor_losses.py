@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import requestor_2025_11_25
+from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
+from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026
 from taskmachine.protocol.jsonrpc import (
     Error,
     ErrorResponse,
@@ -15,7 +16,6 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.outputs import Asked, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_EARLY, MOST_FAILURES, Requestor
-from taskmachine.protocol.requestor_2026_07_28 import speech as speech_2026
 from taskmachine.statemachine import Call, Cause, Outcome, Progress
 from tests.protocol.test_requestor import (
     FORM,
@@ -176,7 +176,7 @@ def test_early_questions_end_with_the_connection() -> None:
 
 
 def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
-    peer = requestor_2025_11_25.speech({}, TAKES_TASKS, {"greet": "forbidden"})
+    peer = requestor_2025_11_25.Requestor2025({}, TAKES_TASKS, {"greet": "forbidden"})
     caller = Caller(peer)
     caller.start()
     told, end = caller.requestor.cancel("job", now=0)
@@ -190,16 +190,16 @@ def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
 
 
 def test_a_task_that_nobody_wants_is_left_where_no_cancel_is_taken() -> None:
-    peer = requestor_2025_11_25.speech({}, {}, {})
+    peer = requestor_2025_11_25.Requestor2025({}, {}, {})
     caller = Caller(peer)
     caller.start()
     caller.requestor.cancel("job", now=0)
     assert caller.reply({"task": shown_2025()}) == []
 
 
-@pytest.mark.parametrize("speech", [G1, G2])
-def test_a_key_goes_along(speech: Any) -> None:
-    caller = Caller(speech)
+@pytest.mark.parametrize("dialect", [G1, G2])
+def test_a_key_goes_along(dialect: Any) -> None:
+    caller = Caller(dialect)
     caller.start(Call("tools/call", "greet", b"{}", progress_token="p", key="k-1"))
     meta = caller.requests[0].params["_meta"]
     assert meta["taskmachine/idempotency-key"] == "k-1"
@@ -207,7 +207,7 @@ def test_a_key_goes_along(speech: Any) -> None:
 
 
 def test_a_key_goes_along_with_the_answers_of_a_plain_call() -> None:
-    caller = Caller(speech_2026({"elicitation": {}}))
+    caller = Caller(Requestor2026({"elicitation": {}}))
     caller.start(Call("tools/call", "greet", b"{}", key="k-1"))
     question = {"a": {"method": "elicitation/create", "params": FORM}}
     caller.reply({"resultType": "input_required", "inputRequests": question})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
 from taskmachine.protocol.operations import Browse
 from taskmachine.protocol.outputs import Asked, Finished, Perform
-from taskmachine.protocol.requestor_2025_11_25 import speech
 from taskmachine.statemachine import Call, Outcome, Reply
 from tests.oracle import judge
 from tests.protocol.desk import Desk, Line
@@ -349,11 +349,11 @@ def test_a_wait_that_failed_is_followed_by_polls() -> None:
     assert told == Finished("job", Outcome.of_error(-32603, "boom"))
 
 
-# Speech.cancel cannot be None, so a requestor has no way to know that a peer takes no cancel.
+# Without `takes_cancel` a requestor could not know that a peer takes no cancel.
 @covers("2025-11-25:only-negotiated-capabilities", "2025-11-25:cancel-capability")
 def test_a_peer_that_takes_no_cancel_is_sent_none() -> None:
     peer: Any = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
-    caller = Caller(speech({}, peer, {"greet": "optional"}))
+    caller = Caller(Requestor2025({}, peer, {"greet": "optional"}))
     caller.create()
     caller.do(caller.requestor.cancel("job", now=caller.now))
     assert "tasks/cancel" not in [message["method"] for message in caller.sent]

@@ -306,7 +306,6 @@ def test_without_a_token_there_is_no_progress(peer: Peer) -> None:
 @covers("2025-11-25:progress-token-type")
 @pytest.mark.parametrize("token", [True, 1.5, [], {}])
 def test_a_token_of_another_type_is_refused(peer: Peer, token: Any) -> None:
-    """X07-14."""
     error = peer.error("tools/call", name="greet", task={}, _meta={"progressToken": token})
     assert error["code"] == -32602
     assert peer.desk.tasks == {}

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol.mcp_2025_11_25 import DIALECT, GetTask, Initialize
+from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT, GetTask, Initialize
+from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER, capabilities_of
+from taskmachine.protocol.offer import Tool
 from taskmachine.protocol.operations import Browse, Cancel, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.receiver_2025_11_25 import RULES, capabilities_of
-from taskmachine.protocol.rules import Tool
 from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import (
     IllegalTransition,
@@ -390,7 +390,6 @@ def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: O
 )
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
 def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
-    """ROO-14."""
 
     class Slow(Desk):
         """Keeps a cancel back for a while."""
@@ -431,7 +430,6 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
 def test_changes_of_status_are_told_with_the_whole_task(peer: Peer) -> None:
-    """ROO-17."""
     task_id = peer.create()
     peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
@@ -482,7 +480,6 @@ class Paging(Desk):
 )
 @pytest.mark.parametrize("number", [0, PAGE, PAGE + 1, 5])
 def test_pages_follow_each_other_to_the_end(number: int) -> None:
-    """ROO-13."""
     peer = Peer(Paging())
     created = {peer.create() for _ in range(number)}
     seen: list[str] = []
@@ -525,7 +522,6 @@ def test_a_cursor_that_is_none_of_ours_is_refused_and_life_goes_on() -> None:
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 @pytest.mark.parametrize("params", [{"taskId": "never issued"}, {"taskId": ""}, {"taskId": 5}, {}])
 def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, params: Any) -> None:
-    """ROO-9."""
     task_id = peer.create()
     error = peer.error(method, **params)
     assert error["code"] == -32602
@@ -561,7 +557,7 @@ def test_a_failure_of_our_own_is_32603_and_tells_nothing(error: Exception) -> No
     peer = Peer(Broken())
     task_id = peer.create()
     assert peer.error("tasks/get", taskId=task_id)["code"] == -32603
-    receiver = Receiver(RULES, OFFER, owner="alice", new_id=lambda: 1)
+    receiver = Receiver(RECEIVER, OFFER, owner="alice", new_id=lambda: 1)
     receiver.receive(DIALECT.encode_request(0, Initialize(REVISION, {}, {})))
     receiver.receive(DIALECT.encode_request(1, GetTask("x")))
     [send] = receiver.refused(1, error)

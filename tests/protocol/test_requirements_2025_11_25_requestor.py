@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved
-from taskmachine.protocol.requestor_2025_11_25 import speech
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
 from tests.protocol.peers_2025_11_25 import ACCEPT, FORM, HELLO, RELATED, SAMPLING, Caller, shown
 from tests.requirements import covers
@@ -54,7 +54,7 @@ def elicit(task_id: str = "t1", id: Any = "q1", **params: Any) -> dict[str, Any]
 def test_a_tool_is_called_as_a_task_where_server_and_tool_allow_it(
     peer: Any, tool: str, augmented: bool
 ) -> None:
-    caller = Caller(speech({}, peer, TOOLS))
+    caller = Caller(Requestor2025({}, peer, TOOLS))
     call = caller.start(call=Call("tools/call", tool, b'{"a":1}'), ttl_ms=60_000)
     assert ("task" in call["params"]) == augmented
     assert (call["params"]["name"], call["params"]["arguments"]) == (tool, {"a": 1})
@@ -74,7 +74,7 @@ def test_a_tool_is_called_as_a_task_where_server_and_tool_allow_it(
 def test_a_server_asks_for_a_sampling_task_where_the_client_takes_it(
     peer: Any, augmented: bool
 ) -> None:
-    caller = Caller(speech({}, peer, {}))
+    caller = Caller(Requestor2025({}, peer, {}))
     call = Call("sampling/createMessage", None, json.dumps(SAMPLING).encode())
     params = caller.start(call=call)["params"]
     assert ("task" in params) == augmented
@@ -254,7 +254,7 @@ URL = {"mode": "url", "url": "https://x.org", "elicitationId": "e"}
 def test_only_declared_kinds_of_elicitation_reach_a_person(
     declared: Any, params: Any, code: int | None
 ) -> None:
-    caller = Caller(speech(declared, SERVER, TOOLS))
+    caller = Caller(Requestor2025(declared, SERVER, TOOLS))
     caller.create(status="input_required")
     told = caller.hear(**elicit(**params))
     if code is None:
@@ -278,7 +278,7 @@ def test_only_declared_kinds_of_elicitation_reach_a_person(
 def test_only_declared_kinds_of_sampling_reach_the_model(
     declared: Any, params: Any, code: int | None
 ) -> None:
-    caller = Caller(speech(declared, SERVER, TOOLS))
+    caller = Caller(Requestor2025(declared, SERVER, TOOLS))
     caller.create(status="input_required")
     body = {**SAMPLING, **params, "_meta": {RELATED: {"taskId": "t1"}}}
     told = caller.hear(id="q1", method="sampling/createMessage", params=body)

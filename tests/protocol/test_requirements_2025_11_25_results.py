@@ -99,7 +99,6 @@ def test_an_error_keeps_its_code_its_message_and_its_data(peer: Peer) -> None:
     "2025-11-25:result-of-terminal-task",
 )
 def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer) -> None:
-    """ROO-11, ROO-12."""
     task_id = peer.create()
     peer.result("tasks/cancel", taskId=task_id)
     error = peer.error("tasks/result", taskId=task_id)
@@ -117,7 +116,6 @@ def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer) -> 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
 def test_a_result_waits_for_the_end_whatever_it_is(peer: Peer, way: str, end: str) -> None:
-    """ROO-10."""
     task_id = peer.create()
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])

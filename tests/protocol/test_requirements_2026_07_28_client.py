@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import mcp_2026_07_28 as g2
-from taskmachine.protocol import requestor_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
+from taskmachine.protocol.dialects.mcp_2026_07_28.headers import headers_of
 from taskmachine.protocol.errors import InvalidResult
 from taskmachine.protocol.jsonrpc import Request, ResultResponse, decode_message
 from taskmachine.protocol.outputs import Asked, Finished, Send
 from taskmachine.protocol.requestor import Output, Requestor
-from taskmachine.protocol.routing_headers import headers_of
 from taskmachine.statemachine import Call, Cause, Reply
 from tests.oracle import judge
 from tests.protocol.plain_2026_07_28 import (
@@ -67,8 +67,8 @@ class Client:
             "extensions": {"com.example/x": {}},
         }
         ids = count(1)
-        speech = requestor_2026_07_28.speech(capabilities, INFO)
-        self.requestor = Requestor(speech, new_id=lambda: next(ids))
+        dialect = requestor_2026_07_28.Requestor2026(capabilities, INFO)
+        self.requestor = Requestor(dialect, new_id=lambda: next(ids))
         self.now = 1_000_000
         self.sent: list[Any] = []
         self.outputs: list[Output] = []

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from taskmachine.protocol import mcp_2026_07_28 as g2
-from taskmachine.protocol import receiver_2025_11_25
+from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.mcp_2026_07_28.headers import check_headers, headers_of
 from taskmachine.protocol.errors import HeaderMismatch, MalformedMessage
 from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
-from taskmachine.protocol.routing_headers import check_headers, headers_of
-from taskmachine.protocol.rules import Offer
+from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import LimitExceeded, NotFound, Outcome
 from tests.oracle import judge
 from tests.protocol.desk import OFFER, Desk
@@ -303,7 +303,7 @@ def test_who_sends_initialize_is_told_which_version_to_speak() -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
     (answer,) = Peer().post({"id": 1, "method": "initialize", "params": hello})
     assert "2026-07-28" in json.dumps(answer["error"])
-    line = Desk().connect(receiver_2025_11_25.RULES)
+    line = Desk().connect(receiver_2025_11_25.RECEIVER)
     (welcome,) = line.receive(Request(1, "initialize", hello))
     assert "result" in json.loads(encode_message(welcome))
 

@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol import receiver_2025_11_25
+from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
 from taskmachine.protocol.jsonrpc import Request
-from taskmachine.protocol.rules import Offer, Tool
+from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.statemachine import Cause, IllegalTransition, Outcome, Task, lifecycle
 from tests.oracle import LIFECYCLES, judge
 from tests.protocol.desk import GREET, Desk
@@ -202,7 +202,7 @@ def test_the_older_way_to_ask_for_a_task_changes_nothing(task: Any) -> None:
 @covers("2026-07-28:extension-not-under-2025-11-25", "2026-07-28:initialize-selects-legacy")
 def test_under_2025_11_25_the_extension_means_nothing() -> None:
     desk = Desk()
-    line = desk.connect(receiver_2025_11_25.RULES)
+    line = desk.connect(receiver_2025_11_25.RECEIVER)
     hello = {"protocolVersion": "2025-11-25", "capabilities": TASKS, "clientInfo": {}}
     (welcome,) = line.receive(Request(1, "initialize", hello))
     assert "extensions" not in json.dumps(attrs.asdict(welcome))
@@ -213,7 +213,7 @@ def test_under_2025_11_25_the_extension_means_nothing() -> None:
 @covers("2026-07-28:legacy-tasks-still-served", "2026-07-28:initialize-selects-legacy")
 def test_tasks_of_2025_11_25_are_still_served_in_their_own_way() -> None:
     desk = Desk()
-    line = desk.connect(receiver_2025_11_25.RULES)
+    line = desk.connect(receiver_2025_11_25.RECEIVER)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
     line.receive(Request(1, "initialize", hello))
     line.receive(Request(2, "tools/call", {"name": "greet", "task": {"ttl": 60_000}}))

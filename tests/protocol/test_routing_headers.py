@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmachine.protocol.errors import HeaderMismatch
-from taskmachine.protocol.jsonrpc import Request
-from taskmachine.protocol.routing_headers import (
+from taskmachine.protocol.dialects.mcp_2026_07_28.headers import (
     check_headers,
     decode_header_value,
     encode_header_value,
     headers_of,
     mirrored_parameters,
 )
+from taskmachine.protocol.errors import HeaderMismatch
+from taskmachine.protocol.jsonrpc import Request
 from tests.requirements import covers
 from tests.strategies import text
 

@@ -525,3 +525,10 @@ def test_a_form_is_of_one_visit() -> None:
     for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_visit(VISIT)):
         assert not SEALER.is_form_of(VISIT, forged)
     assert not OTHER_SEALER.is_form_of(VISIT, token)
+
+
+def test_the_alias_of_an_owner_is_stable_and_known_to_the_server_only() -> None:
+    assert SEALER.alias("alice") == SEALER.alias("alice")
+    others = {SEALER.alias("bob"), OTHER_SEALER.alias("alice")}
+    assert SEALER.alias("alice") not in others
+    assert "alice" not in SEALER.alias("alice")

@@ -61,7 +61,7 @@ def test_what_was_answered_is_not_asked_again_before_the_record_has_it() -> None
     assert offered(questions, task, "s2") == []
     step = lifecycle.answer(task, 0, {"a": Reply(b"{}")})
     assert step is not None
-    assert questions.withdraw(step.task) == [], "whoever answered need not be told"
+    assert questions.withdraw(task.id, step.task) == [], "whoever answered need not be told"
 
 
 def test_what_was_answered_elsewhere_is_taken_back() -> None:
@@ -69,8 +69,8 @@ def test_what_was_answered_elsewhere_is_taken_back() -> None:
     offered(questions, task, None)
     step = lifecycle.answer(task, 0, {"a": Reply(b"{}")})
     assert step is not None
-    assert [(d.key, d.stream) for d in questions.withdraw(step.task)] == [("a", None)]
-    assert questions.withdraw(step.task) == []
+    assert [(d.key, d.stream) for d in questions.withdraw(task.id, step.task)] == [("a", None)]
+    assert questions.withdraw(task.id, step.task) == []
     assert questions.take(2) is not None, "the other one is still open"
 
 
@@ -80,5 +80,5 @@ def test_the_end_of_a_task_takes_everything_back_and_forgets_it() -> None:
     questions.close("s1")
     offered(questions, task, "s2")
     ended = lifecycle.cancel(task, 0, reason="enough").task
-    assert sorted(d.key for d in questions.withdraw(ended)) == ["a", "b"]
+    assert sorted(d.key for d in questions.withdraw(task.id, ended)) == ["a", "b"]
     assert [questions.take(id) for id in (1, 2, 3, 4)] == [None] * 4

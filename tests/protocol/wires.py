@@ -7,7 +7,7 @@ connection may break at any time.  Whatever happens: the invariants hold and eve
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, ClassVar
 
@@ -15,8 +15,10 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from taskmachine.protocol import mcp_2025_11_25 as g1
-from taskmachine.protocol import mcp_2026_07_28 as g2
+from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
+from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
+from taskmachine.protocol.dialects.receiver import ReceiverDialect
+from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.protocol.jsonrpc import (
     ErrorResponse,
     Id,
@@ -29,8 +31,6 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import Output, Requestor
-from taskmachine.protocol.rules import Rules
-from taskmachine.protocol.speech import Speech
 from taskmachine.statemachine import (
     Call,
     Cause,
@@ -46,6 +46,7 @@ from taskmachine.statemachine.invariants import (
     Called,
     Created,
     Missed,
+    Progressed,
     Saw,
     violations,
 )
@@ -109,7 +110,7 @@ def shown_status(shown: Any) -> str:
 class Wires(RuleBasedStateMachine):
     """Rules act, invariants assert; `spoken` says who takes part."""
 
-    spoken: ClassVar[dict[str, tuple[Rules, Speech]]]
+    spoken: ClassVar[Mapping[str, tuple[ReceiverDialect, RequestorDialect]]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,12 +124,12 @@ class Wires(RuleBasedStateMachine):
         self.talks: list[Talk] = []
         self._names = count(1)
         for owner in ("alice", "bob"):
-            for dialect, (rules, speech) in self.spoken.items():
+            for dialect, (receiver, speaker) in self.spoken.items():
                 if owner == "bob" and self.talks[-1].owner == "bob":
                     break  # one stranger is enough
                 ids = count(1)
-                requestor = Requestor(speech, new_id=lambda ids=ids: next(ids))  # type: ignore[misc]
-                line = self.desk.connect(rules, owner=owner)
+                requestor = Requestor(speaker, new_id=lambda ids=ids: next(ids))  # type: ignore[misc]
+                line = self.desk.connect(receiver, owner=owner)
                 self.talks.append(Talk(f"{owner} {dialect}", dialect, line, requestor, owner))
         for talk in self.talks:
             if talk.dialect == g1.REVISION:
@@ -195,6 +196,10 @@ class Wires(RuleBasedStateMachine):
             self.history.append(Saw(now, talk.owner, task["taskId"], status, wire, pushed))
             for key, request in task.get("inputRequests", {}).items():
                 self.history.append(Posed(now, task["taskId"], key, json.dumps(request)))
+        if seen.get("method") == "notifications/progress":
+            related = body.get("_meta", {}).get(g1.RELATED_TASK, {})
+            task_id = related.get("taskId", body["progressToken"])
+            self.history.append(Progressed(now, talk.owner, task_id, talk.dialect))
         if "error" in seen and "not found" in seen["error"]["message"].lower():
             self.history.append(Missed(now, talk.owner, "?"))
 
@@ -281,9 +286,6 @@ class Wires(RuleBasedStateMachine):
         return lambda task: lifecycle.withdraw(task, self.desk.now)
 
     def _requeue(self, data: st.DataObject, task: Task) -> Act:
-        if task.open_questions:  # it is parked, and its last answer requeues it
-            self.desk.tasks[task.id] = lifecycle.release(task)
-            return lambda task: None
         return lambda task: lifecycle.requeue(task, self.desk.now)
 
     # --- rules: onlookers --------------------------------------------------------------------

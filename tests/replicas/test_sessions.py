@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from taskmachine.adapters.runtime import Surroundings
-from taskmachine.adapters.server import http, sessions
-from taskmachine.adapters.server.settings import Transport
+from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.adapters.stores import KeptSession
 from taskmachine.adapters.stores.memory import MemoryStore
-from tests.adapters.server.wire import Caller, Gate, callers, serving
+from taskmachine.adapters.transports.http import application as http
+from taskmachine.adapters.transports.http import sessions
+from taskmachine.adapters.transports.settings import Transport
+from tests.adapters.transports.wire import Caller, Gate, callers, serving
 
 IDLE_S = 1_000.0
 LOOK_S = 0.01

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.claims import Claim, Gone, claim, give_back
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.claims import Claim, claim, give_back
+from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Conflict
 from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.tools.errors import Gone
 from taskmachine.protocol.operations import Answer
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import (

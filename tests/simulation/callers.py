@@ -12,8 +12,8 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from taskmachine.adapters.runtime import Runtime
-from taskmachine.adapters.service import Page
+from taskmachine.adapters.runtime.runtime import Runtime
+from taskmachine.adapters.runtime.service import Page
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.statemachine import Call, Reply, State, Task
 from taskmachine.statemachine.invariants import Created

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Final, Protocol, TypeVar
 
-from taskmachine.adapters.runtime import Runtime
+from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.stores import StoreError
 from taskmachine.statemachine import NotFound, Task
 from taskmachine.statemachine.invariants import Answered, Called, Missed, Saw

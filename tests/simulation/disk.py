@@ -93,8 +93,8 @@ class Disk:
         for entry in entries:
             self._counts[_NAMES.get(entry.event, "other moves")] += 1
         self._counts["lost workers"] += after.losses - before.losses
-        if not entries and after.losses == before.losses:
-            self._counts["parks"] += 1
+        if before.is_waiting and before.worker and after.is_waiting and not after.worker:
+            self._counts["parks"] += after.losses == before.losses
         if after.state is State.REMOVED:
             self.removed.add(after.id)
         elif after.is_terminal:
@@ -109,12 +109,14 @@ class Disk:
         found = []
         events = {entry.event for entry in entries}
         seqs = [entry.seq for entry in entries]
-        let_go = not entries and after.worker is None and after.state is before.state
-        expected = [] if let_go else list(range(before.version + 1, after.version + 1))
-        if seqs != expected or after.version < before.version + 1:
+        if not seqs or seqs != list(range(before.version + 1, after.version + 1)):
             found.append(f"went from version {before.version} to {after.version} by {seqs}")
         cause = None if after.outcome is None else after.outcome.cause
         is_by_worker = events & _BY_WORKERS or cause in (Cause.ERROR, Cause.TIMED_OUT)
+        # A worker that is lost is let go of by another process: a report that takes the task away.
+        is_by_worker = is_by_worker and not (
+            events == {Event.REPORT} and before.worker is not None and after.worker is None
+        )
         if is_by_worker and Event.PURGE not in events and before.worker not in workers:
             found.append(f"was written by a worker that does not have it: {events}")
         if after.fence != before.fence + (Event.START in events):

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from taskmachine.adapters.runtime.testing.virtual_loop import Process, VirtualLoop
 from taskmachine.adapters.stores import Caps, Follower, KeptSession, StoreError, Totals, Worker
 from taskmachine.adapters.stores.followers import Followers
 from taskmachine.protocol.sealing import Position
-from taskmachine.statemachine import Entry, Event, Task
+from taskmachine.statemachine import Entry, Event, State, Task
 from tests.simulation.disk import Disk
-from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.weather import Weather
 
 __all__ = ["FaultyStore", "Injected", "Wire"]
@@ -93,7 +93,7 @@ class FaultyStore:
     # --- being told --------------------------------------------------------------------------
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
-        if task_id not in self._followers.task_ids:
+        if task_id not in self._followers.by_task:
             self._known[task_id] = self._disk.versions.get(task_id, 0)
         return self._followers.add(task_id, follower)
 
@@ -101,12 +101,12 @@ class FaultyStore:
         """Nobody is told an older version after a newer one."""
         if task.version > self._known.get(task.id, 0):
             self._known[task.id] = task.version
-            self._followers.tell(task)
+            self._followers.tell(task.id, None if task.state is State.REMOVED else task)
 
     def hear(self, task: Task) -> None:
         """Another process has committed this."""
         weather = self._weather
-        if task.id not in self._followers.task_ids:
+        if task.id not in self._followers.by_task:
             return
         if weather.happens(weather.lost_notice, "lost notices"):
             return

@@ -15,7 +15,7 @@ __all__ = ["complaints"]
 
 
 def complaints(world: "World") -> list[str]:
-    """Everything that is wrong, the ten invariants first."""
+    """Everything that is wrong, the invariants first."""
     disk = world.disk
     wires = {wire for session in world.sessions for wire in session.wires}
     lifecycles = LIFECYCLES | dict.fromkeys(sorted(wires), LIFECYCLES[RUNTIME])

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Runtime, Surroundings, start_runtime
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings, start_runtime
+from taskmachine.adapters.runtime.testing.virtual_loop import PROCESS, VirtualLoop
 from taskmachine.adapters.stores import Worker
 from taskmachine.statemachine import State, Times
 from tests.simulation.disk import Disk
 from tests.simulation.faulty_store import FaultyStore, Injected, Wire
-from tests.simulation.loop import PROCESS, VirtualLoop
 from tests.simulation.toolbox import BENCH, TOOLS, Bench
 from tests.simulation.weather import Weather
 
@@ -72,7 +72,7 @@ class Node:
         while self._runtime is None:
             try:
                 self._runtime = await start_runtime(
-                    self.store, TOOLS, times=TIMES, limits=LIMITS, world=self._world
+                    self.store, TOOLS, RuntimeConfig(times=TIMES, limits=LIMITS, world=self._world)
                 )
             except Injected:
                 await asyncio.sleep(1)

@@ -7,16 +7,17 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from taskmachine.adapters.claims import Claim, Gone, claim
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import new_id
-from taskmachine.adapters.service import TaskService
+from taskmachine.adapters.runtime.claims import Claim, claim
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import new_id
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.stores.sqlite import open_sqlite
+from taskmachine.adapters.stores.sqlite.store import open_sqlite
+from taskmachine.adapters.tools.errors import Gone
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Call, Cause, Entry, Outcome, State, Task
-from tests.simulation.loop import VirtualLoop
 
 RACES: Final = 20_000
 WAITERS: Final = 1_000

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.context import Context, Refused, form
-from taskmachine.adapters.tools import CallError, ToolError, Tools
+from taskmachine.adapters.tools.context import Context, Refused, form
+from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.statemachine import Cause, Task
 
 __all__ = ["BENCH", "TOOLS", "Bench", "Boom", "is_explained"]

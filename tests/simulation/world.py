@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.runtime import Surroundings
+from taskmachine.adapters.runtime.runtime import Surroundings
+from taskmachine.adapters.runtime.testing.virtual_loop import Stuck, VirtualLoop
 from taskmachine.adapters.stores import Worker
 from taskmachine.statemachine import Task
 from tests.simulation.callers import Session
 from tests.simulation.disk import Disk
 from tests.simulation.faulty_store import Injected, Wire
 from tests.simulation.judge import complaints
-from tests.simulation.loop import Stuck, VirtualLoop
 from tests.simulation.node import Node, die_here
 from tests.simulation.toolbox import Bench, Boom
 from tests.simulation.weather import Clock, Weather

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from taskmachine.adapters.bench.figures import from_json, to_json
+from taskmachine.adapters.cli.bench.figures import from_json, to_json
 from tests.oracle import REPOSITORY
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from typing import Final
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from taskmachine.adapters.check_command import read_arguments
-from taskmachine.adapters.conformance.command import check
+from taskmachine.adapters.conformance.command import check_named
+from taskmachine.adapters.conformance.command_line import read_arguments
 from taskmachine.adapters.conformance.report import Report
 from taskmachine.adapters.conformance.reports import terminal
 from tests.oracle import REPOSITORY
@@ -44,7 +44,7 @@ def run_check(*options: str) -> Report:
     serve = ["-m", "tests.conformance.broken_server", "--stdio", "--bug", _BUG]
     server = shlex.join([sys.executable, *serve])
     asked = ["--stdio", server, "--generation", "2025-11-25", *options]
-    return check(read_arguments(asked), lambda _: None)
+    return check_named(read_arguments(asked), lambda _: None)
 
 
 def picture_of(report: Report) -> str:

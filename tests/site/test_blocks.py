@@ -18,7 +18,7 @@ _GENERATED: Final = "tests/test_docs.py::test_generated_documents_are_up_to_date
 _TUTORIAL: Final = (
     "tests/site/test_tutorial.py::test_whoever_follows_the_tutorial_has_a_durable_server"
 )
-_OPERATIONS: Final = "tests/adapters/test_operations.py"
+_OPERATIONS: Final = "tests/adapters/engines/test_operations.py"
 _COMMANDS: Final = "tests/site/test_commands.py"
 _EXCERPTS: Final = "tests/site/test_excerpts.py"
 _README: Final = "tests/site/test_readme.py"
@@ -43,13 +43,16 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/authentication.md": {
         "toml": (
             4,
-            "tests/adapters/server/test_authentication.py"
+            "tests/adapters/transports/test_authentication.py"
             "::test_the_settings_that_the_page_shows_are_accepted",
         ),
     },
     "docs/chaos.md": {"sh": (1, f"{_COMMANDS}::test_programs_of_the_tests_know_their_options")},
     "docs/cli.md": {
-        "text": (7, "tests/adapters/test_operators.py::test_the_document_shows_what_is_printed"),
+        "text": (
+            7,
+            "tests/adapters/cli/test_operators.py::test_the_document_shows_what_is_printed",
+        ),
     },
     "docs/client.md": {
         "python": (1, _EXAMPLES),
@@ -78,7 +81,7 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "js": (1, f"{_EXCERPTS}::test_the_script_listens_to_what_is_served"),
         "json": (
             1,
-            "tests/adapters/server/test_openapi.py::test_the_page_for_people_says_the_same",
+            "tests/adapters/transports/test_openapi.py::test_the_page_for_people_says_the_same",
         ),
     },
     "docs/findings.md": {
@@ -95,14 +98,17 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     },
     "docs/migration.md": {"text": (10, _GENERATED)},
     "docs/operations.md": {
-        "text": (1, "tests/adapters/test_cluster.py::documented"),
+        "text": (1, "tests/adapters/cli/test_cluster.py::documented"),
         "toml": (1, f"{_OPERATIONS}::test_the_settings_are_understood"),
         "sh": (5, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
         "sql": (1, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
     },
     "docs/performance.md": {
         "text": (1, _GENERATED),
-        "sh": (1, "tests/adapters/bench/test_command.py::test_commands_of_the_page_are_understood"),
+        "sh": (
+            1,
+            "tests/adapters/cli/bench/test_command.py::test_commands_of_the_page_are_understood",
+        ),
     },
     "docs/receiver.md": {
         "python": (
@@ -117,7 +123,7 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         ),
         "py": (
             1,
-            "tests/adapters/sdk/mcp1/test_client.py"
+            "tests/adapters/bridges/mcp1/test_client.py"
             "::test_the_example_of_the_page_prints_what_the_page_says",
         ),
     },
@@ -125,33 +131,33 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/sans-io.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
     "docs/sdk-fastmcp.md": {
         "sh": (1, f"{_COMMANDS}::test_extras_that_pages_name_are_there"),
-        "python": (1, "tests/adapters/sdk/test_fastmcp_life.py::test_the_page_tells_how"),
-        "text": (1, "tests/adapters/sdk/test_fastmcp_life.py::test_the_page_tells_how"),
+        "python": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
+        "text": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
     },
     "docs/sdk-mcp-client.md": {
         "python": (
             1,
-            "tests/adapters/sdk/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
+            "tests/adapters/bridges/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
         ),
         "text": (
             1,
-            "tests/adapters/sdk/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
+            "tests/adapters/bridges/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
         ),
         "py": (
             1,
-            "tests/adapters/sdk/mcp/test_client_docs.py"
+            "tests/adapters/bridges/mcp/test_client_docs.py"
             "::test_the_excerpt_of_the_page_is_python_and_its_names_are_there",
         ),
     },
     "docs/sdk-mcp.md": {
         "python": (
             2,
-            "tests/adapters/sdk/mcp/test_server_page.py"
+            "tests/adapters/bridges/mcp/test_server_page.py"
             "::test_the_programs_of_the_page_print_what_it_says",
         ),
         "text": (
             1,
-            "tests/adapters/sdk/mcp/test_server_page.py"
+            "tests/adapters/bridges/mcp/test_server_page.py"
             "::test_the_programs_of_the_page_print_what_it_says",
         ),
     },
@@ -159,18 +165,18 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "py": (1, f"{_EXCERPTS}::test_the_line_for_servers_of_mcp_1_is_in_the_example"),
         "python": (
             1,
-            "tests/adapters/sdk/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
+            "tests/adapters/bridges/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
         ),
         "text": (
             1,
-            "tests/adapters/sdk/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
+            "tests/adapters/bridges/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
         ),
     },
     "docs/server.md": {
         "text": (1, f"{_COMMANDS}::test_servers_say_what_the_page_shows"),
         "toml": (
             1,
-            "tests/adapters/server/test_settings.py"
+            "tests/adapters/transports/test_settings.py"
             "::test_the_page_shows_every_key_with_its_default",
         ),
     },
@@ -197,7 +203,7 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "text": (8, _TUTORIAL),
     },
     "docs/workers.md": {
-        "shell": (1, "tests/adapters/test_worker_command.py::commands_of_the_page"),
+        "shell": (1, "tests/adapters/cli/test_worker.py::commands_of_the_page"),
         "py": (1, f"{_EXCERPTS}::test_an_engine_is_one_argument"),
     },
 }

@@ -93,7 +93,7 @@ def _said(command: str, folder: Path) -> str:
 
 def test_servers_say_what_the_page_shows(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
-        "from taskmachine.adapters.tools import Tools\nTOOLS = Tools()\n"
+        "from taskmachine.adapters.tools.registry import Tools\nTOOLS = Tools()\n"
         + "".join(f"@TOOLS.task()\ndef tool{n}() -> None: ...\n" for n in range(3))
     )
     (tmp_path / "server.toml").write_text('store = "sqlite:taskmachine.db"\n')

@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.check_command import read_arguments
 from taskmachine.adapters.conformance import profile_files
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.engines import procrastinate
-from taskmachine.adapters.server.openapi import document
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.conformance.command_line import read_arguments
+from taskmachine.adapters.engines.procrastinate import opening as procrastinate
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.rest.openapi import document
 from taskmachine.specs import load_requirements
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.site.pages import blocks_of, page
@@ -81,11 +81,11 @@ def test_an_engine_is_one_argument() -> None:
     compile(
         f"async def shown():\n    {shown.text.replace(chr(10), chr(10) + '    ')}", "page", "exec"
     )
-    imported, _, rest = shown.text.partition("\n")
+    imported, _, rest = shown.text.partition("\n\n")
     names: dict[str, Any] = {}
     exec(imported, names)
     assert names["for_replicas"] is procrastinate.for_replicas
-    assert "engine=for_replicas" in rest
+    assert "RuntimeConfig(engine=for_replicas)" in rest
 
 
 def test_the_line_for_servers_of_mcp_1_is_in_the_example() -> None:

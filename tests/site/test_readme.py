@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.check_command import read_arguments
+from taskmachine.adapters.conformance.command_line import read_arguments
 from tests.oracle import REPOSITORY
 from tests.site.pages import blocks_of, page
 from tests.site.pictures import BROKEN, PICTURE, run_check
@@ -24,7 +24,7 @@ def test_it_fits_two_screens() -> None:
 
 def test_every_command_of_the_readme(tmp_path: Path) -> None:
     demo, test, serve, check = (block.text for block in blocks_of(README, "sh"))
-    assert demo.endswith("&& .venv/bin/taskmachine demo\n")  # tests/adapters/test_demo.py
+    assert demo.endswith("&& .venv/bin/taskmachine demo\n")  # tests/adapters/cli/test_demo.py
     assert test.strip() == (REPOSITORY / ".ci" / "run").read_text().splitlines()[-1]
     _serve_and_call(serve, tmp_path)
     server = shlex.join([TASKMACHINE, "serve", "--stdio", "--store", "memory:"])

@@ -10,10 +10,12 @@ from typing import Final
 
 import pytest
 
+import taskmachine
+from tests.architecture import FRONT_DOOR, modules, name_of
 from tests.oracle import REPOSITORY
 from tests.site.pages import page
 
-_REFERENCE: Final = sorted((REPOSITORY / "docs" / "reference").glob("[!i]*.md"))
+_DOOR: Final = REPOSITORY.joinpath(*FRONT_DOOR)
 _LOADED: Final = re.compile(
     r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?(?:https?:)?//"
     r"|<link[^>]*rel=\"?(?:stylesheet|preconnect|preload|icon)[^>]*href=\"?(?:https?:)?//"
@@ -60,14 +62,18 @@ def test_every_link_of_the_site_leads_to_one_of_its_files(site: Path) -> None:
             assert target.exists(), f"{path.relative_to(site)} has {link}"
 
 
-@pytest.mark.parametrize("reference", _REFERENCE, ids=lambda path: path.stem)
-def test_the_reference_has_every_public_name(site: Path, reference: Path) -> None:
-    built = (site / "reference" / reference.stem / "index.html").read_text()
-    for module in re.findall(r"^::: (\S+)$", reference.read_text(), re.MULTILINE):
-        if module.endswith("mcp1"):  # cannot be imported beside `mcp` 2.x
-            continue
-        for name in importlib.import_module(module).__all__:
-            assert f'id="{module}.{name}"' in built, f"{module}.{name} is not shown"
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    built = "".join(path.read_text() for path in (site / "reference").rglob("*.html"))
+    pages = "".join(path.read_text() for path in (REPOSITORY / "docs/reference").glob("*.md"))
+    asked = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
+    assert {name_of(path.parent) for path in _DOOR.glob("*/__init__.py")} <= set(asked)
+    for name in asked:
+        assert f'id="{name}"' in built, f"{name} is not shown"
+        if name in modules() and not name.endswith("mcp1"):  # cannot be beside `mcp` 2.x
+            for public in importlib.import_module(name).__all__:
+                assert f'id="{name}.{public}"' in built, f"{name}.{public} is not shown"
+    for public in set(taskmachine.__all__) - {"__version__"}:
+        assert re.search(rf'id="taskmachine(\.\w+)?\.{public}"', built), f"{public} is not shown"
 
 
 def test_sources_that_pages_link_to_are_pages(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""A new user who follows the tutorial, and nothing else, in an empty environment (ERL-37).
+"""A new user who follows the tutorial, and nothing else, in an empty environment.
 
 Blocks are taken from the page in their order.  Programs are saved under their titles, commands
 are typed in the terminal that they name, and what is said to appear there must appear.

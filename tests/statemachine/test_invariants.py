@@ -10,6 +10,7 @@ from taskmachine.statemachine.invariants import (
     Called,
     Created,
     Missed,
+    Progressed,
     Saw,
     violations,
 )
@@ -42,6 +43,7 @@ GOOD: list[Happened] = [
     Missed(0, "b", "t"),
     move(2, "start", "submitted", "working"),
     move(3, "report", "working", "working"),
+    Progressed(0, "a", "t", G1),
     saw("working", pushed=True),
     saw("input_required"),
     Asked(0, "t", "name", "who?"),
@@ -106,6 +108,18 @@ BROKEN: list[tuple[str, list[Happened]]] = [
         [saw("completed", pushed=True), saw("working", caller="a")],
     ),
     (
+        "progress_halts_with_the_task",
+        [saw("completed", pushed=True), Progressed(0, "a", "t", G1)],
+    ),
+    (
+        "progress_halts_with_the_task",
+        [
+            move(1, "submit", "new", "submitted"),
+            move(2, "cancel", "submitted", "cancelled"),
+            Progressed(0, "a", "t", G1),
+        ],
+    ),
+    (
         "every_wire_reports_the_same_outcome",
         [saw("completed", outcome="1"), saw("completed", wire=G2, outcome="2")],
     ),
@@ -125,8 +139,8 @@ ALSO = {
 }
 
 
-def test_there_are_ten_with_names_that_say_what_they_mean() -> None:
-    assert len(INVARIANTS) == 10
+def test_each_has_a_name_that_says_what_it_means_and_a_history_that_breaks_it() -> None:
+    assert len(INVARIANTS) == 11
     assert {invariant.__name__ for invariant in INVARIANTS} == {name for name, _ in BROKEN}
 
 

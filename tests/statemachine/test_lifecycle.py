@@ -151,17 +151,14 @@ def test_answers_resume_a_worker_that_waits() -> None:
 
 
 def test_the_last_answer_requeues_a_task_that_nobody_holds() -> None:
-    parked = lifecycle.release(waiting())
-    assert (parked.worker, parked.version) == (None, waiting().version + 1)
-    assert parked.updated_at == waiting().updated_at
-    step = lifecycle.answer(parked, 2000, {"name": Reply(b"1")})
+    parked = lifecycle.requeue(waiting(), 1500, note="parked")
+    assert (parked.entry.event, parked.entry.note) == (Event.REPORT, "parked")
+    assert (parked.entry.dest, parked.task.worker) == (State.INPUT_REQUIRED, None)
+    assert parked.task.updated_at == waiting().updated_at
+    assert parked.task.open_questions == waiting().open_questions
+    step = lifecycle.answer(parked.task, 2000, {"name": Reply(b"1")})
     assert step is not None
     assert step.entry.event is Event.REQUEUE
-
-
-def test_a_task_that_waits_for_answers_is_not_requeued() -> None:
-    with pytest.raises(ValueError, match="release it"):
-        lifecycle.requeue(waiting(), 2000)
 
 
 def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
@@ -280,7 +277,7 @@ def test_a_worker_whose_task_was_taken_can_write_nothing_even_before_the_next_cl
     assert (taken.fence, taken.worker, taken.losses) == (1, None, 1)
     with pytest.raises(StaleFence):
         lifecycle.complete(taken, 3000, Outcome.of_result(b"{}"), fence=1)
-    released = lifecycle.release(waiting(), lost=True)
+    released = lifecycle.requeue(waiting(), 2000, lost=True).task
     assert (released.version, released.worker, released.losses) == (4, None, 1)
     with pytest.raises(StaleFence):
         lifecycle.withdraw(released, 3000, fence=1)
@@ -290,9 +287,9 @@ def test_a_worker_that_has_lost_the_task_cannot_give_it_back_either() -> None:
     with pytest.raises(StaleFence):
         lifecycle.requeue(working(), 2000, fence=0)
     with pytest.raises(StaleFence):
-        lifecycle.release(waiting(), fence=2)
+        lifecycle.requeue(waiting(), 2000, fence=2)
     assert lifecycle.requeue(working(), 2000, fence=1).task.losses == 0
-    assert lifecycle.release(waiting(), fence=1).losses == 0
+    assert lifecycle.requeue(waiting(), 2000, fence=1).task.losses == 0
 
 
 def test_changes_to_a_record_leave_everything_else_as_it_is() -> None:

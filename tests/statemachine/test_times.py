@@ -1,4 +1,4 @@
-"""How long things last (ERL-51, ERL-57, ERL-58): the promised numbers, written out."""
+"""How long things last: the promised numbers, written out."""
 
 import attrs
 import pytest

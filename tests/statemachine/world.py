@@ -24,7 +24,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from taskmachine.statemachine.invariants import Asked, Created, History, violations
+from taskmachine.statemachine.invariants import Asked, Created, History, Progressed, violations
 from taskmachine.statemachine.invariants import Event as Happened
 from tests import strategies
 from tests.oracle import ILLEGAL, LIFECYCLES, MOVES
@@ -73,6 +73,8 @@ class World(RuleBasedStateMachine):
             assert after.progress.value >= before.progress.value
         self.tasks[task_id], self.states[task_id] = after, expected
         self.history.append(step.entry)
+        if after.progress is not None and after.shows_progress:
+            self.history.append(Progressed(self.now, "alice", task_id, "2025-11-25"))
         for question in after.questions:
             self.history.append(Asked(self.now, task_id, question.key, question.params))
         if expected in ENDED:
@@ -151,21 +153,15 @@ class World(RuleBasedStateMachine):
         self.store(task_id, MOVES[self.states[task_id]][event], step)
 
     @rule(task_id=task_ids)
-    def park(self, task_id: str) -> None:
-        if self.states[task_id] == "input_required":
-            self.tasks[task_id] = lifecycle.release(self.tasks[task_id])
-
-    @rule(task_id=task_ids)
     def withdraw(self, task_id: str) -> None:
         self.fire(task_id, Event.RESUME, lambda t: lifecycle.withdraw(t, self.now))
 
     @rule(task_id=task_ids)
     def requeue(self, task_id: str) -> None:
-        if self.tasks[task_id].open_questions:
-            with pytest.raises(ValueError, match="release it"):
-                lifecycle.requeue(self.tasks[task_id], self.now)
-        else:
-            self.fire(task_id, Event.REQUEUE, lambda t: lifecycle.requeue(t, self.now))
+        # A task that waits for answers is parked: the last of them will requeue it.
+        event = Event.REPORT if self.tasks[task_id].open_questions else Event.REQUEUE
+        self.fire(task_id, event, lambda t: lifecycle.requeue(t, self.now))
+        assert self.states[task_id] in ENDED or self.tasks[task_id].worker is None
 
     @rule(task_id=task_ids, outcome=strategies.results())
     def complete(self, task_id: str, outcome: Outcome) -> None:
@@ -184,6 +180,16 @@ class World(RuleBasedStateMachine):
     @rule(task_id=task_ids)
     def cancel(self, task_id: str) -> None:
         self.fire(task_id, Event.CANCEL, lambda t: lifecycle.cancel(t, self.now, reason="enough"))
+
+    @rule(task_id=task_ids, end=st.sampled_from(["complete", "fail", "cancel", "expire"]))
+    def make_progress_and_end(self, task_id: str, end: str) -> None:
+        self.report(task_id, Progress(100), None)
+        if end == "complete":
+            self.complete(task_id, Outcome.of_result(b'{"content":[]}'))
+        elif end == "fail":
+            self.fail(task_id, Outcome.of_error(-32000, "boom"))
+        else:
+            getattr(self, end)(task_id)
 
     @rule(task_id=task_ids)
     def expire(self, task_id: str) -> None:
@@ -218,6 +224,6 @@ class World(RuleBasedStateMachine):
             assert bool(task.open_questions) == (self.states[task_id] == "input_required")
 
     @invariant()
-    def the_ten_invariants_hold(self) -> None:
+    def the_named_invariants_hold(self) -> None:
         history: History = self.history
         assert violations(history, LIFECYCLES) == []

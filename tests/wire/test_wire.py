@@ -1,4 +1,4 @@
-"""Callers of running servers, at random; the ten invariants hold on what they saw."""
+"""Callers of running servers, at random; the invariants hold on what they saw."""
 
 import asyncio
 from collections.abc import Iterator

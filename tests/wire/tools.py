@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from taskmachine.adapters.claims import Gone
-from taskmachine.adapters.context import Context, Request, form
-from taskmachine.adapters.tools import CallError, ToolError, Tools
+from taskmachine.adapters.tools.context import Answer, Context, Request, form
+from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 
 __all__ = ["TOOLS"]
 
@@ -22,7 +22,7 @@ TOOLS: Final = Tools()
 _ANSWER: Final = {"type": "object", "properties": {"said": {"type": "string"}}}
 
 
-def question(name: str, key: str) -> Request:
+def question(name: str, key: str) -> Request[Answer]:
     """What is asked under a key; its words tell which question of which task it is."""
     return form(f"{name}/{key}", _ANSWER)
 

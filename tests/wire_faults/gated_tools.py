@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import Tools
 
 __all__ = ["TOOLS"]
 

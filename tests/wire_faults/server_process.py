@@ -158,6 +158,11 @@ class Server:
     def rss_bytes(self) -> int:
         return rss_bytes(self.pid)
 
+    def cpu_s(self) -> float:
+        """Processor time that it has taken, by the clock ticks of the system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def limit_files(self, size: int) -> None:
         """No file can grow beyond this, or be written there; -1 takes it back."""
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)

@@ -213,19 +213,20 @@ def test_streams_that_are_left_take_no_place(
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
-def test_who_does_not_wait_for_an_answer_is_cut_off_and_takes_no_place(
+def test_a_client_that_leaves_with_requests_in_the_pipeline_takes_no_place(
     server: Server, tmp_path: Path
 ) -> None:
     session, modern = Session(server), Modern(server)
     task_id = modern.create("hold", gate=gate(tmp_path))
-    for _ in range(TIMES):
-        with _poll(server, session, modern, task_id) as wire:
-            _, port = wire.socket.getsockname()
-            wire.send(modern.get_bytes("/healthz"))
-            eventually(lambda port=port: port not in server.clients(), "it is cut off")  # type: ignore[misc]
+    for number in range(TIMES):
+        wire = _poll(server, session, modern, task_id)
+        wire.send(2 * modern.get_bytes("/healthz"))
+        leave(server, wire, number)
     with _poll(server, session, modern, task_id) as stays:
+        stays.send(modern.get_bytes("/healthz"))
         opened(gate(tmp_path))
-        assert stays.answer().status == 200, "had they kept their places there would be none"
+        assert stays.answer().json["status"] == "completed", "a place was left"
+        assert stays.answer().json == {"status": "ok"}
 
 
 # --- requests that are cut off ----------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from tests.wire_faults.clients import Modern
 from tests.wire_faults.server_process import Server
 from tests.wire_faults.slow_readers import besiege
 from tests.wire_faults.wire import BOTH, Wire, request_bytes
@@ -79,10 +80,18 @@ def test_a_body_that_is_never_finished(length: dict[str, str], sent: bytes, serv
 
 
 @pytest.mark.parametrize("field", [b"x" * 100_000, b"X: y\r\n" * 16_000])
-def test_an_endless_header_takes_no_memory(field: bytes, server: Server) -> None:
+@pytest.mark.parametrize("is_behind", [False, True], ids=["alone", "behind a request that waits"])
+def test_an_endless_header_takes_no_memory(
+    field: bytes, is_behind: bool, server: Server, tmp_path: Path
+) -> None:
+    client = Modern(server)
+    task_id = client.create("hold", gate=str(tmp_path / "gate"))
+    tag = client.get(f"/tasks/{task_id}").headers["etag"]
+    poll = client.get_bytes(f"/tasks/{task_id}/poll", {"If-None-Match": tag})
     before = server.rss_bytes()
     most = before
     with Wire(server.connect()) as wire:
+        wire.send(poll if is_behind else b"")
         wire.send(b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
         try:
             for _ in range(300):
@@ -91,6 +100,7 @@ def test_an_endless_header_takes_no_memory(field: bytes, server: Server) -> None
         except ConnectionError:
             pass
     assert most - before < 10_000_000
+    (tmp_path / "gate").touch()
 
 
 def test_slow_readers_are_cut_off_and_disturb_nobody(tmp_path: Path) -> None:

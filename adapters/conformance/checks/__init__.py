@@ -1,1 +1,1 @@
-"""The checks, one module for each page of a specification."""
+"""The checks of servers and of clients, by revision and by page of its specification."""

@@ -6,9 +6,8 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.conformance.catalogue import Requirement, transports_of
-from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS, CLIENT_REASONS
-from taskmachine.adapters.conformance.judging import CHECKS, Check
+from taskmachine.adapters.conformance.catalogue import Requirement, load_checks, transports_of
+from taskmachine.adapters.conformance.judging import CHECKS, CLIENT_CHECKS, CLIENT_REASONS, Check
 from taskmachine.specs import load_requirements
 
 __all__ = ["ClientRequirement", "requirements_of_clients"]
@@ -57,6 +56,7 @@ class ClientRequirement(Requirement):
 @cache
 def requirements_of_clients(revision: str) -> Mapping[str, ClientRequirement]:
     """All that a client must keep, as requestor and (2025-11-25) as receiver, page by page."""
+    load_checks()
     whose = {"client", "requestor", "both"}
     if revision == "2025-11-25":
         whose.add("receiver")

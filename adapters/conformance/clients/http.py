@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import uvicorn
 
-from taskmachine.adapters.conformance.clients.hearing import COMMENT, Actor, Stream, read_message
+from taskmachine.adapters.conformance.clients.incoming import COMMENT, Actor, Stream, read_message
 from taskmachine.adapters.conformance.history import MISSING, Entry, Http, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
-from taskmachine.adapters.server import sse
+from taskmachine.adapters.conformance.wire.sse import write_event
 
 __all__ = ["serving"]
 
@@ -166,17 +166,17 @@ class _Events:
             self._recorder.add(
                 Kind.SENT, "A", self.line, post=self._post, message=message, http=http
             )
-            await self._write(sse.event(json.dumps(message).encode(), id=event_id))
+            await self._write(write_event(json.dumps(message), id=event_id))
 
     async def comment(self) -> None:
         if self.is_open:
             self._recorder.add(Kind.SENT, "A", self.line, post=self._post, text=COMMENT)
-            await self._write(sse.comment(COMMENT.lstrip(": ")))
+            await self._write(f"{COMMENT}\n\n".encode())
 
     async def prime(self, event_id: str, retry_ms: int | None = None) -> None:
         http = Http(event_id=event_id, retry_ms=retry_ms)
         self._recorder.add(Kind.SENT, "A", self.line, post=self._post, text="", http=http)
-        await self._write(sse.event(b"", id=event_id, retry=retry_ms))
+        await self._write(write_event("", id=event_id, retry_ms=retry_ms))
 
     async def close(self) -> None:
         if self.is_open:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.clients.hearing import Actor, Stream, read_message
+from taskmachine.adapters.conformance.clients.incoming import Actor, Stream, read_message
 from taskmachine.adapters.conformance.history import Entry, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 

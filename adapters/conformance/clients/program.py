@@ -11,7 +11,8 @@ from typing import Final
 
 import attrs
 
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.adapters.conformance.errors import CannotCheck
+from taskmachine.adapters.conformance.target import split_command
 
 __all__ = ["Ran", "command_line", "relay_command", "run_program"]
 
@@ -37,12 +38,7 @@ def command_line(command: str, *, url: str, server: str) -> list[str]:
     Without either, the URL is the last argument.  `{server}` stands for one argument, or, as an
     argument of its own, for the whole command of a server.
     """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ConfigurationError(f"cannot read the command {command!r}: {error}") from None
-    if not words:
-        raise ConfigurationError("the command of the client is empty")
+    words = split_command(command)
     if not any("{url}" in word or "{server}" in word for word in words):
         words = [*words, "{url}"]
     filled: list[str] = []
@@ -83,7 +79,7 @@ async def run_program(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot start {command[0]!r}: {error}") from None
+        raise CannotCheck(f"cannot start {command[0]!r}: {error}") from None
     assert process.stderr is not None
     kept = bytearray()
     reading = asyncio.get_running_loop().create_task(_keep(process.stderr, kept))

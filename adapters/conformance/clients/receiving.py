@@ -5,14 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import result
-from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor, Session
-from taskmachine.adapters.conformance.clients.hearing import Heard, Stream
-from taskmachine.adapters.conformance.clients.script import (
-    FORM,
-    SAMPLING,
-    Question,
-    text_result,
-)
+from taskmachine.adapters.conformance.clients.incoming import Heard, Stream
+from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor, Session
+from taskmachine.adapters.conformance.clients.script import FORM, SAMPLING, Question, text_result
 from taskmachine.adapters.conformance.history import TERMINAL
 
 __all__ = ["drive"]

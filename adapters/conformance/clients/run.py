@@ -6,13 +6,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
-from taskmachine.adapters.conformance.catalogue import load_checks
 from taskmachine.adapters.conformance.clients.actor import Ids
-from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor
-from taskmachine.adapters.conformance.clients.actor_2026_07_28 import ModernActor
 from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
-from taskmachine.adapters.conformance.clients.hearing import Actor
 from taskmachine.adapters.conformance.clients.http import serving
+from taskmachine.adapters.conformance.clients.incoming import Actor
+from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
+from taskmachine.adapters.conformance.clients.mcp_2025_11_25.scenarios import SCENARIOS as LEGACY
+from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor
+from taskmachine.adapters.conformance.clients.mcp_2026_07_28.scenarios import SCENARIOS as MODERN
 from taskmachine.adapters.conformance.clients.pipes import piping
 from taskmachine.adapters.conformance.clients.program import (
     Ran,
@@ -21,8 +22,6 @@ from taskmachine.adapters.conformance.clients.program import (
     run_program,
 )
 from taskmachine.adapters.conformance.clients.report import Played, judge_clients
-from taskmachine.adapters.conformance.clients.scenarios_2025_11_25 import SCENARIOS as LEGACY
-from taskmachine.adapters.conformance.clients.scenarios_2026_07_28 import SCENARIOS as MODERN
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.adapters.conformance.clients.view import (
     STOPPED,
@@ -32,13 +31,13 @@ from taskmachine.adapters.conformance.clients.view import (
     without_other_era,
 )
 from taskmachine.adapters.conformance.history import Entry, Kind
-from taskmachine.adapters.conformance.lab import Revision
 from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.report import Run
 from taskmachine.adapters.conformance.run import Options
+from taskmachine.adapters.conformance.target import Revision
 
-__all__ = ["SCENARIOS", "Runner", "check_client", "play"]
+__all__ = ["SCENARIOS", "Runner", "play", "run_client"]
 
 AT_ONCE: Final = 4
 """Clients that run at the same time."""
@@ -48,7 +47,7 @@ Transport = Literal["stdio", "http"]
 SCENARIOS: Final = {"2025-11-25": LEGACY, "2026-07-28": MODERN}
 
 
-async def check_client(
+async def run_client(
     command: str,
     revision: Revision,
     options: Options,
@@ -57,10 +56,9 @@ async def check_client(
 ) -> Run:
     """Run the client once for each scenario, and judge it by everything that it said.
 
-    ConfigurationError if the command cannot be started.  With `{server}` in it the client speaks
+    CannotCheck if the command cannot be started.  With `{server}` in it the client speaks
     over pipes, else over HTTP.  `tell` is told what goes on, for whoever watches.
     """
-    load_checks()
     began = time.monotonic()
     transport: Transport = "stdio" if "{server}" in command else "http"
     fitting = [one for one in SCENARIOS[revision] if transport in one.transports]

@@ -5,17 +5,21 @@ from typing import Any, Final, Literal, Protocol
 
 import attrs
 
-from taskmachine.adapters.conformance.clients.hearing import Heard
+from taskmachine.adapters.conformance.clients.incoming import Heard
 
 __all__ = [
     "FORM",
     "SAMPLING",
+    "WITHOUT_MODE",
     "Broken",
     "Life",
     "Question",
     "Scenario",
     "Tool",
     "Where",
+    "breaks",
+    "fails",
+    "paced",
     "text_result",
 ]
 
@@ -167,3 +171,29 @@ class Scenario:
     def tools(self) -> dict[str, Tool]:
         """By name."""
         return {tool.name: tool for page in self.pages for tool in page}
+
+
+WITHOUT_MODE: Final = Question(
+    "elicitation", {name: value for name, value in FORM.params.items() if name != "mode"}
+)
+
+
+async def paced(life: Life) -> dict[str, Any]:
+    """Changes its poll interval on the way."""
+    life.interval_ms = 400
+    await life.work(1_000)
+    life.interval_ms = 700
+    await life.work(1_600)
+    return text_result("done, at your pace")
+
+
+async def fails(life: Life) -> dict[str, Any]:
+    """Ends with a result that is an error."""
+    await life.work(300)
+    return {**text_result("it did not work"), "isError": True}
+
+
+async def breaks(life: Life) -> dict[str, Any]:
+    """Ends with an error of JSON-RPC."""
+    await life.work(300)
+    raise Broken(-32603, "it broke")

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.caller import Caller, Pending
-from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role
+from taskmachine.adapters.conformance.wire.caller import Caller, Pending
 
 __all__: list[str] = []
 
@@ -58,21 +58,21 @@ async def _all(pending: list[Pending]) -> None:
 
 
 @probe(alone=True)
-async def malformed_messages(lab: Lab) -> None:
+async def malformed_messages(harness: Harness) -> None:
     """Bytes that are no message, and messages that are no request."""
-    caller = await lab.caller(fresh=True)
+    caller = await harness.caller(fresh=True)
     sent = [caller.begin(body) for body in MALFORMED]
-    if lab.transport == "http":  # a pipe says nothing to most of these
+    if harness.transport == "http":  # a pipe says nothing to most of these
         await _all(sent)
-    await _still_answers(lab, caller)
+    await _still_answers(harness, caller)
 
 
 @probe(alone=True)
-async def wrong_types(lab: Lab) -> None:
+async def wrong_types(harness: Harness) -> None:
     """Every field of every task method, with every type that it should not have."""
-    caller = await lab.caller(fresh=True)
-    await _all([caller.start(method, params) for method, params in _wrong(lab.revision)])
-    await _still_answers(lab, caller)
+    caller = await harness.caller(fresh=True)
+    await _all([caller.start(method, params) for method, params in _wrong(harness.revision)])
+    await _still_answers(harness, caller)
 
 
 def _wrong(revision: str) -> Iterator[tuple[str, Any]]:
@@ -92,33 +92,33 @@ def _wrong(revision: str) -> Iterator[tuple[str, Any]]:
 
 
 @probe(alone=True)
-async def unknown_methods(lab: Lab) -> None:
+async def unknown_methods(harness: Harness) -> None:
     """Methods that nobody has heard of."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     await _all([caller.start(method, {}) for method in UNKNOWN_METHODS])
 
 
 @probe(Role.COMPLETES, alone=True)
-async def wrong_arguments(lab: Lab) -> None:
+async def wrong_arguments(harness: Harness) -> None:
     """A tool that can be a task, with arguments of every wrong type."""
-    caller = await lab.caller()
-    call = lab.profile.calls[Role.COMPLETES]
-    task: dict[str, Any] = {"task": {}} if lab.revision == "2025-11-25" else {}
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.COMPLETES]
+    task: dict[str, Any] = {"task": {}} if harness.revision == "2025-11-25" else {}
     wrong = [{"name": call.name, "arguments": value, **task} for value in WRONG_TYPES]
     await _all([caller.start("tools/call", params) for params in wrong])
 
 
 @probe(Role.COMPLETES, revisions=("2025-11-25",), alone=True)
-async def strange_ttls(lab: Lab) -> None:
+async def strange_ttls(harness: Harness) -> None:
     """Lifetimes that are negative, huge, or no numbers; and a `task` that is no object."""
-    caller = await lab.caller()
-    params = lab.profile.calls[Role.COMPLETES].params
+    caller = await harness.caller()
+    params = harness.profile.calls[Role.COMPLETES].params
     tasks = [{"ttl": ttl} for ttl in STRANGE_TTLS] + [1, "now", [], True]
     await _all([caller.start("tools/call", {**params, "task": task}) for task in tasks])
 
 
-async def _still_answers(lab: Lab, caller: Caller) -> None:
-    method = "ping" if lab.revision == "2025-11-25" else "server/discover"
+async def _still_answers(harness: Harness, caller: Caller) -> None:
+    method = "ping" if harness.revision == "2025-11-25" else "server/discover"
     if caller.death is None:
         await caller.request(method)
-        await lab.leave(caller)
+        await harness.leave(caller)

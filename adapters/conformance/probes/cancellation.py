@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.caller import Caller, Pending
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.history import Entry
-from taskmachine.adapters.conformance.lab import Lab
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role
+from taskmachine.adapters.conformance.wire.caller import Caller, Pending
 
 __all__: list[str] = []
 
@@ -25,9 +25,9 @@ MALFORMED: Final[tuple[Any, ...]] = (
 )
 
 
-def _can_cancel(lab: Lab) -> bool:
+def _can_cancel(harness: Harness) -> bool:
     """Over HTTP, 2026-07-28 cancels by hanging up."""
-    return lab.revision == "2025-11-25" or lab.transport == "stdio"
+    return harness.revision == "2025-11-25" or harness.transport == "stdio"
 
 
 async def _cancel(caller: Caller, id: Any) -> None:
@@ -45,13 +45,13 @@ async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float)
 
 
 @probe()
-async def cancel_at_work(lab: Lab) -> None:
+async def cancel_at_work(harness: Harness) -> None:
     """A plain call that reports progress, cancelled after its first report."""
-    call = lab.profile.get(Role.REPORTS, Role.SLOW)
-    if call is None or not _can_cancel(lab):
+    call = harness.profile.get(Role.REPORTS, Role.SLOW)
+    if call is None or not _can_cancel(harness):
         return
-    caller = await lab.caller(fresh=True)
-    token = {"progressToken": f"cancelled-{lab.random.getrandbits(48):x}"}
+    caller = await harness.caller(fresh=True)
+    token = {"progressToken": f"cancelled-{harness.random.getrandbits(48):x}"}
     pending = caller.start_call(call, as_task=False, meta=token)
     await _until_heard(caller, pending, "notifications/progress", 1_000)
     if pending.is_over:
@@ -64,14 +64,14 @@ async def cancel_at_work(lab: Lab) -> None:
         await pending.answer(LONG_MS)
     await caller.request("tools/list")
     await pending.leave()
-    await lab.leave(caller)
+    await harness.leave(caller)
 
 
 @probe(Role.SLOW, revisions=("2025-11-25",))
-async def cancel_a_blocked_result(lab: Lab) -> None:
+async def cancel_a_blocked_result(harness: Harness) -> None:
     """`tasks/result` that waits, cancelled; then the task ends, and nobody waits for it."""
-    caller = await lab.caller()
-    task_id = await caller.create(lab.profile.calls[Role.SLOW])
+    caller = await harness.caller()
+    task_id = await caller.create(harness.profile.calls[Role.SLOW])
     if task_id is None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
@@ -87,13 +87,13 @@ async def cancel_a_blocked_result(lab: Lab) -> None:
 
 
 @probe(Role.COMPLETES)
-async def cancel_what_became_a_task(lab: Lab) -> None:
+async def cancel_what_became_a_task(harness: Harness) -> None:
     """The call that made a task, cancelled after its answer: the task goes on."""
-    if not _can_cancel(lab):
+    if not _can_cancel(harness):
         return
-    caller = await lab.caller()
-    call = lab.profile.get(Role.SLOW, Role.COMPLETES)
-    for one in (call, lab.profile.calls[Role.COMPLETES]):
+    caller = await harness.caller()
+    call = harness.profile.get(Role.SLOW, Role.COMPLETES)
+    for one in (call, harness.profile.calls[Role.COMPLETES]):
         if one is None:
             continue
         pending = caller.start_call(one)
@@ -109,12 +109,12 @@ async def cancel_what_became_a_task(lab: Lab) -> None:
 
 
 @probe()
-async def cancel_nothing(lab: Lab) -> None:
+async def cancel_nothing(harness: Harness) -> None:
     """Cancellations that are too early, too late, of nothing, or none; after each a question."""
-    if not _can_cancel(lab):
+    if not _can_cancel(harness):
         return
-    caller = await lab.caller(fresh=True)
-    call = lab.profile.get(Role.PLAIN, Role.COMPLETES, Role.FAILS)
+    caller = await harness.caller(fresh=True)
+    call = harness.profile.get(Role.PLAIN, Role.COMPLETES, Role.FAILS)
     if call is not None:
         racing = caller.start_call(call, as_task=False)
         await _cancel(caller, racing.id)
@@ -129,15 +129,15 @@ async def cancel_nothing(lab: Lab) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": CANCELLED}
         await caller.send(message if params is None else {**message, "params": params})
         await caller.request("tools/list")
-    await lab.leave(caller)
+    await harness.leave(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
-async def answer_too_late(lab: Lab) -> None:
+async def answer_too_late(harness: Harness) -> None:
     """A task that is cancelled while it asks; its question is answered afterwards."""
-    caller = await lab.caller(fresh=True)
+    caller = await harness.caller(fresh=True)
     caller.answering = lambda _: None
-    task_id = await caller.create(lab.profile.calls[Role.ASKS])
+    task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
@@ -148,14 +148,14 @@ async def answer_too_late(lab: Lab) -> None:
         await caller.reply(question, {"result": {"action": "cancel"}})
     await caller.request("tools/list")
     await result.answer(1_000)
-    await lab.leave(caller)
+    await harness.leave(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
-async def answer_in_time(lab: Lab) -> None:
+async def answer_in_time(harness: Harness) -> None:
     """A task that is answered, and looked at until its end and a little longer."""
-    caller = await lab.caller()
-    task_id = await caller.create(lab.profile.calls[Role.ASKS])
+    caller = await harness.caller()
+    task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is None:
         return
     await caller.request("tasks/result", {"taskId": task_id}, wait_ms=3_000)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.answering import Reply, answer
-from taskmachine.adapters.conformance.caller import Caller
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.history import Entry
-from taskmachine.adapters.conformance.lab import Lab
-from taskmachine.adapters.conformance.manners import META
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role, ToolCall
+from taskmachine.adapters.conformance.wire.answering import Reply, answer
+from taskmachine.adapters.conformance.wire.caller import Caller
+from taskmachine.adapters.conformance.wire.metadata import META
 
 __all__ = ["wrong_content", "wrong_message"]
 
@@ -48,32 +48,32 @@ def _wrong(method: Any, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @probe(revisions=OLD)
-async def ask_clients_that_can(lab: Lab) -> None:
+async def ask_clients_that_can(harness: Harness) -> None:
     """Every kind of client is asked, as a task and plainly."""
     for capabilities in CLIENTS:
-        caller = await lab.caller(fresh=True, capabilities=capabilities)
+        caller = await harness.caller(fresh=True, capabilities=capabilities)
         for role in QUESTIONS:
-            call = lab.profile.get(role)
+            call = harness.profile.get(role)
             if call is not None:
                 await _ask(caller, call)
                 await caller.call(call, as_task=False)
-        await lab.leave(caller)
+        await harness.leave(caller)
 
 
 @probe(revisions=OLD)
-async def answer_wrongly(lab: Lab) -> None:
+async def answer_wrongly(harness: Harness) -> None:
     """Each question is answered with what it did not ask for."""
-    caller = await lab.caller(fresh=True)
+    caller = await harness.caller(fresh=True)
 
     def wrong(entry: Entry) -> Reply:
         return {"result": _wrong(entry.method, entry.params)}
 
     caller.answering = wrong
     for role in QUESTIONS:
-        call = lab.profile.get(role)
+        call = harness.profile.get(role)
         if call is not None:
             await _ask(caller, call)
-    await lab.leave(caller)
+    await harness.leave(caller)
 
 
 async def _ask(caller: Caller, call: ToolCall) -> None:
@@ -91,13 +91,13 @@ async def _ask(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(Role.ASKS, revisions=OLD, transports=("http",))
-async def ask_one_of_two(lab: Lab) -> None:
+async def ask_one_of_two(harness: Harness) -> None:
     """A question of one principal's task, and what another one can do about it."""
-    if not lab.has_two_principals:
+    if not harness.has_two_principals:
         return
-    one, other = await lab.caller("A", fresh=True), await lab.caller("B")
+    one, other = await harness.caller("A", fresh=True), await harness.caller("B")
     one.answering = lambda _: None
-    task_id = await one.create(lab.profile.calls[Role.ASKS])
+    task_id = await one.create(harness.profile.calls[Role.ASKS])
     if task_id is None:
         return
     params = {"taskId": task_id}
@@ -118,20 +118,20 @@ async def ask_one_of_two(lab: Lab) -> None:
         await result.answer(1_000)
         await other.request("tasks/get", params)
         await other.request("tasks/result", params, wait_ms=500)
-    await lab.leave(one)
+    await harness.leave(one)
 
 
 # --- 2026-07-28 ------------------------------------------------------------------------------
 
 
 @probe(revisions=NEW)
-async def ask_requests_that_can(lab: Lab) -> None:
+async def ask_requests_that_can(harness: Harness) -> None:
     """Every kind of client is asked, as a task and plainly."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     extensions = caller.capabilities.get("extensions", {})
     for capabilities in CLIENTS:
         for role in QUESTIONS:
-            call = lab.profile.get(role)
+            call = harness.profile.get(role)
             if call is None:
                 continue
             plain = {f"{META}clientCapabilities": capabilities}
@@ -145,11 +145,11 @@ async def ask_requests_that_can(lab: Lab) -> None:
 
 
 @probe(Role.ASKS, revisions=NEW)
-async def refuse(lab: Lab) -> None:
+async def refuse(harness: Harness) -> None:
     """The question of a task is declined, and cancelled."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     for action in ("decline", "cancel"):
-        task_id = await caller.create(lab.profile.calls[Role.ASKS])
+        task_id = await caller.create(harness.profile.calls[Role.ASKS])
         if task_id is None:
             return
         keys = await _questions(caller, task_id)
@@ -166,11 +166,11 @@ async def refuse(lab: Lab) -> None:
 
 
 @probe(revisions=NEW)
-async def answer_tasks_wrongly(lab: Lab) -> None:
+async def answer_tasks_wrongly(harness: Harness) -> None:
     """Answers without the shape of one, then answers that break their schema."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     for role in QUESTIONS:
-        call = lab.profile.get(role)
+        call = harness.profile.get(role)
         if call is None:
             continue
         for make in (_number, _no_action, _wrong):

@@ -1,9 +1,9 @@
 """Calls and tasks with progress tokens."""
 
-from taskmachine.adapters.conformance.caller import Caller
-from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role, ToolCall
+from taskmachine.adapters.conformance.wire.caller import Caller
 
 __all__: list[str] = []
 
@@ -15,21 +15,21 @@ LONG_MS = 5_500
 """A call that takes longer is not made."""
 
 
-def _token(lab: Lab) -> dict[str, str]:
-    return {"progressToken": f"progress-{lab.random.getrandbits(48):x}"}
+def _token(harness: Harness) -> dict[str, str]:
+    return {"progressToken": f"progress-{harness.random.getrandbits(48):x}"}
 
 
 @probe()
-async def plain_calls_with_tokens(lab: Lab) -> None:
+async def plain_calls_with_tokens(harness: Harness) -> None:
     """Calls that are no tasks; what is said after their answers comes before the next one."""
-    caller = await lab.caller()
-    reports = lab.profile.get(Role.REPORTS, Role.SLOW)
+    caller = await harness.caller()
+    reports = harness.profile.get(Role.REPORTS, Role.SLOW)
     reporting = None
     if reports is not None and (reports.takes_ms or 0) < LONG_MS:
-        reporting = caller.start_call(reports, as_task=False, meta=_token(lab))
+        reporting = caller.start_call(reports, as_task=False, meta=_token(harness))
     for role in PLAIN:
-        if role in lab.profile.calls:
-            await caller.call(lab.profile.calls[role], as_task=False, meta=_token(lab))
+        if role in harness.profile.calls:
+            await caller.call(harness.profile.calls[role], as_task=False, meta=_token(harness))
             await caller.request("tools/list")
     if reporting is not None:
         await reporting.answer(LONG_MS)
@@ -37,27 +37,27 @@ async def plain_calls_with_tokens(lab: Lab) -> None:
 
 
 @probe(revisions=("2025-11-25",))
-async def tasks_with_tokens(lab: Lab) -> None:
+async def tasks_with_tokens(harness: Harness) -> None:
     """Tasks whose progress is heard while their results are waited for; which have other tokens."""
-    call = lab.profile.get(Role.REPORTS, Role.SLOW, Role.COMPLETES)
+    call = harness.profile.get(Role.REPORTS, Role.SLOW, Role.COMPLETES)
     if call is not None:
-        caller = await lab.caller()
-        await _watch(lab, caller, call)
-        quick = lab.profile.get(Role.COMPLETES)
+        caller = await harness.caller()
+        await _watch(harness, caller, call)
+        quick = harness.profile.get(Role.COMPLETES)
         if quick is not None and quick is not call:
-            await _watch(lab, caller, quick)
+            await _watch(harness, caller, quick)
 
 
-async def _watch(lab: Lab, caller: Caller, call: ToolCall) -> None:
-    task_id = await caller.create(call, meta=_token(lab))
+async def _watch(harness: Harness, caller: Caller, call: ToolCall) -> None:
+    task_id = await caller.create(call, meta=_token(harness))
     if task_id is None:
         return
     params = {"taskId": task_id}
-    result = caller.start("tasks/result", params, meta=_token(lab))
-    await caller.get(task_id, meta=_token(lab))
+    result = caller.start("tasks/result", params, meta=_token(harness))
+    await caller.get(task_id, meta=_token(harness))
     if await caller.until(task_id, within_ms=SHORT_MS) is None:
         await caller.cancel(task_id)
     await result.answer(SHORT_MS)
     await caller.get(task_id)
-    await caller.request("tasks/result", params, meta=_token(lab), wait_ms=SHORT_MS)
+    await caller.request("tasks/result", params, meta=_token(harness), wait_ms=SHORT_MS)
     await caller.request("tools/list")

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Final
 
-from taskmachine.adapters.conformance.caller import Caller, Pending
-from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role
+from taskmachine.adapters.conformance.wire.caller import Caller, Pending
 
 __all__: list[str] = []
 
@@ -18,32 +18,32 @@ LONGEST_REST_MS: Final = 4_000.0
 MOST_LOOKED_AT: Final = 60
 
 
-async def _collect(lab: Lab, caller: Caller, task_id: str) -> None:
+async def _collect(harness: Harness, caller: Caller, task_id: str) -> None:
     """See how a task is now, and what came of it."""
     await caller.get(task_id)
-    if lab.revision == "2025-11-25":
+    if harness.revision == "2025-11-25":
         await caller.request("tasks/result", {"taskId": task_id})
 
 
 @probe(Role.COMPLETES)
-async def cancel_against_completion(lab: Lab) -> None:
+async def cancel_against_completion(harness: Harness) -> None:
     """Cancel a task that is about to complete, a little later each time."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     for delay_ms in SWEPT_MS:
-        task_id = await caller.create(lab.profile.calls[Role.COMPLETES])
+        task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
         if task_id is None:
             return
         await caller.pause(delay_ms)
         await caller.cancel(task_id)
         await caller.until(task_id)
-        await _collect(lab, caller, task_id)
+        await _collect(harness, caller, task_id)
 
 
 @probe(Role.SLOW)
-async def cancel_twice_at_once(lab: Lab) -> None:
+async def cancel_twice_at_once(harness: Harness) -> None:
     """Two cancellations that cross, and a look at the task between them."""
-    caller = await lab.caller()
-    task_id = await caller.create(lab.profile.calls[Role.SLOW])
+    caller = await harness.caller()
+    task_id = await caller.create(harness.profile.calls[Role.SLOW])
     if task_id is None:
         return
     task = {"taskId": task_id}
@@ -54,46 +54,46 @@ async def cancel_twice_at_once(lab: Lab) -> None:
 
 
 @probe(Role.COMPLETES, revisions=("2025-11-25",))
-async def many_wait_for_one_result(lab: Lab) -> None:
+async def many_wait_for_one_result(harness: Harness) -> None:
     """Several `tasks/result` for one task; one of them is broken off."""
-    caller = await lab.caller()
-    task_id = await caller.create(lab.profile.calls[Role.COMPLETES])
+    caller = await harness.caller()
+    task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
     if task_id is None:
         return
     waiting = [caller.start("tasks/result", {"taskId": task_id}) for _ in range(WAITERS)]
-    if lab.transport == "http":
+    if harness.transport == "http":
         await waiting.pop().leave()
     await _all(waiting)
-    await _collect(lab, caller, task_id)
+    await _collect(harness, caller, task_id)
 
 
 @probe(Role.COMPLETES)
-async def many_tasks_at_once(lab: Lab) -> None:
+async def many_tasks_at_once(harness: Harness) -> None:
     """Several tasks of the same tool, side by side."""
-    caller = await lab.caller()
-    call = lab.profile.calls[Role.COMPLETES]
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.COMPLETES]
     made = await asyncio.gather(*(caller.create(call) for _ in range(WAITERS)))
     await asyncio.gather(*(caller.until(task_id) for task_id in made if task_id is not None))
 
 
 @probe(Role.SLOW, alone=True)
-async def look_again_much_later(lab: Lab) -> None:
+async def look_again_much_later(harness: Harness) -> None:
     """Cancel a slow task, wait until its work would be over; then look at all tasks of the run."""
-    caller = await lab.caller()
-    call = lab.profile.calls[Role.SLOW]
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call)
     if task_id is not None:
         await caller.cancel(task_id)
     await caller.pause(min(2 * (call.takes_ms or 0) + 500, LONGEST_REST_MS))
-    seen = [id for id, s in lab.history().by_task.items() if s[0].entry.line == caller.line]
+    seen = [id for id, s in harness.history().by_task.items() if s[0].entry.line == caller.line]
     await _all([caller.start("tasks/get", {"taskId": id}) for id in seen[-MOST_LOOKED_AT:]])
 
 
 @probe(Role.SLOW, revisions=("2025-11-25",), alone=True)
-async def ttl_shorter_than_the_work(lab: Lab) -> None:
+async def ttl_shorter_than_the_work(harness: Harness) -> None:
     """A task that may be forgotten before it is over."""
-    caller = await lab.caller()
-    call = lab.profile.calls[Role.SLOW]
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call, ttl=100)
     if task_id is None:
         return

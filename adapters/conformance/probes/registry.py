@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.profile import Role
 
 __all__ = ["PROBES", "Probe", "probe"]
@@ -16,7 +16,7 @@ class Probe:
     """A short conversation with the target."""
 
     name: str
-    run: Callable[[Lab], Awaitable[None]]
+    run: Callable[[Harness], Awaitable[None]]
     revisions: tuple[str, ...]
     transports: tuple[str, ...]
     needs: tuple[Role, ...]
@@ -33,11 +33,11 @@ def probe(
     revisions: tuple[str, ...] = ("2025-11-25", "2026-07-28"),
     transports: tuple[str, ...] = ("stdio", "http"),
     alone: bool = False,
-) -> Callable[[Callable[[Lab], Awaitable[None]]], Callable[[Lab], Awaitable[None]]]:
+) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[Harness], Awaitable[None]]]:
     """Register a probe.  It is bounded by whoever runs it, and may simply return when stuck."""
 
-    def register(run: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
-        name = f"{run.__module__.rpartition('.')[2]}.{run.__name__}"
+    def register(run: Callable[[Harness], Awaitable[None]]) -> Callable[[Harness], Awaitable[None]]:
+        name = f"{run.__module__.partition('.probes.')[2]}.{run.__name__}"
         PROBES.append(Probe(name, run, revisions, transports, needs, alone))
         return run
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from taskmachine.adapters.conformance.lab import Lab
+from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.probes.registry import probe
 from taskmachine.adapters.conformance.profile import Role, ToolCall
 
@@ -13,18 +13,18 @@ NONSENSE = "no-such-tool-anywhere"
 
 
 @probe(revisions=("2026-07-28",))
-async def list_here_and_there(lab: Lab) -> None:
+async def list_here_and_there(harness: Harness) -> None:
     """The tools, over two connections in turn."""
-    here, there = await lab.caller(), await lab.caller(fresh=True)
+    here, there = await harness.caller(), await harness.caller(fresh=True)
     for caller in (here, there, here, there):
         await caller.request("tools/list")
-    await lab.leave(there)
+    await harness.leave(there)
 
 
 @probe()
-async def unknown_tools(lab: Lab) -> None:
+async def unknown_tools(harness: Harness) -> None:
     """A tool that does not exist, plainly and as a task."""
-    caller = await lab.caller()
+    caller = await harness.caller()
     for as_task in (True, False):
         call = ToolCall(NONSENSE)
         task_id = await caller.create(call, as_task=as_task)
@@ -33,17 +33,17 @@ async def unknown_tools(lab: Lab) -> None:
 
 
 @probe()
-async def wrong_arguments(lab: Lab) -> None:
+async def wrong_arguments(harness: Harness) -> None:
     """Calls without what is required, and with objects for numbers and texts."""
-    caller = await lab.caller()
-    tools = lab.history().tools
-    known = {call.name: call for call in lab.profile.calls.values()}
+    caller = await harness.caller()
+    tools = harness.history().tools
+    known = {call.name: call for call in harness.profile.calls.values()}
     for call in known.values():
         tool = tools.get(call.name)
         for arguments in _wrong(call, tool.get("inputSchema") if tool else None):
             task_id = await caller.create(ToolCall(call.name, arguments))
             if task_id is not None and await caller.until(task_id, within_ms=1_000):
-                if lab.revision == "2025-11-25":
+                if harness.revision == "2025-11-25":
                     await caller.request("tasks/result", {"taskId": task_id}, wait_ms=1_000)
             elif task_id is not None:
                 await caller.cancel(task_id)
@@ -63,21 +63,21 @@ def _wrong(call: ToolCall, schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 @probe(transports=("http",))
-async def call_without_credentials(lab: Lab) -> None:
+async def call_without_credentials(harness: Harness) -> None:
     """A call by nobody, and one by somebody who cannot be."""
-    call = lab.profile.get(Role.PLAIN, Role.COMPLETES)
-    if call is None or lab.target.principal("A") is None:
+    call = harness.profile.get(Role.PLAIN, Role.COMPLETES)
+    if call is None or harness.target.principal("A") is None:
         return
-    caller = await lab.caller()
+    caller = await harness.caller()
     for credentials in (None, "Bearer nobody"):
         await caller.call(call, as_task=False, headers={"authorization": credentials})
 
 
 @probe(revisions=("2025-11-25",), alone=True)
-async def cursors(lab: Lab) -> None:
+async def cursors(harness: Harness) -> None:
     """Every list with a cursor that was never given out, and each given one twice."""
-    caller = await lab.caller()
-    quick = lab.profile.get(Role.COMPLETES)
+    caller = await harness.caller()
+    quick = harness.profile.get(Role.COMPLETES)
     for _ in range(3 if quick is not None else 0):
         assert quick is not None
         await caller.create(quick)

@@ -14,10 +14,10 @@ from taskmachine.adapters.client.answering import Answer, Answering, declared
 from taskmachine.adapters.client.errors import Declined
 from taskmachine.adapters.client.receiving import Receiver, Receiving, open_receiving
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.runtime import Surroundings
-from taskmachine.adapters.tools import CallError
+from taskmachine.adapters.runtime.runtime import Surroundings
+from taskmachine.adapters.tools.registry import CallError
+from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT
 from taskmachine.protocol.jsonrpc import Message, Request, decode_message, encode_message
-from taskmachine.protocol.mcp_2025_11_25 import DIALECT
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import FORM, Json
 from tests.adapters.rig import Clock, run
@@ -184,18 +184,16 @@ def test_a_question_is_a_task_until_the_user_has_answered(
         person = Person()
         async with received(person.answer) as server:
             task = (await server.ask(method, **params, task={}))["task"]
-            # ROO-20
             assert (task["status"], task["ttl"], task["pollInterval"]) == ("working", 60_000, 2_000)
             prompt = await person.prompt()
             assert prompt.question.method == method
             assert prompt.question.params == params
             _, result = server.begin("tasks/result", {"taskId": task["taskId"]})
             shown = await server.ask("tasks/get", taskId=task["taskId"])
-            # ROO-6, ROO-7: nothing is wanted from the server
+            # Nothing is wanted from the server
             assert shown["status"] == "working"
             assert "user" in shown["statusMessage"]
             assert not result.done()
-            # ROO-18
             prompt.said.set_result({**said, "_meta": {"com.example/by": "hand"}})
             meta = {"com.example/by": "hand", RELATED: {"taskId": task["taskId"]}}
             assert (await result)["result"] == {**said, "_meta": meta}
@@ -205,7 +203,7 @@ def test_a_question_is_a_task_until_the_user_has_answered(
             again = await server.ask("tasks/result", taskId=task["taskId"])
             assert again == {**said, "_meta": meta}
             seen = [told["status"] for told in server.told]
-            assert seen == ["working", "completed"]  # the message, and the end (ROO-17)
+            assert seen == ["working", "completed"]  # the message, and the end
 
     run(main())
 
@@ -254,7 +252,7 @@ def test_sampling_that_the_user_declines_fails() -> None:
             task = await server.sample()
             (await person.prompt()).said.set_exception(Declined())
             told = await server.until("failed", task["taskId"])
-            assert told["statusMessage"] == "User declined sampling request"  # ROO-8
+            assert told["statusMessage"] == "User declined sampling request"
             refusal = await server.refusal("tasks/result", taskId=task["taskId"])
             assert refusal == {"code": -1, "message": "User declined sampling request"}
 
@@ -340,12 +338,12 @@ def test_a_cancel_takes_the_prompt_away() -> None:
             _, result = server.begin("tasks/result", {"taskId": task_id})
             cancelled = await server.ask("tasks/cancel", taskId=task_id)
             assert (cancelled["taskId"], cancelled["status"]) == (task_id, "cancelled")
-            async with asyncio.timeout(10):  # ROO-15
+            async with asyncio.timeout(10):
                 await prompt.taken_away.wait()
             told = await server.until("cancelled", task_id)
             assert told["statusMessage"]
             assert (await result)["error"]["message"] == "Task cancelled"
-            # ROO-12: asked later, the same
+            # Asked later, the same
             refusal = await server.refusal("tasks/result", taskId=task_id)
             assert refusal["message"] == "Task cancelled"
             refusal = await server.refusal("tasks/cancel", taskId=task_id)
@@ -374,7 +372,7 @@ def test_an_answer_that_comes_after_the_cancel_changes_nothing() -> None:
             await server.ask("tasks/cancel", taskId=task_id)
             is_stopped.set()
             await has_ended.wait()
-            refusal = await server.refusal("tasks/result", taskId=task_id)  # ROO-26, ROO-33
+            refusal = await server.refusal("tasks/result", taskId=task_id)
             assert refusal["message"] == "Task cancelled"
             assert (await server.ask("tasks/get", taskId=task_id))["status"] == "cancelled"
             assert [told["status"] for told in server.told].count("completed") == 0
@@ -412,7 +410,7 @@ def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
             prompt = await person.prompt()
             _, result = server.begin("tasks/result", {"taskId": task_id})
             clock.now += 89_999
-            # Unlike work, a prompt does not make the ttl grow (ROO-19).
+            # Unlike work, a prompt does not make the ttl grow.
             shown = await server.ask("tasks/get", taskId=task_id)
             assert (shown["status"], shown["ttl"]) == ("working", 90_000)
             clock.now += 2
@@ -420,7 +418,7 @@ def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
             assert "expired" in told["statusMessage"]
             async with asyncio.timeout(10):
                 await prompt.taken_away.wait()
-                assert "expired" in (await result)["error"]["message"]  # ROO-22
+                assert "expired" in (await result)["error"]["message"]
 
     run(main())
 
@@ -436,7 +434,7 @@ def test_what_has_ended_is_forgotten_when_room_is_needed() -> None:
             for _ in range(10):
                 first = (await server.elicit())["taskId"]
                 await server.ask("tasks/result", taskId=first)
-            refusal = await server.refusal("elicitation/create", **FORM, task={})  # ROO-24
+            refusal = await server.refusal("elicitation/create", **FORM, task={})
             assert refusal["code"] == -32603
             clock.now += 60_001
             second = (await server.elicit())["taskId"]
@@ -496,7 +494,7 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
                     assert (await theirs.refusal(method, taskId=task_id))["code"] == -32602
                 assert (await theirs.ask("tasks/list"))["tasks"] == []
                 assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
-            # Now it waits for somebody who answers, but not for them (ROO-23).
+            # Now it waits for somebody who answers, but not for them.
             await theirs.receiving._runtime.engine.duties["the search for jobs"]()
             made = {(await theirs.elicit())["taskId"]}
             assert {(await bob.prompt()).question.key} == made
@@ -518,7 +516,7 @@ def test_what_was_never_made_is_not_found(method: str) -> None:
         async with received(Person().answer) as server:
             refusal = await server.refusal(method, taskId="none")
             assert refusal["code"] == -32602
-            assert "not found" in refusal["message"]  # ROO-9
+            assert "not found" in refusal["message"]
 
     run(main())
 

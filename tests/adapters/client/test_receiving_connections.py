@@ -55,7 +55,7 @@ def test_what_is_answered_is_declared_as_a_task_and_nothing_else(
                 pass
             capabilities = server.of("initialize")[0].params["capabilities"]
             judge("2025-11-25", "ClientCapabilities").validate(capabilities)
-            # ROO-29: a client has no tools
+            # A client has no tools
             assert capabilities["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
 
     run(main())
@@ -104,7 +104,7 @@ def test_a_generation_in_which_clients_have_no_tasks_is_told_nothing() -> None:
 
 
 def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
-    """ROO-35: what does not ask for a task is answered as ever."""
+    """What does not ask for a task is answered as ever."""
     may_answer = asyncio.Event()
 
     async def slow(question: Question) -> Json:

@@ -12,19 +12,19 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from taskmachine.adapters.claims import Claim, claim
 from taskmachine.adapters.console import Console, Door, TokenDoor
-from taskmachine.adapters.runtime import Runtime, Surroundings
-from taskmachine.adapters.server.owners import Owners
-from taskmachine.adapters.server.static_tokens import StaticTokenAuthenticator
+from taskmachine.adapters.runtime.claims import Claim, claim
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.auth.owners import Owners
+from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Outcome, Question, Task
 from tests.adapters.rig import DONE, Clock, call
-from tests.adapters.server.event_reader import Event, read_events
-from tests.adapters.server.loopback import serving
+from tests.adapters.transports.event_reader import Event, read_events
+from tests.adapters.transports.loopback import serving
 
 __all__ = ["ADMIN", "ALICE", "BOB", "TOKENS", "Person", "Room", "Watching", "room"]
 
@@ -120,7 +120,7 @@ class Room:
         numbers = count(1)
         world = Surroundings(clock=self.clock, new_id=lambda: f"task-{next(numbers):04}")
         self.store = store
-        self.runtime = Runtime(store, Sealer(SECRET), Tools(), world=world)
+        self.runtime = Runtime(store, Sealer(SECRET), Tools(), RuntimeConfig(world=world))
         self.service = self.runtime.service
         written = {
             owner.removeprefix("token:"): {"token": token, "admin": owner == ADMIN}

@@ -7,14 +7,14 @@ import httpx
 import pytest
 
 from taskmachine.adapters.console import LinkDoor, TokenDoor
-from taskmachine.adapters.console.doors import door_for
-from taskmachine.adapters.console.visits import LONGEST_MS
-from taskmachine.adapters.server.authentication import (
+from taskmachine.adapters.console.browser_sessions import LONGEST_MS
+from taskmachine.adapters.console.login import door_for
+from taskmachine.adapters.transports.auth.authentication import (
     Caller,
     HeaderAuthenticator,
     KeysUnavailable,
 )
-from taskmachine.adapters.server.owners import Owners
+from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import Sealer, Visit
 from tests.adapters.console.room import ADMIN, ALICE, SECRET, TOKENS, room
 from tests.adapters.rig import run

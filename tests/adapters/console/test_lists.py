@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from taskmachine.adapters.console import streams
+from taskmachine.adapters.console.browser_sessions import LONGEST_MS
 from taskmachine.adapters.console.listing import MOST_READ, Query
-from taskmachine.adapters.console.visits import LONGEST_MS
 from taskmachine.statemachine import Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.adapters.console.room import ADMIN, ALICE, BOB, Room, room

@@ -6,13 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from taskmachine.adapters.server.http import Application
-from taskmachine.adapters.server.owners import Owners
-from taskmachine.adapters.server.settings import Settings, load_settings
-from taskmachine.adapters.server.static_tokens import StaticTokenAuthenticator
+from taskmachine.adapters.server.application import ConsoleMount, make_application
+from taskmachine.adapters.transports.auth.owners import Owners
+from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
+from taskmachine.adapters.transports.settings import Settings, load_settings
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.rig import run
-from tests.adapters.server.wire import Gate, callers, serving
+from tests.adapters.transports.wire import Gate, callers, serving
 from tests.site.pages import blocks_of
 from tests.wire_faults import server_process
 from tests.wire_faults.server_process import eventually
@@ -77,10 +77,9 @@ def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
 )
 def test_there_is_none_where_nobody_can_be_known(settings: Settings) -> None:
     async def main() -> None:
-        application = Application(settings, Gate().tools)
-        assert application.console_path is None
-        async with application.lifespan():
-            assert application.console_path is None
+        console = ConsoleMount()
+        async with make_application(settings, Gate().tools, console=console).lifespan():
+            assert console.path is None
 
     run(main())
 

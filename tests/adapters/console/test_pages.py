@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from taskmachine.adapters.console.shown import MOST_CHARS, MOST_MOMENTS, said, timeline
-from taskmachine.adapters.diagram import render_path
+from taskmachine.adapters.console.formatting import MOST_CHARS, MOST_MOMENTS, said, timeline
+from taskmachine.adapters.rendering.diagram import render_path
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.protocol.dialect import kind_of
+from taskmachine.protocol.dialects.dialect import kind_of
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
 from tests.adapters.console.room import ADMIN, ALICE, SECRET, Room, room

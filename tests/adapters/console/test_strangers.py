@@ -1,8 +1,8 @@
-"""Requests of people who have no business there: nothing leaks, nothing changes (ERL-94)."""
+"""Requests of people who have no business there: nothing leaks, nothing changes."""
 
 import pytest
 
-from taskmachine.adapters.conversation import Lookups
+from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.statemachine import LimitExceeded, State, Task
 from tests.adapters.console.room import ADMIN, ALICE, BOB, Person, Room, room
 from tests.adapters.rig import FORM, run

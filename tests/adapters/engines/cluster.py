@@ -11,12 +11,12 @@ from itertools import count
 
 import attrs
 
-from taskmachine.adapters.engines import MakeEngine
-from taskmachine.adapters.engines.procrastinate import for_replicas, for_workers
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Runtime, Surroundings, open_runtime
-from taskmachine.adapters.tools import Tools
-from taskmachine.adapters.waiting import wait_for
+from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
+from taskmachine.adapters.runtime.engine import MakeEngine
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings, open_runtime
+from taskmachine.adapters.runtime.waiting import wait_for
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Reply, State, Task
 from tests.adapters.rig import call, run
@@ -62,7 +62,7 @@ class Cluster:
         world = Surroundings(host=f"machine {next(self.machines)}", is_dead=lambda _: False)
         limits = Limits(concurrency=concurrency)
         async with open_runtime(
-            self.url, tools, engine=engine, limits=limits, world=world
+            self.url, tools, RuntimeConfig(engine=engine, limits=limits, world=world)
         ) as runtime:
             yield runtime
 

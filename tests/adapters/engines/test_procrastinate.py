@@ -11,16 +11,17 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from taskmachine.adapters.claims import Gone, claim
-from taskmachine.adapters.context import Context, form
 from taskmachine.adapters.engines.local import LocalEngine
-from taskmachine.adapters.engines.procrastinate import for_replicas, for_workers
-from taskmachine.adapters.engines.procrastinate_tickets import Tickets, queue_of
-from taskmachine.adapters.runtime import open_runtime
+from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
+from taskmachine.adapters.engines.procrastinate.tickets import Tickets, queue_of
+from taskmachine.adapters.runtime.claims import claim
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.stores import StoreError, open_store
-from taskmachine.adapters.stores.postgresql_connections import read_url
-from taskmachine.adapters.stores.postgresql_store import PostgreSQLStore
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.stores.postgresql.connections import read_url
+from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
 from tests.adapters.engines.cluster import (
     Cluster,
@@ -196,7 +197,7 @@ def test_a_paused_worker_that_was_pruned_begins_anew(server: Server) -> None:
 
 
 def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate_engines.LOOK_S", 0.05)
+    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.LOOK_S", 0.05)
 
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
@@ -349,7 +350,7 @@ def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
 
 def refused(url: str, engine: Callable[..., object] = for_replicas) -> str:
     async def main() -> None:
-        async with open_runtime(url, Tools(), engine=engine):  # type: ignore[arg-type]
+        async with open_runtime(url, Tools(), RuntimeConfig(engine=engine)):  # type: ignore[arg-type]
             pass
 
     with pytest.raises(ConfigurationError) as caught:
@@ -381,7 +382,7 @@ def test_tables_of_a_newer_procrastinate_are_refused(server: Server) -> None:
     url = server.new_url()
 
     async def open_once() -> None:
-        async with open_runtime(url, Tools(), engine=for_replicas):
+        async with open_runtime(url, Tools(), RuntimeConfig(engine=for_replicas)):
             pass
 
     asyncio.run(open_once())
@@ -395,7 +396,7 @@ def test_tables_of_an_older_procrastinate_are_brought_up_to_date(server: Server)
     schema = url.rpartition("=")[2]
 
     async def open_once() -> None:
-        async with open_runtime(url, Tools(), engine=for_replicas):
+        async with open_runtime(url, Tools(), RuntimeConfig(engine=for_replicas)):
             pass
 
     asyncio.run(open_once())

@@ -2,12 +2,4 @@
 
 import pytest
 
-for part in (
-    "contract",
-    "contract_reading",
-    "contract_scenes",
-    "contract_sessions",
-    "contract_world",
-    "contract_writing",
-):
-    pytest.register_assert_rewrite(f"taskmachine.adapters.stores.{part}")
+pytest.register_assert_rewrite("taskmachine.adapters.stores.testing")

@@ -9,7 +9,7 @@ import attrs
 
 from taskmachine.adapters.stores import Caps, KeptSession
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.stores.sqlite import SQLiteStore
+from taskmachine.adapters.stores.sqlite.store import SQLiteStore
 from taskmachine.statemachine import Entry, LimitExceeded, Task
 
 __all__ = ["BROKEN", "BROKEN_FILES"]

@@ -13,20 +13,20 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from taskmachine.adapters.stores import Caps, Conflict, Follower, Worker
-from taskmachine.adapters.stores.contract import (
+from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.stores.sqlite.schema import prepare
+from taskmachine.adapters.stores.sqlite.store import SQLiteStore
+from taskmachine.adapters.stores.testing.contract import (
     NewPlace,
     PersistentStoreContract,
     Place,
     StoreContract,
 )
-from taskmachine.adapters.stores.contract_sessions import (
+from taskmachine.adapters.stores.testing.sessions import (
     PersistentSessionContract,
     SessionContract,
 )
-from taskmachine.adapters.stores.contract_world import World
-from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.stores.sqlite import SQLiteStore
-from taskmachine.adapters.stores.sqlite_schema import prepare
+from taskmachine.adapters.stores.testing.world import World
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, LimitExceeded, State, Task
 from tests.adapters.stores import broken_sessions
@@ -154,10 +154,10 @@ class DropsTheNewestMessage(MemoryStore):
 
 class TellsAfterTheCommit(MemoryStore):
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
-        followers = self._followers._by_task.pop(task.id, {})
+        followers = self._followers.by_task.pop(task.id, {})
         await super().commit(task, entries, expected)
         if followers:
-            self._followers._by_task[task.id] = followers
+            self._followers.by_task[task.id] = followers
 
 
 class TellsWhoLeft(MemoryStore):
@@ -171,7 +171,7 @@ class TellsOfConflicts(MemoryStore):
         try:
             await super().commit(task, entries, expected)
         except Conflict:
-            self._followers.tell(task)
+            self._followers.tell(task.id, task)
             raise
 
 

@@ -1,12 +1,12 @@
-"""The store in memory, through the test kit (ERL-52, ERL-53, SWIFT-15..18)."""
+"""The store in memory, through the test kit."""
 
 import asyncio
 
 import pytest
 
 from taskmachine.adapters.stores import open_store
-from taskmachine.adapters.stores.contract import NewPlace, StoreContract
 from taskmachine.adapters.stores.memory import MemoryStore, open_memory
+from taskmachine.adapters.stores.testing.contract import NewPlace, StoreContract
 from taskmachine.statemachine import ConfigurationError
 
 

@@ -1,6 +1,6 @@
-"""The store in a database: the test kit, what is refused, and how tables are made and replaced.
+"""The store in a database: the test kit, what is refused, and how tables are made.
 
-ERL-55: for many machines.
+For many machines.
 """
 
 import asyncio
@@ -9,31 +9,27 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from typing import Any, cast
+from contextlib import closing
 
 import pytest
 from hypothesis import settings
 
-from taskmachine.adapters.cli import main
+from taskmachine.adapters.cli.main import main
 from taskmachine.adapters.stores import (
     Schema,
     StoreError,
-    Totals,
     find_schema,
     open_store,
-    postgresql_queries,
-    postgresql_schema,
     without_password,
 )
-from taskmachine.adapters.stores.columns import call_key, columns_of
-from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
-from taskmachine.adapters.stores.contract_scenes import created, moved, started, waiting
-from taskmachine.adapters.stores.postgresql import open_postgresql
-from taskmachine.adapters.stores.postgresql_connections import Session, read_url
-from taskmachine.adapters.stores.postgresql_queries import in_schema
-from taskmachine.adapters.stores.postgresql_store import PostgreSQLStore
-from taskmachine.adapters.stores.records import read_task
+from taskmachine.adapters.stores.postgresql import queries as postgresql_queries
+from taskmachine.adapters.stores.postgresql.connections import Session, read_url
+from taskmachine.adapters.stores.postgresql.opening import open_postgresql
+from taskmachine.adapters.stores.postgresql.queries import in_schema
+from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
+from taskmachine.adapters.stores.records import call_key, columns_of, read_task
+from taskmachine.adapters.stores.testing.contract import NewPlace, PersistentStoreContract, Place
+from taskmachine.adapters.stores.testing.scenes import created, moved, started
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.stores.hammer import hammer
 from tests.adapters.stores.postgres_server import Server
@@ -163,7 +159,7 @@ def test_no_sentence_has_a_password() -> None:
 
 def test_without_the_extra_one_is_told_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['psycopg'] = None; from taskmachine.adapters.cli import main;"
+        "import sys; sys.modules['psycopg'] = None; from taskmachine.adapters.cli.main import main;"
         " sys.exit(main(['tasks', 'list', '--store', 'postgresql://host/db']))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -265,17 +261,7 @@ def test_other_schemas_are_nobodys_business(server: Server, url: str) -> None:
     assert server.execute("SELECT count(*) FROM public.tasks") == [(0,)]
 
 
-def test_a_newer_schema_is_refused_and_left_alone(server: Server, url: str) -> None:
-    opened(url)
-    server.execute(f"UPDATE {schema_of(url)}.meta SET value = '7' WHERE name = 'version'")
-    said = refusal(url)
-    assert "has version 7 of the schema, this program knows up to 2: use the newer program" in said
-    with pytest.raises(ConfigurationError, match="version 7"):
-        asyncio.run(find_schema(url))
-    assert main(["store", "migrate", "--check", url]) == 2
-
-
-# --- how tables are made and replaced ------------------------------------------------------------
+# --- how tables are made -------------------------------------------------------------------------
 
 
 def test_ten_may_open_an_empty_database_at_once(url: str) -> None:
@@ -304,72 +290,10 @@ def test_processes_on_one_database_lose_nothing(url: str) -> None:
     asyncio.run(run())
 
 
-def test_tasks_that_waited_before_that_was_counted_are_counted(server: Server, url: str) -> None:
-    """A schema of version 1, as its program left it."""
-
-    async def wait_for_an_answer() -> None:
-        store = await open_postgresql(url)
-        await created(store, "b")
-        steps = waiting("a")
-        await store.adopt(steps[-1].task, [step.entry for step in steps])
-        await store.close()
-
-    async def look() -> Totals:
-        store = await open_postgresql(url)
-        found = await store.totals()
-        await store.close()
-        return found
-
-    asyncio.run(wait_for_an_answer())
-    server.execute(f"ALTER TABLE {schema_of(url)}.tasks DROP COLUMN is_waiting")
-    server.execute(f"UPDATE {schema_of(url)}.meta SET value = '1' WHERE name = 'version'")
-    assert asyncio.run(find_schema(url)) == Schema(1, 2)
-    assert asyncio.run(look()) == Totals(live=2, waiting=1, retained=2)
-
-
-@contextmanager
-def newer(monkeypatch: pytest.MonkeyPatch, *statements: str) -> Iterator[None]:
-    """As if this program were the next version."""
-    with monkeypatch.context() as patch:
-        patch.setattr(postgresql_schema, "VERSION", 3)
-        patch.setitem(cast(Any, postgresql_schema._MIGRATIONS), 3, statements)
-        yield
-
-
-def test_an_older_schema_is_brought_up_to_date_once(
-    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def openers() -> None:
-        stores = await asyncio.gather(*(open_postgresql(url) for _ in range(10)))
-        assert len(await stores[0].browse(None, 9)) == 1
-        await asyncio.gather(*(store.close() for store in stores))
-
-    work(url)
-    with newer(monkeypatch, "ALTER TABLE @tasks ADD COLUMN colour text"):
-        assert asyncio.run(find_schema(url)) == Schema(2, 3)
-        assert main(["store", "migrate", "--check", url]) == 1
-        assert "brings it to version 3 when it opens the store" in capsys.readouterr().out
-        asyncio.run(openers())
-        assert asyncio.run(find_schema(url)) == Schema(3, 3)
-        assert main(["store", "migrate", "--check", url]) == 0
-        assert capsys.readouterr().out == "The schema has version 3, as this program wants it.\n"
-    assert "has version 3 of the schema" in refusal(url)
-
-
-def test_a_migration_that_fails_changes_nothing(
-    server: Server, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work(url)
-    with newer(monkeypatch, "CREATE TABLE @more (id int)", "ALTER TABLE @nothing ADD x int"):
-        assert "nothing" in refusal(url, StoreError)
-    assert server.execute("SELECT to_regclass(%s)", (f"{schema_of(url)}.more",)) == [(None,)]
-    assert asyncio.run(find_schema(url)) == Schema(2, 2)
-
-
 def test_looking_makes_nothing(
     server: Server, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert asyncio.run(find_schema(url)) == Schema(0, 2)
+    assert asyncio.run(find_schema(url)) == Schema(0, 1)
     for command in (["store", "migrate", "--check", url], ["tasks", "list", "--store", url]):
         assert main(command) == 2
         assert "there is no store in postgresql://" in capsys.readouterr().err
@@ -402,7 +326,8 @@ SMALL = {"totals", "session_count", "workers"}
 
 FILL = """
     INSERT INTO @tasks SELECT 't' || n, 'owner ' || n % 100, n, NULL, 1, n % 10 = 0, n, n % 20 = 0,
-        CASE WHEN n % 20 = 10 THEN 'w' || n % 7 END, 'x' FROM generate_series(1, 20000) AS n;
+        CASE WHEN n % 20 = 10 THEN 'w' || n % 7 END, false, 'x'
+        FROM generate_series(1, 20000) AS n;
     INSERT INTO @history SELECT 't' || n, 1, 'x' FROM generate_series(1, 20000) AS n;
     INSERT INTO @messages (task_id, message)
         SELECT 't' || n, 'x' FROM generate_series(1, 9999) AS n;
@@ -435,7 +360,6 @@ def plan(server: Server, schema: str, statement: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - {"ADD", "HINT", "LOCK"}))
 def test_no_statement_reads_a_whole_table(server: Server, filled: str, name: str) -> None:
-    """ERL-55, ERL-77."""
     found = plan(server, filled, STATEMENTS[name])
     scanned = set(re.findall(r"Seq Scan on (\w+)", found))
     assert scanned <= SMALL, found
@@ -471,8 +395,9 @@ def test_the_document_shows_the_plans(server: Server, filled: str) -> None:
 
 def test_every_statement_of_the_store_is_looked_at() -> None:
     assert {"LOAD", "PAGE", "ADD", "MOVE", "DEQUEUE", "ORPHANS"} < STATEMENTS.keys()
-    for path in (REPOSITORY / "adapters" / "stores").glob("postgresql*.py"):
-        if path.stem in ("postgresql_queries", "postgresql_schema", "postgresql_connections"):
-            continue
+    others = {"queries", "schema", "connections"}
+    modules = {path.stem: path for path in (REPOSITORY / "adapters/stores/postgresql").glob("*.py")}
+    assert others < modules.keys()
+    for path in (path for name, path in modules.items() if name not in others):
         for word in ("SELECT ", "INSERT ", "UPDATE ", "DELETE "):
             assert word not in path.read_text(), f"{path.name} has a statement of its own"

@@ -1,6 +1,6 @@
-"""The store in a file: the test kit, what is refused, and how old files are brought up to date.
+"""The store in a file: the test kit, and what is refused.
 
-ERL-54, SWIFT-19: it survives restarts, checks itself, and can be copied while in use.
+It survives restarts, checks itself, and can be copied while in use.
 """
 
 import asyncio
@@ -15,21 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.stores import (
-    Caps,
-    KeptSession,
-    StoreError,
-    Totals,
-    open_store,
-    sqlite_queries,
-    sqlite_schema,
-)
-from taskmachine.adapters.stores.columns import columns_of
-from taskmachine.adapters.stores.contract import NewPlace, PersistentStoreContract, Place
-from taskmachine.adapters.stores.records import write_record
-from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
-from taskmachine.adapters.stores.sqlite_schema import APPLICATION_ID, VERSION, connect, prepare
-from taskmachine.statemachine import Call, ConfigurationError, LimitExceeded, Question, lifecycle
+from taskmachine.adapters.stores import Caps, StoreError, open_store
+from taskmachine.adapters.stores.sqlite import queries as sqlite_queries
+from taskmachine.adapters.stores.sqlite import schema as sqlite_schema
+from taskmachine.adapters.stores.sqlite.schema import VERSION, connect, prepare
+from taskmachine.adapters.stores.sqlite.store import SQLiteStore, open_sqlite
+from taskmachine.adapters.stores.testing.contract import NewPlace, PersistentStoreContract, Place
+from taskmachine.statemachine import Call, ConfigurationError, lifecycle
 from tests.oracle import REPOSITORY
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -225,112 +217,6 @@ def test_a_file_that_may_not_be_written_is_refused() -> None:
             os.seteuid(user)
 
 
-# --- versions ------------------------------------------------------------------------------------
-
-
-def make_old(path: Path, version: int) -> None:
-    """As an older program wrote it, with the tables and the counts that it had."""
-    with closing(connect(path)) as connection:
-        for statement in sqlite_schema._VERSION_1:
-            connection.execute(statement)
-        connection.execute("INSERT INTO meta VALUES ('secret', ?)", (b"s" * 32,))
-        for number, owner in enumerate(("alice", "alice", "bob")):
-            step = lifecycle.submit(f"t{number}", owner, Call("tools/call"), number, ttl_ms=9)
-            steps = [step]
-            if owner == "bob":  # it waits for an answer
-                steps.append(lifecycle.start(steps[-1].task, number, worker="w"))
-                asked = lifecycle.ask(steps[-1].task, number, [Question("k", "m", b"{}")])
-                assert asked is not None
-                steps.append(asked)
-            task = steps[-1].task
-            *columns, _ = columns_of(task)
-            row = (task.id, owner, number, None, task.version, *columns, write_record(task))
-            connection.execute(f"INSERT INTO tasks VALUES ({', '.join('?' * len(row))})", row)
-            for step in steps:
-                line = task.id, step.entry.seq, write_record(step.entry)
-                connection.execute("INSERT INTO history VALUES (?, ?, ?)", line)
-        sqlite_schema.add_functions(connection)
-        for number in range(2, version + 1):
-            for statement in sqlite_schema._MIGRATIONS[number]:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
-
-
-@pytest.mark.parametrize(
-    ("version", "tables"),
-    [
-        (1, {"tasks", "history", "messages", "workers", "meta"}),
-        (2, {"tasks", "history", "messages", "workers", "meta", "counts", "totals"}),
-        (3, {"tasks", "history", "messages", "workers", "meta", "counts", "totals", "sessions"}),
-        (4, {"tasks", "history", "messages", "workers", "meta", "counts", "totals", "sessions"}),
-    ],
-)
-def test_an_older_file_is_brought_up_to_date(path: Path, version: int, tables: set[str]) -> None:
-    """ERL-97."""
-
-    async def run() -> None:
-        store = await open_sqlite(f"sqlite:{path}")
-        assert store.schema_version == VERSION == 5
-        assert await store.secret() == b"s" * 32
-        assert [task.id for task in await store.browse(None, 9)] == ["t2", "t1", "t0"]
-        assert await store.totals() == Totals(live=3, waiting=1, retained=3)
-        assert [line.event for line in await store.history("t2")] == ["submit", "start", "ask"]
-        assert await store.check() == []
-        step = lifecycle.submit("t3", "alice", Call("tools/call"), 5, ttl_ms=9)
-        with pytest.raises(LimitExceeded):
-            await store.create(step.task, [step.entry], Caps(live_of_owner=2))
-        await store.create(step.task, [step.entry], Caps(live_of_owner=3, live=4))
-        session = KeptSession("s1", b"body", 10)
-        await store.keep_session(session, 1)
-        with pytest.raises(LimitExceeded):
-            await store.keep_session(KeptSession("s2", b"", 10), 1)
-        assert await store.check() == []
-        await store.close()
-        store = await open_sqlite(f"sqlite:{path}")
-        assert await store.session("s1") == session
-        await store.close()
-
-    make_old(path, version)
-    with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        assert {name for (name,) in found} == tables
-    asyncio.run(run())
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
-
-
-def test_an_older_file_may_have_lost_its_history(path: Path) -> None:
-    async def run() -> None:
-        store = await open_sqlite(f"sqlite:{path}")
-        assert await store.history("t1") == []
-        await store.close()
-
-    make_old(path, 4)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM history")
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    ("version", "in_the_way", "made_before_it"),
-    [(1, "totals", "counts"), (1, "sessions_until", "counts"), (2, "sessions_until", "sessions")],
-)
-def test_a_migration_is_made_as_a_whole_or_not_at_all(
-    path: Path, version: int, in_the_way: str, made_before_it: str
-) -> None:
-    make_old(path, version)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"CREATE TABLE {in_the_way} (something)")
-    assert in_the_way in refusal(path, StoreError)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
-        tables = connection.execute(
-            "SELECT name FROM sqlite_schema WHERE name = ?", (made_before_it,)
-        )
-        assert tables.fetchall() == []
-
-
 # --- speed ---------------------------------------------------------------------------------------
 
 STATEMENTS = {
@@ -342,7 +228,6 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("name", STATEMENTS.keys() - {"WORKERS"})
 def test_no_statement_reads_a_whole_table(path: Path, name: str) -> None:
-    """ERL-55, ERL-77."""
     prepare(path)
     with closing(connect(path)) as connection:
         statement = STATEMENTS[name]
@@ -361,8 +246,9 @@ def test_no_statement_reads_a_whole_table(path: Path, name: str) -> None:
 
 def test_every_statement_of_the_store_is_looked_at() -> None:
     assert {"LOAD", "PAGE", "MOVE", "BY_KEY", "MESSAGES", "ORPHANS", "SESSIONS"} < STATEMENTS.keys()
-    for path in (REPOSITORY / "adapters" / "stores").glob("sqlite*.py"):
-        if path.stem in ("sqlite_queries", "sqlite_schema", "sqlite_upkeep"):
-            continue
+    others = {"queries", "schema", "maintenance"}
+    modules = {path.stem: path for path in (REPOSITORY / "adapters/stores/sqlite").glob("*.py")}
+    assert others < modules.keys()
+    for path in (path for name, path in modules.items() if name not in others):
         for word in ("SELECT ", "INSERT ", "UPDATE ", "DELETE "):
             assert word not in path.read_text(), f"{path.name} has a statement of its own"

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from taskmachine.adapters.stores import KeptSession, StoreError
-from taskmachine.adapters.stores.contract_scenes import created, ended, moved, started, submit
 from taskmachine.adapters.stores.records import read_entry, read_task, write_record
-from taskmachine.adapters.stores.sqlite import SQLiteStore, open_sqlite
-from taskmachine.adapters.stores.sqlite_upkeep import back_up, problems
+from taskmachine.adapters.stores.sqlite.maintenance import back_up, problems
+from taskmachine.adapters.stores.sqlite.store import SQLiteStore, open_sqlite
+from taskmachine.adapters.stores.testing.scenes import created, ended, moved, started, submit
 from taskmachine.statemachine import Call, ConfigurationError, Progress, State, lifecycle
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
@@ -23,6 +23,14 @@ CALLERS_TRACE: Final = 0x0AF7651916CD43DD8448EB211C80319C
 CALLERS_SPAN: Final = 0x00F067AA0BA902B7
 
 
+class _Begun(SpanProcessor):
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    def on_start(self, span: Span, parent_context: object = None) -> None:
+        self.spans.append(span)
+
+
 class Telemetry:
     """An observer for each runtime, and all that they told."""
 
@@ -31,6 +39,8 @@ class Telemetry:
         self._reader = InMemoryMetricReader()
         self.registry = CollectorRegistry()
         self.tracers = TracerProvider()
+        self._begun = _Begun()
+        self.tracers.add_span_processor(self._begun)
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
         self._meters = MeterProvider([self._reader, PrometheusMetricReader(registry=self.registry)])
         self.observer = OpenTelemetry(self.tracers, self._meters, registry=self.registry)
@@ -40,6 +50,10 @@ class Telemetry:
     @property
     def spans(self) -> Sequence[ReadableSpan]:
         return self._exporter.get_finished_spans()
+
+    def unended(self) -> list[str]:
+        """The names of spans that have begun and not ended."""
+        return [span.name for span in self._begun.spans if span.end_time is None]
 
     def named(self, name: str) -> list[ReadableSpan]:
         return [span for span in self.spans if span.name == name]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.tools import CallError, ToolError, Tools
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 
 TOOLS = Tools()
 

@@ -5,9 +5,9 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.telemetry import current_meta
 from tests.adapters.rig import run
-from tests.adapters.server.wire import serving
 from tests.adapters.telemetry.exporters import Telemetry, span_id, trace_id
 from tests.adapters.telemetry.tools import Observed
+from tests.adapters.transports.wire import serving
 
 
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.json_log import KEYS, JsonLines
+from taskmachine.adapters.server.json_log import KEYS, JsonLines
 from taskmachine.adapters.stores import StoreError
-from tests.adapters.server.pipes import Client
+from tests.adapters.transports.pipes import Client
 
 SECRET: Final = "xyzzy-0f3a"
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"

@@ -8,22 +8,23 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from taskmachine.adapters import upkeep
-from taskmachine.adapters.claims import Claim, Gone
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Surroundings, open_runtime
-from taskmachine.adapters.server.http import Application
-from taskmachine.adapters.server.settings import Settings
-from taskmachine.adapters.server.streams import MAX_EVENTS, Stream
+from taskmachine.adapters.runtime import maintenance as upkeep
+from taskmachine.adapters.runtime.claims import Claim
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, open_runtime
+from taskmachine.adapters.server.application import make_application
 from taskmachine.adapters.stores import Caps
 from taskmachine.adapters.telemetry import names
+from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.transports.http.streams import MAX_EVENTS, Stream
+from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.jsonrpc import Notification
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, LimitExceeded
 from tests.adapters.rig import DONE, Clock, run
-from tests.adapters.server.wire import callers, serving
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.adapters.telemetry.tools import Observed
+from tests.adapters.transports.wire import callers, serving
 
 GREET = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
 ASK = Create(Call("tools/call", "ask", answers=frozenset({"elicitation/create"})))
@@ -31,12 +32,14 @@ TOKEN = "a-token-that-is-long-enough-for-anybody"
 
 
 def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
-    """ERL-96: create and complete."""
+    """Create and complete."""
 
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
-        async with open_runtime("memory:", observed.tools, observer=telemetry.observer) as runtime:
+        async with open_runtime(
+            "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
+        ) as runtime:
             for _ in range(2):
                 task = await runtime.create("alice", GREET)
                 await runtime.service.collect("alice", task.id)
@@ -59,14 +62,14 @@ def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
 
 
 def test_a_sweep_tells_what_it_removed_and_how_long_that_took() -> None:
-    """ERL-96: cleanup."""
+    """Cleanup."""
 
     async def main() -> None:
         telemetry, clock = Telemetry(), Clock()
         observed = Observed(telemetry.tracers)
         world = Surroundings(clock=clock)
         async with open_runtime(
-            "memory:", observed.tools, world=world, observer=telemetry.observer
+            "memory:", observed.tools, RuntimeConfig(world=world, observer=telemetry.observer)
         ) as runtime:
             task = await runtime.create("alice", GREET)
             await runtime.service.collect("alice", task.id)
@@ -79,14 +82,14 @@ def test_a_sweep_tells_what_it_removed_and_how_long_that_took() -> None:
 
 
 def test_steps_that_are_refused_are_counted_by_their_reason() -> None:
-    """USER-5: a late outcome changes nothing, and can be seen."""
+    """A late outcome changes nothing, and can be seen."""
 
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
         limits = Limits(caps=Caps(live=1))
         async with open_runtime(
-            "memory:", observed.tools, limits=limits, observer=telemetry.observer
+            "memory:", observed.tools, RuntimeConfig(limits=limits, observer=telemetry.observer)
         ) as runtime:
             task = await runtime.create("alice", Create(Call("tools/call", "wait")))
             await observed.begun.wait()
@@ -107,7 +110,9 @@ def test_notifications_that_nobody_reads_are_counted_when_they_are_dropped() -> 
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
         async with open_runtime(
-            "memory:", observed.tools, limits=Limits(buffer=1), observer=telemetry.observer
+            "memory:",
+            observed.tools,
+            RuntimeConfig(limits=Limits(buffer=1), observer=telemetry.observer),
         ) as runtime:
             task = await runtime.create("alice", ASK)
             subscription = await runtime.subscriptions.subscribe("alice", [task.id])
@@ -227,7 +232,7 @@ def test_where_callers_have_tokens_the_page_wants_one(tmp_path: Path) -> None:
 def test_a_page_of_nobodys_metrics_is_refused_in_words() -> None:
     async def main() -> None:
         async with open_runtime("memory:", Observed(Telemetry().tracers).tools) as runtime:
-            application = Application(Settings(metrics=True))
+            application = make_application(Settings(metrics=True))
             with pytest.raises(Exception, match="metrics needs an observer"):
                 async with application.serving(runtime):
                     await asyncio.sleep(0)

@@ -4,17 +4,18 @@ import asyncio
 import re
 from typing import Final
 
-from taskmachine.adapters import json_log, upkeep
-from taskmachine.adapters.limits import Limits
-from taskmachine.adapters.runtime import Runtime, Surroundings, open_runtime
-from taskmachine.adapters.server.http import serve_http
-from taskmachine.adapters.server.settings import Settings
+from taskmachine.adapters.runtime import maintenance as upkeep
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings, open_runtime
+from taskmachine.adapters.server import json_log
+from taskmachine.adapters.server.application import serve_http
+from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, lifecycle
 from tests.adapters.rig import Clock, run
-from tests.adapters.server.wire import callers
 from tests.adapters.telemetry.exporters import CALLERS, Telemetry
 from tests.adapters.telemetry.tools import Observed
+from tests.adapters.transports.wire import callers
 from tests.oracle import REPOSITORY
 
 PAGE: Final = (REPOSITORY / "docs" / "telemetry.md").read_text()
@@ -37,9 +38,9 @@ async def everything(telemetry: Telemetry, clock: Clock) -> None:
     async with open_runtime(
         "memory:",
         observed.tools,
-        world=Surroundings(clock=clock),
-        limits=Limits(buffer=1),
-        observer=telemetry.observer,
+        RuntimeConfig(
+            world=Surroundings(clock=clock), limits=Limits(buffer=1), observer=telemetry.observer
+        ),
     ) as runtime:
         url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         settings = Settings(http="127.0.0.1:0")

@@ -10,9 +10,9 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
-from taskmachine.adapters.context import Context, form
-from taskmachine.adapters.runtime import open_runtime
-from taskmachine.adapters.tools import Tools
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
+from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.registry import Tools
 from tests.adapters.lines import Line
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.site.pages import blocks_of
@@ -55,7 +55,9 @@ def test_the_tree_of_the_page_is_what_is_emitted() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         tools = deploying(telemetry)
-        async with open_runtime("memory:", tools, observer=telemetry.observer) as runtime:
+        async with open_runtime(
+            "memory:", tools, RuntimeConfig(observer=telemetry.observer)
+        ) as runtime:
             line = Line(runtime, "2026-07-28", "alice")
             task_id = await line.create("deploy", {})
             await telemetry.until("execute_tool deploy")

@@ -12,8 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from taskmachine.adapters.cli import main
-from tests.adapters.server.pipes import Client
+from taskmachine.adapters.cli.main import main
+from tests.adapters.transports.pipes import Client
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from taskmachine.adapters.runtime import Surroundings, new_id, open_runtime
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, new_id, open_runtime
 from taskmachine.adapters.stores import open_store
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, State
 from tests.adapters.rig import Clock, run
-from tests.adapters.server.wire import Caller, callers, serving
 from tests.adapters.telemetry.exporters import (
     CALLERS,
     CALLERS_SPAN,
@@ -23,6 +22,7 @@ from tests.adapters.telemetry.exporters import (
     trace_id,
 )
 from tests.adapters.telemetry.tools import Observed
+from tests.adapters.transports.wire import Caller, callers, serving
 
 BOTH = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 WITH_TRACE = {"_meta": {"traceparent": CALLERS, "tracestate": "vendor=1"}}
@@ -171,6 +171,7 @@ def test_a_question_of_2025_carries_the_trace_and_its_answer_goes_on_in_it() -> 
         assert meta["tracestate"] == "vendor=1"
         assert trace_id(task) == CALLERS_TRACE
         assert attributes(telemetry.one("tasks/result"))["taskmachine.task.id"] == task_id
+        assert telemetry.unended() == [], "a request that waits has one span, and it ends"
 
     run(main())
 
@@ -286,7 +287,9 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
         assert before.named("task wait") == []
         assert attributes(before.one("execute_tool wait"))["taskmachine.leg.end"] == "stopped"
         again = Observed(after.tracers)
-        async with open_runtime(url_of_store, again.tools, observer=after.observer) as runtime:
+        async with open_runtime(
+            url_of_store, again.tools, RuntimeConfig(observer=after.observer)
+        ) as runtime:
             await again.begun.wait()
             [task] = await runtime.service.store.browse(None, 9)
             assert task.id == task_id
@@ -339,7 +342,9 @@ def test_a_task_that_no_request_made_begins_a_trace_or_joins_the_current_one() -
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
         wish = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
-        async with open_runtime("memory:", observed.tools, observer=telemetry.observer) as runtime:
+        async with open_runtime(
+            "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
+        ) as runtime:
             task = await runtime.create("alice", wish)
             await runtime.service.collect("alice", task.id)
             first = await ended(telemetry, "greet")

@@ -6,8 +6,8 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from taskmachine.adapters.context import Context, SyncContext, form
-from taskmachine.adapters.tools import ToolError, Tools
+from taskmachine.adapters.tools.context import Context, SyncContext, form
+from taskmachine.adapters.tools.registry import ToolError, Tools
 
 NAME: Final = {"type": "object", "properties": {"name": {"type": "string"}}}
 

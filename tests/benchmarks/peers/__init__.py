@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from taskmachine.adapters.bench.contestants import MCP_1, TYPESCRIPT
-from taskmachine.adapters.bench.installing import NotInstalled, install_node, install_python
+from taskmachine.adapters.cli.bench.contestants import MCP_1, TYPESCRIPT
+from taskmachine.adapters.cli.bench.installing import NotInstalled, install_node, install_python
 
 __all__ = ["Peer", "measure_peers"]
 

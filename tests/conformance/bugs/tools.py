@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from taskmachine.adapters.limits import Limits
+from taskmachine.adapters.runtime.limits import Limits
 from tests.conformance.broken_server import TOKENS
 from tests.conformance.planting import Bug, Head, Instead, Message, plant
 

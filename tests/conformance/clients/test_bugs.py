@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from taskmachine.adapters.conformance.catalogue import load_checks
-from taskmachine.adapters.conformance.clients.judging import CLIENT_CHECKS
 from taskmachine.adapters.conformance.clients.report import Played
+from taskmachine.adapters.conformance.judging import CLIENT_CHECKS
 from tests.conformance.clients import a_client
 from tests.conformance.clients.bugs import BUGS, Bug
 from tests.conformance.clients.playing import broken, played, scenario, words_of

@@ -15,10 +15,10 @@ from taskmachine.adapters.conformance.clients.program import (
     relay_command,
     run_program,
 )
-from taskmachine.adapters.conformance.clients.run import check_client
+from taskmachine.adapters.conformance.clients.run import run_client
+from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.run import Options
-from taskmachine.statemachine import ConfigurationError
 from tests.oracle import REPOSITORY
 from tests.processes import assert_gone
 
@@ -54,12 +54,12 @@ def test_addresses_are_filled_in(command: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["", "  ", "client 'x"])
 def test_a_command_that_cannot_be_read_is_a_configuration_error(command: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(CannotCheck):
         command_line(command, url="", server="")
 
 
 def test_a_program_that_is_not_there_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="no-such-client"):
+    with pytest.raises(CannotCheck, match="no-such-client"):
         _run(["no-such-client"])
 
 
@@ -105,7 +105,7 @@ def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.fspath(REPOSITORY))
     told: list[str] = []
     bug = shlex.join([*A_CLIENT, "--bug", "is anonymous", "2026-07-28"])
-    run = asyncio.run(check_client(bug, "2026-07-28", Options(budget_s=100), tell=told.append))
+    run = asyncio.run(run_client(bug, "2026-07-28", Options(budget_s=100), tell=told.append))
     assert run.stopped is None
     assert (run.transport, told[0]) == ("http", "lifecycle")
     bad = {one.id: one for one in run.findings if one.verdict in (Verdict.FAIL, Verdict.WARNING)}
@@ -118,7 +118,7 @@ def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_client_that_says_nothing_is_not_judged() -> None:
     words = shlex.join([sys.executable, "-c", "import sys; sys.exit('cannot do that')"])
-    run = asyncio.run(check_client(words, "2025-11-25", Options(budget_s=30)))
+    run = asyncio.run(run_client(words, "2025-11-25", Options(budget_s=30)))
     assert run.stopped is not None
     assert "cannot do that" in run.stopped
     assert not run.count(Verdict.FAIL, Verdict.WARNING, Verdict.PASS)
@@ -128,5 +128,5 @@ def test_only_what_is_wanted_is_judged() -> None:
     words = shlex.join([sys.executable, "-c", ""])
     only = frozenset({"2025-11-25:session-id-sent", "2025-11-25:http-accept-both"})
     options = Options(budget_s=30, only=only, skip=frozenset({"2025-11-25:http-accept-both"}))
-    run = asyncio.run(check_client(words, "2025-11-25", options))
+    run = asyncio.run(run_client(words, "2025-11-25", options))
     assert [one.id for one in run.findings] == ["2025-11-25:session-id-sent"]

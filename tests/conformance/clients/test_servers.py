@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from taskmachine.adapters.conformance.clients.actor import Ids
-from taskmachine.adapters.conformance.clients.actor_2025_11_25 import LegacyActor
-from taskmachine.adapters.conformance.clients.actor_2026_07_28 import ModernActor
 from taskmachine.adapters.conformance.clients.http import serving
+from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
+from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor
 from taskmachine.adapters.conformance.history import Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 from tests.conformance.clients.playing import scenario

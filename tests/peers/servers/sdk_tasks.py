@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, SamplingMessage, TextContent
 from pydantic import BaseModel, Field
 
-from taskmachine.adapters.sdk.mcp import Tasks, elicitation
+from taskmachine.adapters.bridges.mcp import Tasks, elicitation
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--stdio", action="store_true")

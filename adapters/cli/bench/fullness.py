@@ -1,0 +1,83 @@
+"""`grow`: what create, get and a page cost when many tasks are stored, and what one weighs."""
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from taskmachine.adapters.cli.bench.clients import run_client
+from taskmachine.adapters.cli.bench.contestants import CONFIGURATION, Contestant
+from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
+from taskmachine.adapters.cli.bench.growing import Job, Steps
+from taskmachine.adapters.cli.bench.processes import NotStarted, serving
+from taskmachine.adapters.cli.bench.scale import Scale
+
+__all__ = ["filled_command", "measure_growth", "stored"]
+
+PATIENCE_S: Final = 1_800
+
+
+def stored(size: int) -> str:
+    """As rows name the case."""
+    return f"{size:,} tasks"
+
+
+def measure_growth(
+    contestants: Sequence[Contestant], scale: Scale, folder: Path, say: Callable[[str], None]
+) -> list[Row]:
+    """Once for each: every step is compared with the first one of the same server."""
+    rows = []
+    for one in contestants:
+        if one.store == "postgresql":  # tests/benchmarks/postgresql.py has a million of them
+            continue
+        say(f"grow: {one}")
+        try:
+            rows += _rows(one, _grown(one, scale, folder))
+        except (Failed, NotStarted, OSError) as error:
+            rows.append(Row("grow", one.name, one.revision, "", skipped=str(error)))
+    return rows
+
+
+def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
+    if one.missing:
+        raise Failed(one.missing)
+    with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
+        own = Path(name)
+        command = filled_command(one.store, own) if one.is_ours else one.http(own, stack)
+        address = stack.enter_context(serving(command, own / "output.txt"))
+        job = Job(
+            one.dialog,
+            one.path,
+            address,
+            list(scale.sizes),
+            0 if one.is_ours else scale.fill_s,
+            scale.seconds / 5,
+            one.revision == "2025-11-25",
+            scale.most,
+        )
+        return run_client("growing", job, Steps, PATIENCE_S)
+
+
+def filled_command(store: str, folder: Path) -> Sequence[str]:
+    """Our server with the tool that fills it."""
+    configuration = folder / "taskmachine.toml"
+    configuration.write_text(CONFIGURATION)
+    url = "memory:" if store == "memory" else f"sqlite:{folder / 'tasks.db'}"
+    module = "taskmachine.adapters.cli.bench.filled"
+    return sys.executable, "-m", module, url, str(configuration)
+
+
+def _rows(one: Contestant, steps: Steps) -> list[Row]:
+    rows = []
+    for step in steps.steps:
+        first = steps.steps[0]
+        values = {"kb_each": (step.resident - steps.empty) / step.size / 1_000}
+        for name, cost in step.costs_us.items():
+            values[f"{name}_us"] = cost
+            values[f"{name}_x"] = cost / first.costs_us[name]
+        rows.append(row_of("grow", one.name, one.revision, stored(step.size), [values]))
+    if steps.failed:
+        rows.append(Row("grow", one.name, one.revision, "", skipped=steps.failed))
+    return rows

@@ -1,0 +1,36 @@
+"""`import`: what `import taskmachine.statemachine` costs, beside what it is made of."""
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import Final
+
+from taskmachine.adapters.cli.bench.figures import Row, row_of
+from taskmachine.adapters.cli.bench.scale import Scale
+
+__all__ = ["CASE", "OURS", "measure_imports"]
+
+CASE: Final = "in a new process"
+OURS: Final = "taskmachine.statemachine"
+PARTS: Final = "attrs, transitions"
+
+
+def measure_imports(scale: Scale) -> list[Row]:
+    """In turn, minus a bare interpreter; medians of each first, then the difference."""
+    programs = {"": "pass", OURS: f"import {OURS}", PARTS: f"import {PARTS}"}
+    took: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(scale.imports + 1):  # the first one writes what is compiled
+        for name, program in programs.items():
+            took[name].append(_ms(program))
+    bare = statistics.median(took[""][1:])
+    return [
+        row_of("import", name, "", CASE, [{"ms": max(ms - bare, 0.001)} for ms in took[name][1:]])
+        for name in (OURS, PARTS)
+    ]
+
+
+def _ms(program: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    return (time.perf_counter() - begun) * 1e3

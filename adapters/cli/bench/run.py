@@ -1,0 +1,93 @@
+"""A whole run: every measure that is wanted, one after the other."""
+
+import contextlib
+import datetime
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from taskmachine.adapters.cli.bench.contestants import Contestant
+from taskmachine.adapters.cli.bench.disk import measure_disk
+from taskmachine.adapters.cli.bench.figures import Report, Row
+from taskmachine.adapters.cli.bench.fullness import measure_growth
+from taskmachine.adapters.cli.bench.imports import measure_imports
+from taskmachine.adapters.cli.bench.loads import GET, PAYLOAD, TASK
+from taskmachine.adapters.cli.bench.machine import described
+from taskmachine.adapters.cli.bench.pipes import measure_start, measure_stdio
+from taskmachine.adapters.cli.bench.processes import core_of_client, cores, on_core
+from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.visits import visit_all
+from taskmachine.adapters.cli.bench.waking import NOTIFY, WAKE
+
+__all__ = ["MEASURES", "measure"]
+
+MEASURES: Final = (
+    "task",
+    "get",
+    "wake",
+    "notify",
+    "grow",
+    "stdio",
+    "start",
+    "import",
+    "disk",
+    "payload",
+)
+
+# Whole tasks come last: some servers look at every task that is stored, whoever asks.
+_ON_SERVERS: Final = (GET, WAKE, NOTIFY, PAYLOAD, TASK)
+
+
+def measure(
+    wanted: Sequence[str],
+    contestants: Sequence[Contestant],
+    scale: Scale,
+    folder: Path,
+    command: str,
+    say: Callable[[str], None],
+    *,
+    is_quick: bool,
+) -> Report:
+    """`folder`: for files while it is measured, so on a disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(dir=folder) as name, _on_our_core():
+        own = Path(name)
+        if measures := [each for each in _ON_SERVERS if each.name in wanted]:
+            rows += visit_all(measures, contestants, scale, own, say)
+        if "grow" in wanted:
+            rows += measure_growth(contestants, scale, own, say)
+        if "stdio" in wanted:
+            rows += measure_stdio(contestants, scale, say)
+        if "start" in wanted:
+            rows += measure_start(contestants, scale, say)
+        if "import" in wanted:
+            say("import")
+            rows += measure_imports(scale)
+        if "disk" in wanted:
+            say("disk")
+            rows += measure_disk(scale, own)
+    rows.sort(key=lambda row: MEASURES.index(row.measure))
+    return Report(
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command,
+        described(),
+        scale.rounds,
+        scale.seconds,
+        is_quick,
+        rows,
+        {str(one): " ".join(one.programs) for one in contestants if one.programs},
+    )
+
+
+@contextlib.contextmanager
+def _on_our_core() -> Iterator[None]:
+    """Who reads pipes is a client, too."""
+    before = cores()
+    on_core(core_of_client())
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

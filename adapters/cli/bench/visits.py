@@ -1,0 +1,117 @@
+"""Rounds: in each of them everybody is visited once, on a server that is new.
+
+So noise hits all alike, and what one round has left behind is not in the next.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from taskmachine.adapters.cli.bench.contestants import FLOOR, Contestant
+from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
+from taskmachine.adapters.cli.bench.processes import Address, NotStarted, serving
+from taskmachine.adapters.cli.bench.scale import JUDGED_CLIENTS, Scale
+
+__all__ = ["Measure", "Taken", "Visit", "visit_all"]
+
+Taken = Mapping[str, Mapping[str, float] | str]
+"""By case: values by their names, or why there are none."""
+
+
+class Visit(NamedTuple):
+    contestant: Contestant
+    address: Address
+    floor: Address
+    scale: Scale
+
+
+class Measure(NamedTuple):
+    """Something that is measured on a server that runs."""
+
+    name: str
+    take: Callable[[Visit], Taken]
+    """Raises `Failed`."""
+    is_for: Callable[[Contestant], bool] = lambda contestant: True
+    is_repeated: bool = False
+    """Whether it is also taken in rounds that are not whole."""
+
+
+def visit_all(
+    measures: Sequence[Measure],
+    contestants: Sequence[Contestant],
+    scale: Scale,
+    folder: Path,
+    say: Callable[[str], None],
+) -> list[Row]:
+    """Whoever fails once in a measure is not asked for it again."""
+    taken: dict[tuple[str, Contestant], list[Taken]] = {}
+    skipped: dict[tuple[str, Contestant], str] = {}
+    for measure in measures:
+        for one in contestants:
+            if measure.is_for(one):
+                taken[measure.name, one] = []
+                if one.missing:
+                    skipped[measure.name, one] = one.missing
+    with serving(FLOOR, folder / "floor.txt") as floor:
+        for number in range(scale.rounds):
+            is_whole = number < scale.whole_rounds
+            now = scale if is_whole else attrs.evolve(scale, clients=(JUDGED_CLIENTS,))
+            for one in contestants:
+                left = [
+                    measure
+                    for measure in measures
+                    if (is_whole or measure.is_repeated)
+                    and (measure.name, one) in taken
+                    and (measure.name, one) not in skipped
+                ]
+                if not left:
+                    continue
+                say(f"round {number + 1} of {scale.rounds}: {one}")
+                for name, found in _visit(one, left, floor, folder, now).items():
+                    if isinstance(found, str):
+                        skipped[name, one] = found
+                    else:
+                        taken[name, one].append(found)
+    return [row for key in taken for row in _rows(*key, taken[key], skipped.get(key, ""))]
+
+
+def _visit(
+    one: Contestant, measures: Sequence[Measure], floor: Address, folder: Path, scale: Scale
+) -> dict[str, Taken | str]:
+    """What each measure found, or why it did not."""
+    found: dict[str, Taken | str] = {}
+    with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
+        own = Path(name)
+        try:
+            address = stack.enter_context(serving(one.http(own, stack), own / "output.txt"))
+        except (NotStarted, OSError) as error:
+            return dict.fromkeys((measure.name for measure in measures), f"not started: {error}")
+        for measure in measures:
+            try:
+                found[measure.name] = measure.take(Visit(one, address, floor, scale))
+            except Failed as error:
+                found[measure.name] = str(error)
+    return found
+
+
+def _rows(measure: str, one: Contestant, rounds: Sequence[Taken], skipped: str) -> list[Row]:
+    if skipped:
+        return [Row(measure, one.name, one.revision, "", skipped=skipped)]
+    return [
+        _row(measure, one, case, [taken[case] for taken in rounds if case in taken])
+        for case in rounds[0]
+    ]
+
+
+def _row(
+    measure: str, one: Contestant, case: str, rounds: Sequence[Mapping[str, float] | str]
+) -> Row:
+    values = [found for found in rounds if not isinstance(found, str)]
+    for found in rounds:
+        if isinstance(found, str):
+            return Row(measure, one.name, one.revision, case, skipped=found)
+    return row_of(measure, one.name, one.revision, case, values)

@@ -1,0 +1,216 @@
+"""`taskmachine call`: one call to a tool of any server, from the terminal."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from taskmachine.adapters.cli.call.screen import Screen
+from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.errors import CallFailed, Cancelled
+from taskmachine.adapters.client.generations import REVISIONS
+from taskmachine.adapters.client.remote_task import RemoteTask
+from taskmachine.adapters.rendering.documents import as_json
+from taskmachine.adapters.rendering.wording import printable
+from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["add_to"]
+
+GRACE_S: Final = 5.0
+"""How long a server may take to cancel, once somebody has pressed Ctrl-C."""
+
+
+def add_to(commands: Any, _: Callable[[], Any]) -> None:
+    """Add the command to a parser."""
+    does = "call a tool of a server, and follow the call to its end"
+    call = commands.add_parser("call", help=does, description=f"{does.capitalize()}.")
+    call.add_argument(
+        "target",
+        metavar="SERVER",
+        help="its URL, or in quotes the command that starts it on standard input and output",
+    )
+    call.add_argument("tool", metavar="TOOL")
+    call.add_argument(
+        "--args",
+        metavar="JSON",
+        default="{}",
+        help="the arguments, an object; @FILE reads them from a file, - from standard input",
+    )
+    call.add_argument("--token-file", metavar="FILE", help="has the bearer token for a URL")
+    call.add_argument(
+        "--generation",
+        choices=REVISIONS,
+        metavar="REV",
+        help=f"{' or '.join(REVISIONS)}; default: what the server speaks",
+    )
+    call.add_argument(
+        "--ttl",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long the server should keep the task, where callers may choose that",
+    )
+    call.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="for each request, so also for a call that is no task; default: %(default)g",
+    )
+    call.add_argument("--json", action="store_true", help="the whole result, for programs")
+    call.add_argument("--no-input", action="store_true", help="decline whatever the tool asks")
+    call.set_defaults(run=lambda options: asyncio.run(_run(options)))
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 10_000_000:
+        raise ValueError(text)
+    return number
+
+
+_seconds.__name__ = "number of seconds"  # argparse says: invalid number of seconds value: '0'
+
+
+async def _run(options: argparse.Namespace) -> int:
+    arguments = _arguments(options.args)
+    can_ask = not options.no_input and options.args != "-" and sys.stdin.isatty()
+    errand = _Errand(Screen(can_ask=can_ask and sys.stderr.isatty()))
+    work = asyncio.create_task(errand.run(options, arguments))
+    interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted.set)
+    try:
+        if await _comes_first(interrupted, work):
+            interrupted.clear()
+            await errand.stop(work)
+            await _comes_first(interrupted, work, GRACE_S)  # a second Ctrl-C: at once
+            work.cancel()
+        result = await work
+    except asyncio.CancelledError:
+        errand.screen.say("Left; the call may go on there.")
+        return 1
+    except Cancelled as error:
+        if not errand.is_stopped:
+            raise
+        errand.screen.say(f"The call was stopped: {error}.")
+        return 1
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return _print(result, whole=options.json)
+
+
+async def _comes_first(
+    event: asyncio.Event, work: asyncio.Task[Any], timeout: float | None = None
+) -> bool:
+    """Whether the event is set before the work is done, within that time."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    return event.is_set() and not work.done()
+
+
+class _Errand:
+    """One call, from the connection to the result."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.is_stopped = False
+        self._task: RemoteTask | None = None
+
+    async def run(self, options: argparse.Namespace, arguments: JSONObject) -> JSONObject:
+        """The result of the call."""
+        token = None if options.token_file is None else _read(options.token_file).strip()
+        ttl_ms = None if options.ttl is None else int(options.ttl * 1_000)
+        with self.screen.showing():
+            async with connect(
+                _target(options.target),
+                generation=options.generation,
+                token=token,
+                answer=self.screen.answer,
+                timeout=options.timeout,
+            ) as session:
+                self._task = await session.call(options.tool, arguments, ttl_ms=ttl_ms)
+                async for update in self._task:
+                    self.screen.show(update)
+                return await self._task.result()
+
+    async def stop(self, work: asyncio.Task[Any]) -> None:
+        """Cancel the call, if it was made, and else whatever leads to it."""
+        self.is_stopped = True
+        if self._task is None:
+            work.cancel()
+            return
+        self.screen.say("Cancelling.")
+        with contextlib.suppress(CallFailed):
+            await self._task.cancel()
+
+
+def _target(text: str) -> str | list[str]:
+    if text.startswith(("http://", "https://")):
+        return text
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigurationError(f"cannot read the command {text!r}: {error}") from None
+
+
+def _arguments(given: str) -> JSONObject:
+    if given == "-":
+        text = sys.stdin.read()
+    else:
+        text = _read(given[1:]) if given.startswith("@") else given
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--args is no JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise ConfigurationError("--args must be a JSON object")
+    return arguments
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}") from None
+
+
+def _print(result: JSONObject, *, whole: bool) -> int:
+    is_error = result.get("isError") is True
+    if whole:
+        sys.stdout.write(as_json(result))
+    else:
+        stream = sys.stderr if is_error else sys.stdout
+        for text in _texts(result):
+            print(_for(stream, text), file=stream)
+    return 1 if is_error else 0
+
+
+def _texts(result: JSONObject) -> Iterator[str]:
+    """What there is to read."""
+    content = result.get("content")
+    items = content if isinstance(content, list) else []
+    for item in items:
+        match item:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {"type": "resource", "resource": {"text": str(text)}}:
+                yield text
+            case {"type": "resource_link", "uri": str(uri)}:
+                yield uri
+            case {"type": str(kind), **more}:
+                yield f"[{kind} {more.get('mimeType', '')}".rstrip() + "; --json has it]"
+    if not items and result.get("structuredContent") is not None:
+        yield json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)
+
+
+def _for(stream: TextIO, text: str) -> str:
+    """As it is for a file or a pipe; what a terminal would obey is spelled out."""
+    return "\n".join(map(printable, text.split("\n"))) if stream.isatty() else text

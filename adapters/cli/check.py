@@ -1,0 +1,39 @@
+"""`taskmachine check`: how well does somebody else's server or client keep the specification?"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from taskmachine.adapters.conformance.command_line import add_arguments
+from taskmachine.adapters.conformance.errors import CannotCheck
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["add_to"]
+
+
+def add_to(commands: Any, console: Callable[[], Console]) -> None:
+    """Add the command to a parser."""
+    parser = commands.add_parser(
+        "check",
+        help="check a server or client of others against the specification",
+        description="Check a server or client of others against the specification of MCP Tasks.",
+        epilog="0: no MUST is broken; 1: some are; 2: the target cannot be reached, or wrong use; "
+        "3: no tool can be a task; 4: only warnings, with --strict.",
+    )
+    add_arguments(parser)
+    parser.set_defaults(run=lambda options: _run(options, console()))
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    try:
+        from taskmachine.adapters.conformance.command import run
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{error.name} is not installed: pip install 'taskmachine[check]'"
+        ) from None
+    try:
+        return run(options, console)
+    except CannotCheck as error:
+        raise ConfigurationError(str(error)) from error

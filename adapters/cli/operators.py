@@ -1,0 +1,246 @@
+"""The commands of operators: `taskmachine tasks ...` and `taskmachine store ...`."""
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+
+from taskmachine.adapters.cli import operator_actions as operators
+from taskmachine.adapters.rendering.documents import as_json, entry_document, task_document
+from taskmachine.adapters.rendering.tasks import print_history, print_pairs, print_task, print_tasks
+from taskmachine.adapters.rendering.wording import counted, printable
+from taskmachine.adapters.runtime.runtime import new_id, system_clock
+from taskmachine.adapters.stores import without_password
+from taskmachine.statemachine import DUTIES, ConfigurationError, State
+
+__all__ = ["add_to", "with_ids_last"]
+
+STATES: Final = [state.value for state in DUTIES]
+
+_Console = Callable[[], Console]
+_Run = Callable[[argparse.Namespace, _Console], Coroutine[Any, Any, int]]
+
+
+def add_to(commands: Any, console: _Console) -> None:
+    """Add the commands to a parser."""
+    tasks = _group(commands, "tasks", "look at the tasks of a server, and stop or forget them")
+    listing = _on_tasks(tasks, "list", "show tasks, newest first", _list, console)
+    listing.add_argument("--owner", help="only of this owner; default: of all")
+    listing.add_argument("--state", choices=STATES, metavar="STATE", help=", ".join(STATES))
+    listing.add_argument(
+        "--limit", type=_count, default=50, metavar="N", help="at most; default: %(default)s"
+    )
+    _on_task(tasks, "show", "show everything about a task", _show, console)
+    _on_task(tasks, "history", "show what happened to a task", _history, console)
+    stopping = _on_task(tasks, "cancel", "stop a task, also in a running server", _cancel, console)
+    stopping.add_argument(
+        "--reason", default=operators.REASON, metavar="TEXT", help="what its caller is told"
+    )
+    purging = _on_tasks(tasks, "purge", "forget tasks that have ended", _purge, console)
+    purging.add_argument(
+        "--all-ended", action="store_true", help="not only those whose time is over"
+    )
+
+    store = _group(commands, "store", "look after the store of a server")
+    checking = _command(store, "check", "look through a whole store for damage", _check, console)
+    checking.add_argument("store", metavar="URL", help="as in sqlite:tasks.db")
+    copying = _command(store, "backup", "copy a store while servers use it", _back_up, console)
+    copying.add_argument("store", metavar="URL", help="as in sqlite:tasks.db")
+    copying.add_argument("file", metavar="FILE", help="must not exist yet")
+    moving = _command(store, "migrate", "copy all tasks into another store", _migrate, console)
+    moving.add_argument("store", metavar="FROM", help="no server may work on it")
+    moving.add_argument("target", metavar="TO", nargs="?", help="must be empty; a file is made")
+    moving.add_argument(
+        "--check",
+        action="store_true",
+        help="copy nothing: tell whether this program would bring FROM to another version",
+    )
+
+
+def with_ids_last(arguments: Sequence[str]) -> list[str]:
+    """The same arguments, but one in 64 ids begins with a dash, as options do: it goes last."""
+    is_id = re.compile(rf"-[\w-]{{{len(new_id()) - 1}}}", re.ASCII).fullmatch
+    ids = [] if "--" in arguments else [word for word in arguments if is_id(word)]
+    return [*(word for word in arguments if word not in ids), *(["--", *ids] if ids else [])]
+
+
+def _group(commands: Any, name: str, does: str) -> Any:
+    group = commands.add_parser(name, help=does, description=f"{does.capitalize()}.")
+    return group.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _command(
+    group: Any, name: str, does: str, run: _Run, console: _Console
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = group.add_parser(
+        name, help=does, description=f"{does.capitalize()}."
+    )
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=lambda options: asyncio.run(run(options, console)))
+    return command
+
+
+def _on_tasks(
+    group: Any, name: str, does: str, run: _Run, console: _Console
+) -> argparse.ArgumentParser:
+    command = _command(group, name, does, run, console)
+    command.add_argument(
+        "--store", required=True, metavar="URL", help="the store of the server: sqlite:PATH"
+    )
+    return command
+
+
+def _on_task(
+    group: Any, name: str, does: str, run: _Run, console: _Console
+) -> argparse.ArgumentParser:
+    command = _on_tasks(group, name, does, run, console)
+    command.add_argument("task_id", metavar="ID")
+    return command
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+_count.__name__ = "number of tasks"  # argparse says: invalid number of tasks value: '0'
+
+
+# --- tasks -----------------------------------------------------------------------------------
+
+
+async def _list(options: argparse.Namespace, console: _Console) -> int:
+    state = None if options.state is None else State(options.state)
+    async with operators.existing_store(options.store) as store:
+        # One more than is shown tells whether there are more.
+        tasks = await operators.newest(store, options.limit + 1, owner=options.owner, state=state)
+    shown = tasks[: options.limit]
+    if options.json:
+        sys.stdout.write(as_json([task_document(task) for task in shown]))
+    elif not shown:
+        print("There are no such tasks." if state or options.owner else "There are no tasks.")
+    else:
+        print_tasks(console(), shown, system_clock(), with_owner=options.owner is None)
+        if len(tasks) > len(shown):
+            print(f"These are the newest {len(shown)}: --limit shows more.")
+    return 0
+
+
+async def _show(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        task = await operators.find(store, options.task_id)
+    if options.json:
+        sys.stdout.write(as_json(task_document(task)))
+    else:
+        print_task(console(), task, system_clock())
+    return 0
+
+
+async def _history(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        entries = await operators.history(store, options.task_id)
+    if options.json:
+        sys.stdout.write(as_json([entry_document(entry) for entry in entries]))
+    else:
+        print_history(console(), entries)
+    return 0
+
+
+async def _cancel(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        task = await operators.cancel(store, options.task_id, options.reason)
+    if options.json:
+        sys.stdout.write(as_json(task_document(task)))
+    else:
+        print(f"Task {printable(task.id)} is {task.state}.")
+    return 0
+
+
+async def _purge(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        count = await operators.purge(store, all_ended=options.all_ended)
+    if options.json:
+        sys.stdout.write(as_json({"purged": count}))
+    else:
+        print(f"{counted(count, 'task')} forgotten.")
+    return 0
+
+
+# --- stores ----------------------------------------------------------------------------------
+
+
+async def _check(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        found = await operators.check(store, options.store)
+    if options.json:
+        document = {
+            "schemaVersion": found.schema_version,
+            "tasks": {state: found.states[state] for state in sorted(found.states)},
+            "workers": found.workers,
+            "problems": found.problems,
+        }
+        sys.stdout.write(as_json(document))
+    else:
+        states = ", ".join(f"{found.states[state]} {state}" for state in sorted(found.states))
+        total = str(found.states.total())
+        print_pairs(
+            console(),
+            [
+                ("schema", f"version {found.schema_version}"),
+                ("tasks", f"{total}: {states}" if states else total),
+                ("workers", str(found.workers)),
+                ("problems", str(len(found.problems) or "none")),
+            ],
+        )
+        for problem in found.problems:
+            print(printable(problem))
+    return 1 if found.problems else 0
+
+
+async def _back_up(options: argparse.Namespace, console: _Console) -> int:
+    async with operators.existing_store(options.store) as store:
+        size = await operators.back_up(store, options.store, options.file)
+    if options.json:
+        sys.stdout.write(as_json({"file": options.file, "bytes": size}))
+    else:
+        print(f"{printable(options.file)} has the copy, {size} bytes.")
+    return 0
+
+
+async def _migrate(options: argparse.Namespace, console: _Console) -> int:
+    if options.check is (options.target is not None):
+        raise ConfigurationError("'store migrate' takes either TO or --check")
+    if options.check:
+        return await _check_schema(options)
+    async with operators.existing_store(options.store) as source:
+        count = await operators.migrate(source, options.target)
+    if options.json:
+        sys.stdout.write(as_json({"copied": count}))
+    else:
+        print(f"{counted(count, 'task')} copied.")
+    return 0
+
+
+async def _check_schema(options: argparse.Namespace) -> int:
+    """Leaves with 1 if there would be no way back."""
+    schema = await operators.existing_schema(options.store)
+    if schema is None:
+        raise ConfigurationError(f"'{without_password(options.store)}' has no schema to look at")
+    is_current = schema.found == schema.known
+    if options.json:
+        document = {"schemaVersion": schema.found, "knownVersion": schema.known}
+        sys.stdout.write(as_json(document))
+    elif is_current:
+        print(f"The schema has version {schema.found}, as this program wants it.")
+    else:
+        print(
+            f"The schema has version {schema.found}. This program brings it to version"
+            f" {schema.known} when it opens the store, and there is no way back."
+        )
+    return 0 if is_current else 1

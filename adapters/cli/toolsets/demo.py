@@ -1,0 +1,82 @@
+"""Tools that show everything a task can do: `taskmachine serve --tools demo`."""
+
+import asyncio
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.registry import ToolError, Tools
+
+__all__ = ["TOOLS"]
+
+TOOLS: Final = Tools()
+
+CONFIRMATION: Final = {
+    "type": "object",
+    "properties": {
+        "confirmed": {"type": "boolean", "title": "Deploy it", "default": True},
+        "stage": {"type": "string", "title": "Where", "enum": ["test", "live"]},
+    },
+    "required": ["confirmed"],
+}
+
+
+@TOOLS.task(support="forbidden")
+async def greet(name: str) -> str:
+    """Say hello to somebody.  Answers at once and never becomes a task."""
+    return f"Hello, {name}!"
+
+
+@TOOLS.task(timeout=3_600, immediate="Counting; the progress of the task tells how far.")
+async def count(
+    ctx: Context,
+    to: Annotated[int, Meta(ge=1, le=100_000, description="the last number")] = 10,
+    pause_ms: Annotated[
+        int, Meta(ge=0, le=60_000, description="milliseconds before each number")
+    ] = 500,
+) -> dict[str, int]:
+    """Count from one to a number, slowly, and report the progress of it."""
+    await ctx.status(f"Counting to {to}")
+    for number in range(1, to + 1):
+        await asyncio.sleep(pause_ms / 1_000)
+        await ctx.progress(number, to, f"{number} of {to}")
+    return {"counted": to}
+
+
+@TOOLS.task(timeout=60, immediate="The deployment waits for somebody to confirm it.")
+async def deploy(
+    version: Annotated[str, Meta(min_length=1, max_length=40, description="as in 1.4.2")],
+    ctx: Context,
+) -> str:
+    """Deploy a version, after a person has confirmed it in a form.  Nothing is really deployed."""
+    await ctx.progress(1, 3, f"{version} is built")
+    # Parked: no worker is kept while somebody thinks, nor does the server wait for it to end.
+    answer = await ctx.ask("confirm", form(f"Deploy {version}?", CONFIRMATION), park=True)
+    if answer.action != "accept" or not answer.content.get("confirmed"):
+        return f"{version} was not deployed: nobody confirmed it."
+    await ctx.progress(2, 3, f"{version} is being deployed")
+    return f"{version} is deployed to {answer.content.get('stage', 'test')}."
+
+
+@TOOLS.task(timeout=120)
+async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx: Context) -> str:
+    """Have the caller's own model write a sentence about a topic."""
+    asked = {"type": "text", "text": f"Write one sentence about {topic}."}
+    said = await ctx.ask(
+        "sentence", sampling([{"role": "user", "content": asked}], max_tokens=100), park=True
+    )
+    blocks = said["content"] if isinstance(said["content"], list) else [said["content"]]
+    return "".join(block.get("text", "") for block in blocks)
+
+
+@TOOLS.task()
+async def fail() -> str:
+    """Fail in the way of a tool: with a result that says what went wrong."""
+    raise ToolError("This tool always fails: that is its purpose.")
+
+
+@TOOLS.task()
+async def crash() -> str:
+    """Fail in the way of a program: callers see an internal error, the log has the details."""
+    raise RuntimeError("the demo tool 'crash' was called")

@@ -1,0 +1,63 @@
+"""`taskmachine worker`: runs the tools of tasks that replicas have taken in."""
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from taskmachine.adapters.engines.procrastinate.opening import for_workers
+from taskmachine.adapters.rendering.wording import counted
+from taskmachine.adapters.runtime.runtime import open_runtime
+from taskmachine.adapters.server.foreground import (
+    add_log_options,
+    announce,
+    prepared,
+    run_until_told,
+)
+from taskmachine.adapters.server.observing import observer_from
+from taskmachine.adapters.stores import without_password
+from taskmachine.adapters.tools.loading import load_tools
+from taskmachine.adapters.transports.settings import Settings
+
+__all__ = ["add_to"]
+
+FLAGS: Final = ("store", "tools", "otel")
+
+
+def add_to(commands: Any, _: Callable[[], Any]) -> None:
+    """Add the command to a parser."""
+    does = "run the tools of tasks for servers with --engine procrastinate"
+    worker = commands.add_parser("worker", help=does, description=f"R{does[1:]}.")
+    worker.add_argument("--store", metavar="URL", help="where they have their tasks: postgresql://")
+    worker.add_argument(
+        "--tools", metavar="NAME", help="demo (default), conformance, MODULE:OBJECT"
+    )
+    worker.add_argument("--concurrency", metavar="N", type=int, help="tools at a time; default: 64")
+    worker.add_argument("--config", metavar="FILE", help="settings in TOML, as for serve")
+    worker.add_argument(
+        "--otel",
+        action="store_const",
+        const=True,
+        help="send spans and metrics where the variables OTEL_* say",
+    )
+    add_log_options(worker)
+    worker.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    flags: dict[str, Any] = {name: getattr(options, name) for name in FLAGS}
+    if options.concurrency is not None:
+        flags["limits"] = {"concurrency": options.concurrency}
+    run_until_told(_work(prepared(options, flags)))
+    return 0
+
+
+async def _work(settings: Settings) -> None:
+    async with open_runtime(
+        settings.store,
+        load_tools(settings.tools),
+        settings.runtime_config(observer_from(settings), engine=for_workers),
+    ) as runtime:
+        tools, store = counted(len(runtime.tools), "tool"), without_password(settings.store)
+        announce(f"working with {tools}, {settings.limits.concurrency} at a time, for {store}")
+        await asyncio.Event().wait()  # until somebody says stop

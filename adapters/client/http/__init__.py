@@ -1,0 +1,1 @@
+"""Client transports for Streamable HTTP."""

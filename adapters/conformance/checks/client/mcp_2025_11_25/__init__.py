@@ -1,0 +1,1 @@
+"""Checks of clients of 2025-11-25."""

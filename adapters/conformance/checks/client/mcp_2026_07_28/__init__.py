@@ -1,0 +1,1 @@
+"""Checks of clients of 2026-07-28."""

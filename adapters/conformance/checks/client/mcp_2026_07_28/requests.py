@@ -1,0 +1,325 @@
+"""Clients of 2026-07-28: what every request says, versions, results, and retries."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.checks.client.polling import has_hung
+from taskmachine.adapters.conformance.clients.view import VERSION, as_client
+from taskmachine.adapters.conformance.history import Exchange, History, Kind
+from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
+
+__all__: list[str] = []
+
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+_INFO: Final = "io.modelcontextprotocol/clientInfo"
+_ANY: Final = "any request"
+_RETRIES: Final = "a client that answers a call which asks first"
+_SEEN_MS: Final = 300.0
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.*")
+
+
+def _requests(history: History) -> Iterator[Exchange]:
+    """But for those by which a client falls back to an older revision."""
+    return (e for e in as_client(history).exchanges if e.method != "initialize")
+
+
+def _ended(history: History) -> bool:
+    """Whether the client did all that it wanted."""
+    return any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
+
+
+# --- every request -------------------------------------------------------------------------------
+
+
+@client_check("2026-07-28:meta-required-fields", needs=_ANY)
+def required_fields(history: History) -> Iterator[Observation]:
+    """Version and capabilities are in every request."""
+    for exchange in _requests(history):
+        meta = exchange.request.meta
+        if not isinstance(meta.get(VERSION), str):
+            yield bad(f"`{exchange.method}` does not say its protocol version", exchange)
+        elif not isinstance(meta.get(_CAPABILITIES), dict):
+            yield bad(f"`{exchange.method}` does not say its capabilities", exchange)
+        else:
+            yield good(exchange)
+
+
+@client_check("2026-07-28:client-info-sent", needs=_ANY)
+def info_sent(history: History) -> Iterator[Observation]:
+    """The client names itself in every request."""
+    for exchange in _requests(history):
+        info = exchange.request.meta.get(_INFO)
+        named = isinstance(info, dict) and {"name", "version"} <= set(info)
+        yield good(exchange) if named else bad("a request does not name its client", exchange)
+
+
+@client_check("2026-07-28:trace-context-format", needs="a client that sends trace contexts")
+def trace_context(history: History) -> Iterator[Observation]:
+    """`traceparent` has the form of W3C."""
+    for exchange in _requests(history):
+        if "traceparent" in exchange.request.meta:
+            value = exchange.request.meta["traceparent"]
+            is_right = isinstance(value, str) and _TRACEPARENT.fullmatch(value)
+            yield good(exchange) if is_right else bad(f"traceparent is {value!r:.60}", exchange)
+
+
+@client_check(
+    "2026-07-28:client-sends-no-responses",
+    "2026-07-28:http-no-responses",
+    "2026-07-28:stdio-no-responses",
+    needs=_ANY,
+)
+def no_responses(history: History) -> Iterator[Observation]:
+    """A client has nothing to respond to."""
+    for entry in history.heard:
+        if entry.is_response:
+            yield bad("sent a JSON-RPC response", entry)
+        elif entry.body:
+            yield good(entry)
+
+
+@client_check("2026-07-28:notification-not-answered", needs="a client that listens for its tasks")
+def notifications_unanswered(history: History) -> Iterator[Observation]:
+    """What we tell gets no response."""
+    client = as_client(history)
+    stray = next((e for e in history.heard if e.is_response and e.body.get("id") is None), None)
+    for entry in client.notifications():
+        if stray is not None and stray.number > entry.number:
+            yield bad("a notification was answered", entry, stray)
+        else:
+            yield good(entry)
+
+
+@client_check(
+    "2026-07-28:client-sends-cancelled",
+    "2026-07-28:stdio-cancelled-notification",
+    needs="a client that gives up a call",
+)
+def says_that_it_gives_up(history: History) -> Iterator[Observation]:
+    """By closing the stream, or on a pipe by a notification with the id."""
+    for entry in history.notifications("notifications/cancelled"):
+        if "requestId" in entry.params:
+            yield good(entry)
+        else:
+            yield bad("a cancellation does not say of what", entry)
+    for exchange in as_client(history).calls("tools/call"):
+        if exchange.end is not None and exchange.end.kind is Kind.LEFT and not exchange.is_answered:
+            yield good(exchange)
+
+
+# --- versions and errors -------------------------------------------------------------------------
+
+
+@client_check("2026-07-28:discover-optional-for-client", "2026-07-28:http-era-probe", needs=_ANY)
+def may_discover(history: History) -> Iterator[Observation]:
+    """It may, or not."""
+    yield from (good(exchange) for exchange in list(_requests(history))[:1])
+
+
+@client_check("2026-07-28:era-cached", needs="a client that discovers")
+def discovers_once(history: History) -> Iterator[Observation]:
+    """Not before each request."""
+    exchanges = list(_requests(history))
+    probes = [e for e in exchanges if e.method == "server/discover"]
+    if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
+        yield bad(f"sent `server/discover` {len(probes)} times", *probes[:2])
+    elif probes and len(exchanges) > 2 * len(probes):
+        yield good(probes[0])
+
+
+@client_check("2026-07-28:client-retries-with-supported-version", needs=_ANY)
+def retries_with_supported(history: History) -> Iterator[Observation]:
+    """After -32022 the client uses a version of the list, or gives up."""
+    client = as_client(history)
+    refused = next((e for e in client.exchanges if e.code == -32022), None)
+    if refused is None or refused.error is None or refused.heard_at is None:
+        return
+    data = refused.error.get("data")
+    supported = data.get("supported", []) if isinstance(data, dict) else []
+    later = [e for e in client.exchanges if e.sent_at > refused.heard_at]
+    for exchange in later:
+        version = exchange.request.meta.get(VERSION, exchange.params.get("protocolVersion"))
+        if version in supported:
+            yield good(refused, exchange)
+        elif exchange.sent_at - refused.heard_at > _SEEN_MS or len(later) > 2:
+            yield bad(f"went on with the version {version!r:.30}", refused, exchange)
+    if not later and not has_hung(history):
+        yield good(refused)
+
+
+@client_check(
+    "2026-07-28:http-400-body-inspected", needs="a client over HTTP that meets a 400 and goes on"
+)
+def looks_into_400(history: History) -> Iterator[Observation]:
+    """-32020 and -32021 are modern errors: no reason to fall back to `initialize`."""
+    client = as_client(history)
+    for refused in client.exchanges:
+        if refused.status != 400 or refused.code not in (-32020, -32021):
+            continue
+        later = [e for e in client.exchanges if e.sent_at > (refused.heard_at or 0)]
+        fallback = next((e for e in later if e.method == "initialize"), None)
+        if fallback is not None:
+            yield bad(f"fell back to `initialize` after {refused.code}", refused, fallback)
+        elif later:
+            yield good(refused, later[0])
+
+
+@client_check(
+    "2026-07-28:header-mismatch-retry", needs="a client over HTTP that calls tools and goes on"
+)
+def retries_after_mismatch(history: History) -> Iterator[Observation]:
+    """After -32020 the tools are listed again, and the call is made again."""
+    client = as_client(history)
+    for refused in client.calls("tools/call"):
+        if refused.code != -32020:
+            continue
+        later = [e for e in client.exchanges if e.request.number > refused.request.number]
+        again = [
+            e
+            for e in later
+            if e.method == "tools/call" and e.params.get("name") == refused.params.get("name")
+        ]
+        listed = [e for e in later if e.method == "tools/list"]
+        if listed and again:
+            yield good(refused, listed[0], again[0])
+        elif later or _ended(history):
+            missing = "made the call again" if listed else "listed the tools again"
+            yield bad(f"has not {missing} after -32020", refused)
+
+
+@client_check("2026-07-28:one-sided-extension", needs="a client that calls tools")
+def one_sided(history: History) -> Iterator[Observation]:
+    """A server without the extension is used without it."""
+    client = as_client(history)
+    shown = [c for c in client.capabilities.values() if "extensions" not in c]
+    if not shown:
+        return
+    for exchange in client.exchanges:
+        if exchange.method.startswith("tasks/"):
+            yield bad("used the extension, which the server does not have", exchange)
+        elif exchange.method == "tools/call":
+            yield good(exchange)
+
+
+# --- kinds of results ----------------------------------------------------------------------------
+
+
+@client_check("2026-07-28:unknown-result-type-invalid", needs="a client that calls tools")
+def unknown_type_invalid(history: History) -> Iterator[Observation]:
+    """A result of an unknown kind is not taken for a task, nor for a question."""
+    client = as_client(history)
+    for exchange in client.exchanges:
+        kind = exchange.fields.get("resultType", "complete")
+        if kind in ("complete", "input_required", "task") or exchange.response is None:
+            continue
+        later = [e for e in client.exchanges if e.request.number > exchange.response.number]
+        task_id, name = exchange.fields.get("taskId"), exchange.params.get("name")
+        used = next((e for e in later if e.task_id == task_id and task_id is not None), None)
+        retried = next((e for e in later if "inputResponses" in e.params), None)
+        wrong = used or retried
+        if wrong is not None:
+            yield bad(f"took a result of the kind {kind!r} for another", exchange, wrong)
+        elif name is not None:
+            yield good(exchange)
+
+
+@client_check("2026-07-28:absent-result-type-is-complete", needs="a client that calls tools")
+def absent_type_complete(history: History) -> Iterator[Observation]:
+    """After a result without a kind the client goes on."""
+    client = as_client(history)
+    for exchange in client.calls("tools/call"):
+        if not exchange.fields or "resultType" in exchange.fields or exchange.response is None:
+            continue
+        later = [e for e in client.exchanges if e.request.number > exchange.response.number]
+        last = max(e.response.number for e in client.exchanges if e.response is not None)
+        is_last = exchange.response.number == last  # else something else may have ended it
+        if later or _ended(history):
+            yield good(exchange)
+        elif not has_hung(history) and is_last:
+            yield bad("ended at a result without `resultType`", exchange)
+
+
+# --- retries -------------------------------------------------------------------------------------
+
+
+def _retries(history: History) -> Iterator[tuple[Exchange, Exchange]]:
+    """Calls that asked first, each with the call that followed."""
+    client = as_client(history)
+    calls = list(client.calls("tools/call"))
+    for first in calls:
+        if first.fields.get("resultType") != "input_required" or first.response is None:
+            continue
+        later = [e for e in calls if e.request.number > first.response.number]
+        again = next((e for e in later if e.params.get("name") == first.params.get("name")), None)
+        if again is not None:
+            yield first, again
+
+
+def _asked(exchange: Exchange) -> Mapping[str, Any]:
+    found = exchange.fields.get("inputRequests")
+    return found if isinstance(found, dict) else {}
+
+
+@client_check("2026-07-28:request-state-echoed", "2026-07-28:request-state-opaque", needs=_RETRIES)
+def state_echoed(history: History) -> Iterator[Observation]:
+    """The state comes back as it was."""
+    for first, again in _retries(history):
+        if "requestState" in first.fields:
+            if again.params.get("requestState") == first.fields["requestState"]:
+                yield good(first, again)
+            else:
+                yield bad("the state did not come back as it was", first, again)
+
+
+@client_check("2026-07-28:no-invented-request-state", needs=_RETRIES)
+def no_invented_state(history: History) -> Iterator[Observation]:
+    """Where there was no state, none comes back."""
+    for first, again in _retries(history):
+        if "requestState" not in first.fields:
+            if "requestState" in again.params:
+                yield bad("a state came back that was never given", first, again)
+            else:
+                yield good(first, again)
+
+
+@client_check("2026-07-28:mrtr-client-builds-answers", needs=_RETRIES)
+def answers_all(history: History) -> Iterator[Observation]:
+    """The retry has an answer to each question."""
+    for first, again in _retries(history):
+        answers = again.params.get("inputResponses")
+        missing = set(_asked(first)) - set(answers if isinstance(answers, dict) else ())
+        if missing:
+            yield bad(f"tried again without an answer to {sorted(missing)[0]!r}", first, again)
+        elif _asked(first):
+            yield good(first, again)
+
+
+@client_check("2026-07-28:mrtr-immediate-retry", needs=_RETRIES)
+def may_retry_at_once(history: History) -> Iterator[Observation]:
+    """Without questions it may."""
+    for first, again in _retries(history):
+        if not _asked(first):
+            yield good(first, again)
+
+
+@client_check("2026-07-28:retry-new-id", needs=_RETRIES)
+def retry_has_new_id(history: History) -> Iterator[Observation]:
+    """A retry is another request."""
+    for first, again in _retries(history):
+        if first.request.body["id"] == again.request.body["id"]:
+            yield bad("a retry has the id of the first call", first, again)
+        else:
+            yield good(first, again)
+
+
+@client_check("2026-07-28:answers-only-for-retry", needs=_RETRIES)
+def answers_nowhere_else(history: History) -> Iterator[Observation]:
+    """No other request carries answers or states."""
+    retries = {again.request.number for _, again in _retries(history)}
+    for exchange in as_client(history).exchanges:
+        carried = {"inputResponses", "requestState"} & set(exchange.params)
+        if exchange.request.number in retries:
+            yield good(exchange)
+        elif carried and exchange.method != "tasks/update":
+            yield bad(f"`{exchange.method}` carries `{min(carried)}` of another call", exchange)

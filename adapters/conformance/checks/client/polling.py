@@ -1,0 +1,277 @@
+"""How clients follow their tasks: polls, pace, patience."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.clients.view import STOPPED, as_client
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
+from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
+
+__all__ = [
+    "PATIENCE_MS",
+    "has_hung",
+    "is_about",
+    "lived_until",
+    "requests_for",
+]
+
+PATIENCE_MS: Final = 5_000.0
+"""A client that did nothing for this long does nothing."""
+
+_SHARE: Final = 0.5
+"""Of an interval: what is shorter than this is no matter of clocks."""
+
+
+# --- what became of a client ---------------------------------------------------------------------
+
+
+def _exit(history: History) -> Entry | None:
+    return next((entry for entry in history.entries if entry.kind is Kind.EXITED), None)
+
+
+def lived_until(history: History) -> float:
+    """When the client was gone."""
+    left = _exit(history)
+    return history.entries[-1].at if left is None else left.at
+
+
+def has_hung(history: History) -> bool:
+    """Whether the client had to be stopped."""
+    left = _exit(history)
+    return left is not None and left.text == STOPPED
+
+
+def _left_in_peace(history: History) -> bool:
+    left = _exit(history)
+    return left is not None and left.text == "exit status 0"
+
+
+def is_about(entry: Entry, task_id: str) -> bool:
+    """Whether a message names a task, in its parameters or its metadata."""
+    return entry.params.get("taskId") == task_id or entry.related_task == task_id
+
+
+def requests_for(client: History, task_id: str) -> list[Exchange]:
+    """What the client asked of one task."""
+    return [
+        exchange
+        for exchange in client.exchanges
+        if exchange.method.startswith("tasks/") and exchange.task_id == task_id
+    ]
+
+
+# --- pace ----------------------------------------------------------------------------------------
+
+
+@client_check(
+    "2025-11-25:poll-interval-respected",
+    "2026-07-28:poll-interval-respected",
+    needs="a client that polls a task at least twice",
+)
+def poll_interval_respected(history: History) -> Iterator[Observation]:
+    """Two gaps of one task that are shorter than half of what was asked for are no accident.
+
+    Polls around anything else that happens to the task are not counted.
+    """
+    client = as_client(history)
+    for task_id in client.created:
+        gets = [e for e in requests_for(client, task_id) if e.method == "tasks/get"]
+        gaps = [
+            (earlier, later)
+            for earlier, later in itertools.pairwise(gets)
+            if _interval(earlier) and not _is_disturbed(client, task_id, earlier, later)
+        ]
+        short = [(a, b) for a, b in gaps if b.sent_at - a.sent_at < _SHARE * _interval(a)]
+        if len(short) >= 2:
+            a, b = short[0]
+            took = f"{b.sent_at - a.sent_at:.0f} ms"
+            yield bad(f"polled again after {took}; the interval is {_interval(a):g} ms", a, b)
+        elif gaps and not short:
+            yield good(*gaps[0])
+
+
+def _interval(exchange: Exchange) -> float:
+    found = exchange.fields.get("pollInterval", exchange.fields.get("pollIntervalMs"))
+    return found if isinstance(found, int | float) else 0
+
+
+def _is_disturbed(client: History, task_id: str, earlier: Exchange, later: Exchange) -> bool:
+    """Whether something else was said about the task in between."""
+    between = range(earlier.request.number + 1, later.request.number)
+    answer = earlier.response
+    return answer is None or any(
+        entry.number in between and entry is not answer and is_about(entry, task_id)
+        for entry in client.entries
+    )
+
+
+# --- patience ------------------------------------------------------------------------------------
+
+
+def _end_for(client: History, task_id: str) -> Entry | None:
+    """What told the client that the task was over."""
+    result = next((e for e in client.results.get(task_id, ()) if e.is_answered), None)
+    if result is not None:
+        return result.response
+    return next((s.entry for s in client.by_task[task_id] if s.is_terminal), None)
+
+
+def _was_cancelled(client: History, task_id: str) -> bool:
+    return any(exchange.method == "tasks/cancel" for exchange in requests_for(client, task_id))
+
+
+def _is_waiting(client: History, task_id: str) -> bool:
+    """Whether a `tasks/result` was still open when the client was gone, or it listens."""
+    open_results = [e for e in client.results.get(task_id, ()) if not e.is_answered]
+    return any(e.end is None or e.end.kind is Kind.EXITED for e in open_results)
+
+
+@client_check(
+    "2025-11-25:poll-until-terminal",
+    "2026-07-28:poll-until-terminal",
+    needs="a client that polls a task",
+)
+def polls_until_terminal(history: History) -> Iterator[Observation]:
+    """Whoever polls goes on until the end, a question (2025-11-25) or a cancel."""
+    client = as_client(history)
+    for task_id in client.created:
+        gets = [e for e in requests_for(client, task_id) if e.method == "tasks/get"]
+        if not gets or _was_cancelled(client, task_id) or _is_waiting(client, task_id):
+            continue
+        end = _end_for(client, task_id)
+        last = requests_for(client, task_id)[-1]
+        status = client.by_task[task_id][-1].status
+        if end is not None:
+            yield good(gets[0], end)
+        elif status == "working" and _has_stopped(history, last):
+            yield bad("stopped to poll a task that was 'working'", last)
+
+
+def _has_stopped(history: History, last: Exchange) -> bool:
+    if last.heard_at is None:
+        return False
+    is_silent = lived_until(history) - last.heard_at > PATIENCE_MS
+    return is_silent if has_hung(history) else _left_in_peace(history)
+
+
+@client_check(
+    "2025-11-25:status-notification-not-relied-on",
+    needs="a client that makes a task",
+)
+def notifications_not_relied_on(history: History) -> Iterator[Observation]:
+    """Without any notification the client finds out that its task has ended."""
+    client = as_client(history)
+    for task_id, created in client.created.items():
+        if any(s.where == "notification" for s in client.by_task[task_id]):
+            continue
+        end = _end_for(client, task_id)
+        if end is not None:
+            yield good(created, end)
+        elif _waits_in_vain(history, client, task_id, created.heard_at or 0):
+            yield bad("waited for a notification that nobody has to send", created)
+
+
+@client_check(
+    "2025-11-25:poll-despite-notifications",
+    needs="a client that hears a status notification: one with a GET stream",
+)
+def polls_despite_notifications(history: History) -> Iterator[Observation]:
+    """After a notification the client still polls, or waits for the result."""
+    client = as_client(history)
+    for task_id in client.created:
+        notices = [s for s in client.by_task[task_id] if s.where == "notification"]
+        notices = [s for s in notices if not s.is_terminal]
+        if not notices:
+            continue
+        last = notices[-1].entry
+        end = _end_for(client, task_id)
+        if end is not None or client.results.get(task_id):
+            yield good(last, *([] if end is None else [end]))
+        elif _waits_in_vain(history, client, task_id, last.at):
+            yield bad("did not poll any more after a notification", last)
+
+
+def _waits_in_vain(history: History, client: History, task_id: str, since: float) -> bool:
+    """Whether the client hung without asking for the task."""
+    asked = requests_for(client, task_id)
+    latest = max([since, *(exchange.sent_at for exchange in asked)])
+    is_open = any(not exchange.is_answered for exchange in asked)
+    return has_hung(history) and not is_open and lived_until(history) - latest > PATIENCE_MS
+
+
+@client_check(
+    "2025-11-25:cursors-opaque",
+    needs="a client that follows a list over several pages",
+)
+def cursors_opaque(history: History) -> Iterator[Observation]:
+    """A cursor is one that was given out for the same list, as it was."""
+    client = as_client(history)
+    given: dict[str, list[Any]] = {}
+    exchanges = list(client.calls("tools/list", "tasks/list"))
+    for exchange in exchanges:
+        if "cursor" in exchange.params:
+            cursor = exchange.params["cursor"]
+            if any(
+                type(one) is type(cursor) and one == cursor
+                for one in given.get(exchange.method, [])
+            ):
+                yield good(exchange)
+            elif cursor is not None:
+                yield bad(f"sent the cursor {cursor!r:.60}, which was not given out", exchange)
+        if "nextCursor" in exchange.fields:
+            given.setdefault(exchange.method, []).append(exchange.fields["nextCursor"])
+
+
+@client_check(
+    "2025-11-25:page-size-not-assumed",
+    "2025-11-25:both-paging-flows",
+    needs="a client that follows a list over several pages",
+)
+def follows_pages(history: History) -> Iterator[Observation]:
+    """A client that follows cursors follows each, also from an empty page."""
+    client = as_client(history)
+    pages = list(client.calls("tools/list"))
+    followed = [page.params["cursor"] for page in pages if page.params.get("cursor") is not None]
+    for exchange in pages:
+        following = exchange.fields.get("nextCursor")
+        if not followed or not isinstance(following, str):
+            continue
+        if following in followed:
+            yield good(exchange)
+        elif not exchange.fields.get("tools") and _went_on(client, exchange):
+            yield bad("took an empty page for the last one", exchange)
+
+
+@client_check(
+    "2025-11-25:missing-cursor-is-end",
+    needs="a client that follows a list over several pages",
+)
+def stops_at_last_page(history: History) -> Iterator[Observation]:
+    """A cursor is sent only while a walk through the list is not at its end."""
+    for pages in _pages_by_line(as_client(history)).values():
+        walks, last = 0, None
+        for page in pages:
+            has_cursor = page.params.get("cursor") is not None
+            if has_cursor and walks <= 0 and last is not None:
+                yield bad("asked for a page after the last one", last, page)
+            walks += not has_cursor
+            if page.is_answered and page.error is None and "nextCursor" not in page.fields:
+                if has_cursor and walks > 0:
+                    yield good(page)
+                walks, last = walks - 1, page
+
+
+def _pages_by_line(client: History) -> dict[int, list[Exchange]]:
+    lines: dict[int, list[Exchange]] = {}
+    for exchange in client.calls("tools/list"):
+        lines.setdefault(exchange.request.line, []).append(exchange)
+    return lines
+
+
+def _went_on(client: History, exchange: Exchange) -> bool:
+    """Whether the client used the list as if it were complete."""
+    answer = exchange.response
+    return answer is not None and any(
+        call.request.number > answer.number for call in client.calls("tools/call")
+    )

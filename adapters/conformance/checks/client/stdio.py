@@ -1,0 +1,88 @@
+"""Clients on pipes: what they write, how they begin and how they end."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from taskmachine.adapters.conformance.clients.view import as_client
+from taskmachine.adapters.conformance.history import MISSING, History, Kind
+from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good, note
+
+__all__: list[str] = []
+
+_PIPE: Final = "a client that starts its server"
+
+
+@client_check(
+    "2025-11-25:stdio-stdin-only-mcp",
+    "2026-07-28:stdio-stdin-only-mcp",
+    "2025-11-25:stdio-no-embedded-newlines",
+    "2026-07-28:stdio-no-embedded-newlines",
+    needs=_PIPE,
+)
+def only_messages(history: History) -> Iterator[Observation]:
+    """Every line is a message; one with a newline in it becomes two that are none."""
+    if history.transport == "stdio":
+        for entry in history.heard:
+            if entry.message is MISSING or not isinstance(entry.message, dict):
+                yield bad("wrote a line that is no message", entry)
+            else:
+                yield good(entry)
+
+
+@client_check("2025-11-25:stdio-supported", needs=_PIPE)
+def supports_stdio(history: History) -> Iterator[Observation]:
+    """It was started with a command."""
+    if history.transport == "stdio":
+        yield from (good(entry) for entry in history.heard[:1])
+
+
+@client_check("2025-11-25:stdio-stderr-not-error", "2026-07-28:stdio-stderr-not-error", needs=_PIPE)
+def stderr_is_no_error(history: History) -> Iterator[Observation]:
+    """A server that writes to its log is used all the same."""
+    if history.transport == "stdio":
+        used = [e for e in as_client(history).calls("tools/list", "tools/call") if e.is_answered]
+        yield from (good(exchange) for exchange in used[:1])
+
+
+@client_check(
+    "2025-11-25:shutdown-close-stdin", "2026-07-28:stdio-shutdown-close-stdin", needs=_PIPE
+)
+def closes_input_first(history: History) -> Iterator[Observation]:
+    """The end of the input comes before any signal."""
+    if history.transport != "stdio":
+        return
+    ended: set[int] = set()
+    for entry in history.entries:
+        if entry.kind is Kind.EXITED:
+            break  # from here on it is our doing
+        if entry.kind is Kind.ENDED and entry.line not in ended:
+            ended.add(entry.line)
+            if entry.text == "end of input":
+                yield good(entry)
+            else:
+                yield bad(f"sent {entry.text} without closing the input first", entry)
+
+
+@client_check("2026-07-28:stdio-process-outlives-task", needs="a client that makes two tasks")
+def process_outlives_task(history: History) -> Iterator[Observation]:
+    """Two tasks do not need two processes."""
+    if history.transport != "stdio":
+        return
+    lines = [exchange.request.line for exchange in as_client(history).created.values()]
+    if len(lines) > 1:
+        made = list(as_client(history).created.values())[:2]
+        if len(set(lines)) == len(lines):
+            yield bad("started a process for each task", *made)
+        else:
+            yield good(*made)
+
+
+@client_check("2026-07-28:stdio-probe-recommended", needs=_PIPE)
+def probes(history: History) -> Iterator[Observation]:
+    """Whether it begins with `server/discover`, for whoever wants to know."""
+    if history.transport != "stdio":
+        return
+    first = next(iter(as_client(history).exchanges), None)
+    if first is not None:
+        is_probe = first.method == "server/discover"
+        yield good(first) if is_probe else note(f"begins with `{first.method}`", first)

@@ -1,0 +1,114 @@
+"""Answers of ours that are wrong on purpose, and whether a target took them for good."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from taskmachine.adapters.conformance.checks.reading.asked import Told, all_asked, all_told
+from taskmachine.adapters.conformance.checks.reading.outcomes import (
+    Outcome,
+    outcome_of_call,
+    outcome_of_task,
+    sightings_of,
+)
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
+from taskmachine.adapters.conformance.judging import Observation, bad, good
+
+__all__ = ["is_sampling_result", "outcome_after", "refused_or_taken", "still_asks"]
+
+LONG_ENOUGH = 12
+"""A text of so many characters is not in a result by chance."""
+
+
+def refused_or_taken(history: History, told: Told, words: str) -> Iterator[Observation]:
+    """Good if a wrong answer was not taken; bad if what it said came out of the tool.
+
+    All else is open: a tool may take what it cannot use as a refusal, and go on.
+    """
+    asks_again = still_asks(history, told)
+    outcome = outcome_after(history, told)
+    if told.exchange is not None and told.exchange.error is not None:
+        yield good(told.exchange)
+    elif asks_again is not None:
+        yield good(told.sent, asks_again)
+    elif outcome is not None and outcome.kind != "success":
+        yield good(told.sent, outcome.where)
+    elif outcome is not None and _is_echoed(told.answer, outcome.result):
+        yield bad(words, told.asked.where, told.sent, outcome.where)
+
+
+def outcome_after(history: History, told: Told) -> Outcome | None:
+    """The end of what asked, if this was the only answer that it got."""
+    asked = told.asked
+    if asked.task_id is not None:
+        answers = [
+            other
+            for other in all_told(history)
+            if other.asked.task_id == asked.task_id and other.sent is not told.sent
+        ]
+        return None if answers else outcome_of_task(history, asked.task_id, told.sent)
+    call = told.exchange or _call_of(history, told)
+    return None if call is None else outcome_of_call(history, call)
+
+
+def still_asks(history: History, told: Told) -> Entry | Exchange | Sighting | None:
+    """Where the same is asked again, or still, after the answer."""
+    key, task_id = told.asked.key, told.asked.task_id
+    if history.revision == "2025-11-25":
+        later = (a for a in all_asked(history) if a.entry.number > told.sent.number)
+        return next((a.entry for a in later if task_id and a.task_id == task_id), None)
+    if told.exchange is not None and told.exchange.fields.get("resultType") == "input_required":
+        return told.exchange
+    if task_id is None or told.exchange is None or told.exchange.response is None:
+        return None
+    for sighting in sightings_of(history, task_id, told.sent):
+        exchange = sighting.exchange
+        if exchange is None or exchange.request.number < told.exchange.response.number:
+            continue
+        requests = sighting.task.get("inputRequests")
+        if sighting.status == "input_required" and isinstance(requests, dict) and key in requests:
+            return sighting
+    return None
+
+
+def _call_of(history: History, told: Told) -> Exchange | None:
+    """Of 2025-11-25 over HTTP: the plain call on whose stream the question came."""
+    post = told.asked.entry.post
+    calls = history.calls("tools/call")
+    return None if post is None else next((c for c in calls if c.request.post == post), None)
+
+
+def _is_echoed(answer: Any, result: Any) -> bool:
+    shown = json.dumps(result, ensure_ascii=False)
+    return any(text in shown for text in _texts(answer) if len(text) >= LONG_ENOUGH)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            if name != "_meta":
+                yield from _texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member)
+
+
+def is_sampling_result(answer: Any) -> bool:
+    """Whether it has what the answer to a sampling request needs."""
+    if not isinstance(answer, dict):
+        return False
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    return (
+        answer.get("role") in ("user", "assistant")
+        and isinstance(answer.get("model"), str)
+        and all(_is_block(block) for block in blocks)
+    )
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    return block["type"] != "text" or isinstance(block.get("text"), str)

@@ -1,0 +1,456 @@
+"""What can be said of tasks by how they were shown, in either revision.
+
+Each function takes a history and yields observations; nothing is registered here.  The modules of
+the two revisions do that, each under its own ids.
+"""
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from itertools import accumulate, islice, pairwise
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
+from taskmachine.adapters.conformance.judging import Observation, bad, good, note, warning
+from taskmachine.specs import load_lifecycle
+
+__all__ = [
+    "Life",
+    "Moment",
+    "created_at_constant",
+    "fields_present",
+    "ids_are_strings",
+    "ids_unguessable",
+    "ids_unique",
+    "last_updated_at_in_order",
+    "life_of",
+    "lives",
+    "may_follow",
+    "optional_string",
+    "paths",
+    "shown",
+    "statuses_known",
+    "terminal_final",
+    "timestamps",
+]
+
+ENOUGH_BITS: Final = 64
+"""An id of fewer bits can be guessed, however well it was drawn."""
+
+_SLACK_MS: Final = 100.0
+_FRACTION: Final = re.compile(r":\d\d[.,](\d+)")
+_LEAP: Final = re.compile(r"(:\d\d):60")
+_CLOCK_UUID: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[126][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Moment:
+    """A timestamp of a target: milliseconds, and how finely it was written."""
+
+    ms: float
+    step_ms: float
+
+    @classmethod
+    def read(cls, value: Any) -> "Moment | None":
+        """None unless it is ISO 8601; without a zone it counts as UTC."""
+        if not isinstance(value, str):
+            return None
+        try:
+            moment = datetime.fromisoformat(_LEAP.sub(r"\1:59", value.strip().upper()))
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        fraction = _FRACTION.search(value)
+        return cls(moment.timestamp() * 1000, 1000.0 * 10 ** -len(fraction[1]) if fraction else 1e3)
+
+    def is_before(self, other: "Moment") -> bool:
+        """Whether it is certainly earlier: by no less than the coarser of the two can tell."""
+        # Half a microsecond for what floating point loses.
+        return other.ms - self.ms >= max(self.step_ms, other.step_ms, 0.001) - 0.0005
+
+
+# --- lives ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Life:
+    """All that was seen of one task, in the order it was heard."""
+
+    id: str
+    sightings: Sequence[Sighting]
+
+    @property
+    def created(self) -> Sighting | None:
+        """In the answer of the call that made it."""
+        return next((s for s in self.sightings if s.where == "create"), None)
+
+    def ended_before(self, entry: Entry) -> Sighting | None:
+        """The first time that it was over, if that was heard before."""
+        return next(
+            (s for s in self.sightings if s.is_terminal and s.entry.number < entry.number), None
+        )
+
+    def moves(self) -> Sequence[tuple[Sighting, Sighting]]:
+        """Pairs in a certain order with nothing certainly between them; some did not move."""
+        return self._moves
+
+    @cached_property
+    def _moves(self) -> list[tuple[Sighting, Sighting]]:
+        heard = [s.entry.number for s in self.sightings]
+        asked = [-1 if s.exchange is None else s.exchange.request.number for s in self.sightings]
+        latest = [-1, *accumulate(asked, max)]
+        pairs = []
+        for index, later in enumerate(self.sightings):
+            if later.exchange is None:
+                notices = (s for s in reversed(self.sightings[:index]) if s.precedes(later))
+                before = list(islice(notices, 1))
+            else:
+                known = bisect_left(heard, later.exchange.request.number)
+                # What was heard before another one of these was asked for is before that one.
+                before = list(self.sightings[bisect_left(heard, latest[known]) : known])
+            pairs += [(earlier, later) for earlier in before]
+        return pairs
+
+
+def lives(history: History) -> Iterable[Life]:
+    """The tasks that can be told apart.
+
+    Over pipes each line is a process with ids of its own.  An id that was given to two tasks is
+    left out: which of them is shown cannot be known (`ids_unique` tells of it).
+    """
+    return _lives(history).values()
+
+
+def life_of(history: History, task_id: Any, seen_by: Entry) -> Life | None:
+    """The task with that id, for whoever said or heard that entry."""
+    if not isinstance(task_id, str):
+        return None
+    return _lives(history).get((_receiver(history, seen_by), task_id))
+
+
+@lru_cache(maxsize=8)
+def _lives(history: History) -> dict[tuple[int | None, str], Life]:
+    found: dict[tuple[int | None, str], list[Sighting]] = {}
+    for sighting in history.sightings:
+        if isinstance(sighting.id, str):
+            found.setdefault((_receiver(history, sighting.entry), sighting.id), []).append(sighting)
+    return {
+        key: Life(key[1], seen)
+        for key, seen in found.items()
+        if sum(s.where == "create" for s in seen) < 2
+    }
+
+
+def shown(history: History) -> Iterator[Sighting]:
+    """Each task each time it was shown, unless it says the same as the time before.
+
+    Rules about single fields need no more than that.
+    """
+    last: dict[Any, str] = {}
+    for sighting in history.sightings:
+        key = (sighting.where, _receiver(history, sighting.entry), repr(sighting.id))
+        said = repr(sighting.task)
+        if last.get(key) != said:
+            last[key] = said
+            yield sighting
+
+
+def _receiver(history: History, entry: Entry) -> int | None:
+    return entry.line if history.transport == "stdio" else None
+
+
+# --- status --------------------------------------------------------------------------------------
+
+
+@lru_cache
+def may_follow(revision: str) -> dict[str, frozenset[str]]:
+    """What somebody who polls at any moment may see after each status: it may have missed some."""
+    generation = load_lifecycle()["generation"][revision]
+    reached = {status: {status} for status in generation["statuses"]}
+    for _ in reached:
+        for source, destination in generation["edges"]:
+            for status in reached:
+                if source in reached[status]:
+                    reached[status].add(destination)
+    return {status: frozenset(others) for status, others in reached.items()}
+
+
+def statuses_known(history: History) -> Iterator[Observation]:
+    """Only the five statuses are ever shown."""
+    known = may_follow(history.revision)
+    for sighting in shown(history):
+        if "status" not in sighting.task:
+            continue
+        if isinstance(sighting.status, str) and sighting.status in known:
+            yield good(sighting)
+        else:
+            yield bad(f"the status is {sighting.status!r}, which is none of the five", sighting)
+
+
+def paths(history: History, source: str) -> Iterator[Observation]:
+    """What was seen after that status can be reached from it."""
+    allowed = may_follow(history.revision)[source]
+    for life in lives(history):
+        for earlier, later in life.moves():
+            if earlier.status != source or later.status == source or "status" not in later.task:
+                continue
+            if isinstance(later.status, str) and later.status in allowed:
+                yield good(earlier, later)
+            else:
+                yield bad(f"{source!r} was followed by {later.status!r}", earlier, later)
+
+
+def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator[Observation]:
+    """A task that is over stays as it is; with `statuses` only for tasks that ended so.
+
+    Two different ends contradict each other in whatever order they were seen.
+    """
+    for life in lives(history):
+        ends = [sighting for sighting in life.sightings if sighting.is_terminal]
+        for later in life.sightings if ends else ():
+            earlier = next((end for end in ends if _is_end_before(end, later)), None)
+            if earlier is None or (statuses and earlier.status not in statuses):
+                continue
+            if statuses and not earlier.precedes(later):
+                continue  # they contradict each other, but which one was it that changed?
+            if earlier.status == later.status:
+                yield good(earlier, later)
+            elif "status" in later.task:
+                yield bad(f"{earlier.status!r} was followed by {later.status!r}", earlier, later)
+
+
+def _is_end_before(end: Sighting, other: Sighting) -> bool:
+    if end is other:
+        return False
+    contradicts = other.is_terminal and end.status != other.status
+    return end.precedes(other) or (contradicts and end.entry.number < other.entry.number)
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+
+def timestamps(history: History, field: str) -> Iterator[Observation]:
+    """The field is there and ISO 8601 wherever a task is shown."""
+    for sighting in shown(history):
+        value = sighting.task.get(field)
+        if field not in sighting.task:
+            yield bad(f"a task without {field!r} (in {sighting.where})", sighting)
+        elif Moment.read(value) is None:
+            yield bad(f"{field!r} is {value!r}, which is no ISO 8601 timestamp", sighting)
+        else:
+            yield good(sighting)
+
+
+def created_at_constant(history: History) -> Iterator[Observation]:
+    """A task keeps its time of creation, however finely it is written."""
+    for life in lives(history):
+        seen = [(s, Moment.read(s.task.get("createdAt"))) for s in life.sightings]
+        read = [(sighting, moment) for sighting, moment in seen if moment is not None]
+        if len(read) < 2:
+            continue
+        first, began = read[0]
+        other = next((s for s, m in read[1:] if m.is_before(began) or began.is_before(m)), None)
+        if other is None:
+            yield good(first, read[-1][0])
+        else:
+            values = f"{first.task['createdAt']!r}, then {other.task['createdAt']!r}"
+            yield bad(f"'createdAt' was {values}", first, other)
+
+
+def last_updated_at_in_order(history: History) -> Iterator[Observation]:
+    """`lastUpdatedAt` is not before `createdAt`, never goes back, and moves with the status.
+
+    That it moves although nothing else does is a warning once the task is over, since its status
+    cannot have been updated any more; else it is worth a note.
+    """
+    for sighting in shown(history):
+        created, updated = (
+            Moment.read(sighting.task.get(f)) for f in ("createdAt", "lastUpdatedAt")
+        )
+        if created is not None and updated is not None and updated.is_before(created):
+            yield bad("'lastUpdatedAt' is earlier than 'createdAt'", sighting)
+    for life in lives(history):
+        for earlier, later in life.moves():
+            yield from _updates(life, earlier, later)
+
+
+def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observation]:
+    before, after = (Moment.read(s.task.get("lastUpdatedAt")) for s in (earlier, later))
+    if before is None or after is None:
+        return
+    if after.is_before(before):
+        values = f"{earlier.task['lastUpdatedAt']!r} to {later.task['lastUpdatedAt']!r}"
+        yield bad(f"'lastUpdatedAt' went back from {values}", earlier, later)
+    elif before.is_before(after) and _is_same(earlier, later):
+        tell = warning if later.is_terminal else note
+        yield tell("'lastUpdatedAt' moved and nothing else did", earlier, later)
+    elif earlier.status != later.status and _was_updated_long_before(life, earlier, later):
+        words = f"{earlier.status!r} became {later.status!r}, but 'lastUpdatedAt' did not move"
+        yield bad(words, earlier, later)
+    else:
+        yield good(earlier, later)
+
+
+def _is_same(earlier: Sighting, later: Sighting) -> bool:
+    if "notification" in (earlier.where, later.where) or "list" in (earlier.where, later.where):
+        return False  # They may tell less.
+    one, other = ({k: v for k, v in s.task.items() if k not in _BESIDE} for s in (earlier, later))
+    return one == other
+
+
+_BESIDE: Final = frozenset({"lastUpdatedAt", "resultType", "_meta"})
+"""What says nothing of the task itself."""
+
+
+def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> bool:
+    """Whether the same `lastUpdatedAt` was shown well before the status can have changed."""
+    value = later.task["lastUpdatedAt"]
+    moment = Moment.read(value)
+    first = next((s for s in life.sightings if s.task.get("lastUpdatedAt") == value), None)
+    if moment is None or first is None or earlier.exchange is None:
+        return False
+    return first.until + moment.step_ms + _SLACK_MS < earlier.since
+
+
+# --- ids -----------------------------------------------------------------------------------------
+
+
+def ids_are_strings(history: History) -> Iterator[Observation]:
+    """Every task has an id, and it is a string."""
+    for sighting in shown(history):
+        if "taskId" not in sighting.task:
+            continue
+        if isinstance(sighting.id, str) and sighting.id:
+            yield good(sighting)
+        else:
+            yield bad(f"the id of a task is {sighting.id!r}", sighting)
+
+
+def ids_unique(history: History) -> Iterator[Observation]:
+    """No two creating answers of one receiver name the same task."""
+    first: dict[tuple[Any, Any], Exchange] = {}
+    for sighting in history.sightings:
+        if sighting.where != "create" or sighting.exchange is None:
+            continue
+        key = _receiver(history, sighting.entry), repr(sighting.id)
+        earlier = first.setdefault(key, sighting.exchange)
+        if earlier is not sighting.exchange:
+            yield bad(f"two tasks have the id {sighting.id!r}", earlier, sighting)
+        elif len(first) > 1:
+            yield good(sighting)
+
+
+def ids_unguessable(history: History) -> Iterator[Observation]:
+    """Ids are long, vary enough, and do not count.
+
+    Only a warning where the creating caller has credentials: then the task can be bound to them.
+    """
+    made = [s for s in history.sightings if s.where == "create" and _is_own_choice(s)]
+    if not made:
+        return
+    words = _weakness(sorted({s.id for s in made}, key=[s.id for s in made].index))
+    is_bound = all(history.principals.get(s.entry.caller) is not None for s in made)
+    if words is None:
+        yield good(made[0])
+    else:
+        tell: Callable[..., Observation] = warning if is_bound else bad
+        yield tell(words, *made[:3])
+
+
+def _is_own_choice(sighting: Sighting) -> bool:
+    asked = {} if sighting.exchange is None else sighting.exchange.params.get("task")
+    wished = asked.get("taskId") if isinstance(asked, dict) else None
+    return isinstance(sighting.id, str) and sighting.id != wished
+
+
+def _weakness(ids: Sequence[str]) -> str | None:
+    """What makes these ids guessable, in the order they were made; None if nothing does."""
+    example = ", ".join(repr(id) for id in ids[:3])
+    if any(_CLOCK_UUID.fullmatch(id) for id in ids):
+        return f"ids are made of the time: {example}"
+    numbers = [_number(id, ids) for id in ids]
+    steps = [b - a for a, b in pairwise(numbers) if a is not None and b is not None]
+    if len(steps) >= 2 and len(steps) == len(ids) - 1 and all(0 < s <= 1000 for s in steps):
+        return f"ids count up: {example}"
+    bits = _bits(ids)
+    if bits < ENOUGH_BITS:
+        return f"ids differ in no more than {bits:.0f} bits: {example}"
+    return None
+
+
+def _varying(ids: Sequence[str]) -> list[str]:
+    """The ids without the beginning that all of them share."""
+    if len(ids) < 2:
+        return list(ids)
+    shared = 0
+    while all(shared < len(id) and id[shared] == ids[0][shared] for id in ids):
+        shared += 1
+    return [id[shared:] for id in ids]
+
+
+def _number(id: str, ids: Sequence[str]) -> int | None:
+    """The number that an id ends with, if the ids differ there only."""
+    ending = re.search(r"\d+$", id)
+    if ending is None or len({re.sub(r"\d+$", "", other) for other in ids}) > 1:
+        return None
+    return int(ending[0]) if len(ending[0]) < 100 else None
+
+
+def _bits(ids: Sequence[str]) -> float:
+    """How many bits the ids could carry at best."""
+    endings = _varying(ids)
+    longest = max(len(ending) for ending in endings)
+    varying = longest
+    if len(ids) > 3 and len({len(ending) for ending in endings}) == 1:
+        varying = sum(len(set(letters)) > 1 for letters in zip(*endings, strict=True))
+    letters = set("".join(endings))
+    alphabet = next(
+        (
+            size
+            for size, known in (
+                (10, "0123456789-_"),
+                (16, "0123456789abcdefABCDEF-_"),
+                (36, "0123456789abcdefghijklmnopqrstuvwxyz-_"),
+                (36, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_"),
+            )
+            if letters <= set(known)
+        ),
+        64,
+    )
+    return varying * math.log2(alphabet)
+
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+def fields_present(history: History, names: Sequence[str]) -> Iterator[Observation]:
+    """A task has all of these fields wherever it is shown."""
+    for sighting in shown(history):
+        missing = [name for name in names if name not in sighting.task]
+        if missing:
+            words = ", ".join(repr(name) for name in missing)
+            yield bad(f"a task without {words} (in {sighting.where})", sighting)
+        else:
+            yield good(sighting)
+
+
+def optional_string(history: History, name: str) -> Iterator[Observation]:
+    """The field is a string, or is not there."""
+    for sighting in shown(history):
+        if name not in sighting.task:
+            continue
+        if isinstance(sighting.task[name], str):
+            yield good(sighting)
+        else:
+            yield bad(f"{name!r} is {sighting.task[name]!r}, not a text", sighting)

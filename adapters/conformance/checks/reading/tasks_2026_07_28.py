@@ -1,0 +1,255 @@
+"""How the checks of the tasks extension look at a history.
+
+A run may hold a conversation of 2025-11-25 too, to see whether the target mixes the two up.  That
+is on lines of its own, and left out here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import (
+    TASKS,
+    capabilities,
+    declares_tasks,
+    faults,
+    is_modern,
+)
+from taskmachine.adapters.conformance.checks.reading.sightings import Life
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
+
+__all__ = [
+    "answered",
+    "contradicts",
+    "declared_extensions",
+    "details",
+    "ends_at",
+    "gets",
+    "is_acknowledged",
+    "is_by_creator",
+    "is_turned_away",
+    "legacy_lines",
+    "modern",
+    "number_of_ms",
+    "of_task",
+    "proper",
+    "replies",
+    "same_call",
+    "shows_kind",
+    "supports_tasks",
+    "was_cancelled",
+    "was_known",
+]
+
+_FOREVER_MS: Final = 2**60
+_BUSY: Final = re.compile(r"rate|limit|too many|busy|retry|quota|overload|throttl", re.IGNORECASE)
+
+
+# --- which messages ------------------------------------------------------------------------------
+
+
+def legacy_lines(history: History) -> frozenset[int]:
+    """Lines on which `initialize` was served: they speak an older revision."""
+    return frozenset(e.request.line for e in history.calls("initialize") if e.fields)
+
+
+@lru_cache(maxsize=8)
+def modern(history: History) -> History:
+    """The history without lines of an older revision."""
+    legacy = legacy_lines(history)
+    if not legacy:
+        return history
+    return attrs.evolve(history, entries=tuple(e for e in history.entries if e.line not in legacy))
+
+
+@lru_cache(maxsize=8)
+def proper(history: History) -> tuple[Exchange, ...]:
+    """Requests of this revision whose envelope has no fault: what is said to them is about them."""
+    found = modern(history)
+    return tuple(e for e in found.exchanges if is_modern(e) and not faults(found, e))
+
+
+def answered(history: History, *methods: str, declared: bool | None = None) -> Iterator[Exchange]:
+    """The proper requests of these methods that were answered on their own account."""
+    for exchange in proper(history):
+        if exchange.method not in methods or not exchange.is_answered:
+            continue
+        if (declared is None or declares_tasks(exchange) is declared) and not is_turned_away(
+            exchange
+        ):
+            yield exchange
+
+
+def is_turned_away(exchange: Exchange) -> bool:
+    """Whether it was refused for who asked, or how often, and not for what."""
+    if exchange.status in (401, 403, 408, 429, 502, 503, 504):
+        return True
+    error = exchange.error or {}
+    data, message = error.get("data"), error.get("message")
+    if isinstance(data, dict) and "retryAfterMs" in data:
+        return True
+    return isinstance(message, str) and _BUSY.search(message) is not None
+
+
+def is_acknowledged(exchange: Exchange) -> bool:
+    """Whether it was answered with a result."""
+    return exchange.response is not None and "result" in exchange.response.body
+
+
+def declared_extensions(history: History) -> Iterator[tuple[Mapping[str, Any], Exchange]]:
+    """What each `server/discover` answer has under `capabilities`, with the exchange."""
+    for exchange in modern(history).calls("server/discover"):
+        declared = exchange.fields.get("capabilities")
+        if isinstance(declared, dict):
+            yield declared, exchange
+
+
+def supports_tasks(history: History) -> bool:
+    """Whether the target has the extension at all: it says so, or makes tasks."""
+    for declared, _ in declared_extensions(history):
+        extensions = declared.get("extensions")
+        if isinstance(extensions, dict) and TASKS in extensions:
+            return True
+    return bool(modern(history).created)
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+def gets(history: History) -> Iterator[Sighting]:
+    """The answers to `tasks/get` that are results, also those without an id."""
+    for exchange in modern(history).calls("tasks/get"):
+        if exchange.response is not None and exchange.fields and is_modern(exchange):
+            span = exchange.request.at, exchange.response.at
+            yield Sighting(exchange.fields, "get", exchange.response, exchange, *span)
+
+
+def details(history: History) -> Iterator[Sighting]:
+    """Tasks with all that belongs to their status: by `tasks/get` and by notifications.
+
+    Those that say the same as the time before are left out.
+    """
+    last: dict[Any, str] = {}
+    told = [s for s in modern(history).sightings if s.where == "notification"]
+    for sighting in sorted([*gets(history), *told], key=lambda s: s.entry.number):
+        key, said = (sighting.where, sighting.entry.line, repr(sighting.id)), repr(sighting.task)
+        if last.get(key) != said:
+            last[key] = said
+            yield sighting
+
+
+def of_task(history: History, life: Life, *methods: str) -> list[Exchange]:
+    """The requests about a task, in the order they were sent."""
+    line = life.sightings[0].entry.line if history.transport == "stdio" else None
+    named = _by_task(history).get((line, life.id), ())
+    return [exchange for exchange in named if exchange.method in methods]
+
+
+@lru_cache(maxsize=8)
+def _by_task(history: History) -> dict[tuple[int | None, str], list[Exchange]]:
+    found: dict[tuple[int | None, str], list[Exchange]] = {}
+    for exchange in modern(history).exchanges:
+        if isinstance(exchange.task_id, str) and is_modern(exchange):
+            line = exchange.request.line if history.transport == "stdio" else None
+            found.setdefault((line, exchange.task_id), []).append(exchange)
+    return found
+
+
+def was_known(history: History, id: Any) -> bool:
+    """Whether the target ever spoke of that task, in whatever form."""
+    return isinstance(id, str) and id in _spoken_of(history)
+
+
+@lru_cache(maxsize=8)
+def _spoken_of(history: History) -> frozenset[str]:
+    answers = [call.fields for call in history.calls("tools/call")]
+    nested = [fields["task"] for fields in answers if isinstance(fields.get("task"), dict)]
+    ids = [task.get("taskId") for task in (*answers, *nested)]
+    return frozenset(history.by_task) | {id for id in ids if isinstance(id, str)}
+
+
+def is_by_creator(history: History, exchange: Exchange) -> bool:
+    """Whether the one who asks made the task; a process knows only its own tasks."""
+    made = history.created.get(exchange.task_id) if isinstance(exchange.task_id, str) else None
+    if made is None:
+        return False
+    if history.transport == "stdio":
+        return made.request.line == exchange.request.line
+    return made.request.caller == exchange.request.caller
+
+
+def was_cancelled(history: History, id: Any, before: Entry) -> bool:
+    """Whether anybody had asked to cancel it: then it may be gone."""
+    return any(
+        exchange.task_id == id and exchange.request.number < before.number
+        for exchange in history.calls("tasks/cancel")
+    )
+
+
+def ends_at(history: History, id: Any, before: Entry) -> float | None:
+    """When its life may be over at the earliest, by what was shown until then.
+
+    Infinite without a ttl; None if it cannot be known.
+    """
+    made = history.created.get(id) if isinstance(id, str) else None
+    if made is None:
+        return None
+    shown = [s.task.get("ttlMs", -1) for s in history.by_task[id] if s.entry.number < before.number]
+    known = [float("inf") if ttl is None else number_of_ms(ttl) for ttl in shown]
+    spans = [span for span in known if span is not None]
+    return made.sent_at + min(spans) if spans and len(spans) == len(shown) else None
+
+
+def number_of_ms(value: Any) -> float | None:
+    """A number of whole milliseconds; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int):
+        return float(min(value, _FOREVER_MS)) if value >= 0 else None
+    return value if value >= 0 and value.is_integer() else None
+
+
+def contradicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two looks at a task that is over tell of different outcomes."""
+    shared = [name for name in ("result", "error") if name in one and name in other]
+    return any(_lasting(one[name]) != _lasting(other[name]) for name in shared)
+
+
+def _lasting(result: Any) -> Any:
+    """A result without what may be of the moment."""
+    if not isinstance(result, dict):
+        return result
+    return {name: value for name, value in result.items() if name not in ("resultType", "_meta")}
+
+
+def same_call(exchange: Exchange) -> str:
+    """Equal for calls of one tool with the same arguments; `task` is no part of this revision."""
+    said = {name: value for name, value in exchange.params.items() if name not in ("_meta", "task")}
+    return repr(_sorted({"arguments": {}, **said}))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [(name, _sorted(value[name])) for name in sorted(value)]
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def replies(update: Exchange) -> Mapping[str, Any]:
+    """What `tasks/update` answers, by key."""
+    given = update.params.get("inputResponses")
+    return given if isinstance(given, dict) else {}
+
+
+def shows_kind(sighting: Sighting, question: Any) -> bool:
+    """Whether a question of that kind would be shown there: the poll declared the kind."""
+    if sighting.exchange is None:
+        return False
+    method = question.get("method") if isinstance(question, dict) else None
+    kind = method.partition("/")[0] if isinstance(method, str) else ""
+    return kind in capabilities(sighting.exchange)

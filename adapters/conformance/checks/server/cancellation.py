@@ -1,0 +1,413 @@
+"""`notifications/cancelled`, in both directions."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Literal
+
+import attrs
+
+from taskmachine.adapters.conformance.checks.reading.messages import is_well_formed
+from taskmachine.adapters.conformance.checks.reading.order import (
+    SOON_MS,
+    gone_right_after,
+    is_received_before,
+    taken,
+    went_on,
+)
+from taskmachine.adapters.conformance.checks.reading.outcomes import made_by, maker, sightings_of
+from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, History, Kind, id_key
+from taskmachine.adapters.conformance.judging import (
+    Observation,
+    bad,
+    cannot_check,
+    check,
+    good,
+    note,
+)
+
+__all__: list[str] = []
+
+CANCELLED = "notifications/cancelled"
+
+
+@attrs.frozen(eq=False)
+class _Cancellation:
+    """One of ours."""
+
+    sent: Entry
+    what: Literal["malformed", "unknown", "finished", "running"]
+    target: Exchange | None
+    """The request that it names."""
+
+
+@lru_cache(maxsize=2)
+def _ours(history: History) -> tuple[_Cancellation, ...]:
+    """What we cancelled; of 2026-07-28 only on the pipe, where it is the way to do it."""
+    if history.revision == "2026-07-28" and history.transport == "http":
+        return ()
+    asked: dict[tuple[Any, ...], Exchange] = {}
+    for exchange in history.exchanges:
+        asked[exchange.request.line, *id_key(exchange.request.body.get("id"))] = exchange
+    found = []
+    for entry in history.entries:
+        if entry.kind is Kind.SENT and entry.method == CANCELLED and entry.is_notification:
+            target = asked.get((entry.line, *id_key(entry.params.get("requestId"))))
+            if target is not None and target.request.number > entry.number:
+                target = None
+            found.append(_Cancellation(entry, _kind(entry, target), target))
+    return tuple(found)
+
+
+def _kind(
+    entry: Entry, target: Exchange | None
+) -> Literal["malformed", "unknown", "finished", "running"]:
+    id = entry.params.get("requestId")
+    if not is_well_formed(entry) or isinstance(id, bool) or not isinstance(id, str | int):
+        return "malformed"
+    if target is None:
+        return "unknown"
+    response = target.response
+    return "finished" if response is not None and response.number < entry.number else "running"
+
+
+def _named(history: History, notice: Entry) -> list[Entry]:
+    """The requests of the target that its cancellation can mean."""
+    id = id_key(notice.params.get("requestId"))
+    return [
+        entry
+        for entry, _ in history.questions
+        if entry.line == notice.line
+        and entry.number < notice.number
+        and id_key(entry.body["id"]) == id
+    ]
+
+
+def _theirs(history: History) -> Iterator[Entry]:
+    """The cancellations of the target that name a request."""
+    for notice in history.notifications(CANCELLED):
+        if "requestId" in notice.params:
+            yield notice
+
+
+# --- the target cancels: 2025-11-25 ----------------------------------------------------------
+
+
+@check(
+    "2025-11-25:cancelled-same-direction",
+    needs="a task that ends while its question is open",
+)
+def same_direction(history: History) -> Iterator[Observation]:
+    """A request of the sender's own is meant.
+
+    If a stream was broken off, the request may have been on it.
+    """
+    for notice in _theirs(history):
+        named = _named(history, notice)
+        if named:
+            yield good(named[0], notice)
+        elif not any(
+            entry.line == notice.line and entry.post is not None and entry.number < notice.number
+            for entry in history.entries
+            if entry.kind is Kind.LEFT
+        ):
+            id = notice.params["requestId"]
+            yield bad(f"the target cancelled request {id!r}, which it never sent", notice)
+
+
+@check(
+    "2025-11-25:cancelled-still-running",
+    needs="a task that ends while its question is open",
+)
+def still_running(history: History) -> Iterator[Observation]:
+    """A request that has no answer yet is meant."""
+    answers = {entry.number: answer for entry, answer in history.questions}
+    for notice in _theirs(history):
+        for asked in _named(history, notice):
+            answer = answers[asked.number]
+            if answer is None or answer.number > notice.number:
+                yield good(asked, notice)
+            elif is_received_before(history, answer, notice):
+                yield bad("the target cancelled what was answered", asked, answer, notice)
+
+
+@check(
+    "2025-11-25:late-response-ignored",
+    needs="a task that ends while its question is open",
+)
+def late_response_ignored(history: History) -> Iterator[Observation]:
+    """Our answer to what the target cancelled does no harm."""
+    answers = {entry.number: answer for entry, answer in history.questions}
+    for notice in _theirs(history):
+        for asked in _named(history, notice):
+            answer = answers[asked.number]
+            if answer is not None and answer.number > notice.number:
+                yield from _shrugs(history, answer, "an answer that came too late")
+
+
+# --- the target cancels: 2026-07-28 ----------------------------------------------------------
+
+
+def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
+    return {
+        (exchange.request.line, *id_key(exchange.request.body.get("id"))): exchange
+        for exchange in history.calls("subscriptions/listen")
+    }
+
+
+@check("2026-07-28:server-cancelled-only-for-listen")
+def only_for_listen(history: History) -> Iterator[Observation]:
+    """A server cancels nothing but subscriptions, whatever becomes of tasks and calls."""
+    listens = _listens(history)
+    for notice in history.notifications(CANCELLED):
+        if (notice.line, *id_key(notice.params.get("requestId"))) not in listens:
+            yield bad("the target cancelled something that is no subscription", notice)
+    for sighting in history.sightings:
+        if sighting.is_terminal:
+            yield good(sighting)
+
+
+@check(
+    "2026-07-28:server-cancelled-names-listen",
+    needs="a subscription that the target ends",
+)
+def names_listen(history: History) -> Iterator[Observation]:
+    """It names an open subscription, and nothing but its answer follows."""
+    listens = _listens(history)
+    for notice in history.notifications(CANCELLED):
+        listen = listens.get((notice.line, *id_key(notice.params.get("requestId"))))
+        if listen is None or listen.request.number > notice.number:
+            yield bad("the target cancelled something that is no subscription", notice)
+            continue
+        late = _told_after(history, listen, notice)
+        if late is not None:
+            yield bad("a subscription went on after the target had ended it", notice, late)
+        else:
+            yield good(listen.request, notice)
+
+
+def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | None:
+    """What a subscription still tells after its end."""
+    id = id_key(listen.request.body.get("id"))
+    for entry in history.heard:
+        if entry.number <= notice.number or entry.line != notice.line or not entry.is_notification:
+            continue
+        subscription = entry.meta.get("io.modelcontextprotocol/subscriptionId", MISSING)
+        if subscription is not MISSING and id_key(subscription) == id:
+            return entry
+    return None
+
+
+@check(
+    "2026-07-28:listen-teardown-cancelled",
+    needs="a subscription that the target ends",
+)
+def teardown_cancelled(history: History) -> Iterator[Observation]:
+    """A subscription that the target ends is cancelled; an answer alone is a note."""
+    for listen in history.calls("subscriptions/listen"):
+        response = listen.response
+        if response is None or listen.error is not None:
+            continue
+        id = id_key(listen.request.body.get("id"))
+        if any(c.target is listen and c.sent.number < response.number for c in _ours(history)):
+            continue
+        for notice in history.notifications(CANCELLED):
+            if notice.line == response.line and id_key(notice.params.get("requestId")) == id:
+                yield good(listen.request, notice)
+                break
+        else:
+            yield note("a subscription ended without `notifications/cancelled`", listen)
+
+
+# --- we cancel -------------------------------------------------------------------------------
+
+
+@check(
+    "2025-11-25:cancelled-notification-keeps-task",
+    needs="a tool that becomes a task",
+)
+def keeps_task(history: History) -> Iterator[Observation]:
+    """Cancelling the call that made a task does not cancel the task."""
+    for ours in _ours(history):
+        task_id = None if ours.target is None else made_by(ours.target)
+        if task_id is None or ours.what != "finished" or not maker(history, task_id, ours.sent):
+            continue
+        for sighting in sightings_of(history, task_id, ours.sent):
+            if sighting.exchange is None or sighting.exchange.request.number < ours.sent.number:
+                continue
+            if sighting.status != "cancelled":
+                yield good(ours.sent, sighting)
+            elif not _was_cancelled(history, task_id, sighting.entry):
+                words = "a task was cancelled because its call was"
+                yield bad(words, ours.sent, sighting)
+                break
+
+
+def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
+    """Whether anybody asked for that in the right way."""
+    return any(
+        exchange.task_id == task_id and exchange.request.number < before.number
+        for exchange in history.calls("tasks/cancel")
+    )
+
+
+@check(
+    "2025-11-25:cancelled-request-stopped",
+    "2026-07-28:cancelled-request-stopped",
+    needs="a tool that reports progress in a plain call, for longer than a moment",
+)
+def request_stopped(history: History) -> Iterator[Observation]:
+    """The progress of a call that was cancelled ceases soon."""
+    reports = history.notifications("notifications/progress")
+    for ours in _ours(history):
+        token = MISSING if ours.target is None else _token(ours.target)
+        if ours.what != "running" or token is MISSING:
+            continue
+        told = [
+            entry
+            for entry in reports
+            if entry.line == ours.sent.line
+            and id_key(entry.params.get("progressToken")) == id_key(token)
+        ]
+        before = [entry for entry in told if entry.number < ours.sent.number]
+        late = [entry for entry in told if entry.at - ours.sent.at > SOON_MS]
+        after = went_on(history, ours.sent)
+        if late:
+            yield bad("a call went on for long after it was cancelled", ours.sent, late[0])
+        elif before and after is not None and told[-1].number < after.number:
+            yield good(before[-1], ours.sent, after)
+
+
+def _token(exchange: Exchange) -> Any:
+    return exchange.request.meta.get("progressToken", MISSING)
+
+
+@check(
+    "2025-11-25:cancelled-request-not-answered",
+    "2026-07-28:cancelled-request-not-answered",
+    needs="a request that takes long enough to be cancelled",
+)
+def request_not_answered(history: History) -> Iterator[Observation]:
+    """What was cancelled is not answered; an answer may have crossed the cancellation."""
+    for ours in _ours(history):
+        if ours.what != "running" or ours.target is None or not _can_be_cancelled(ours.target):
+            continue
+        response = ours.target.response
+        if response is None:
+            after = went_on(history, ours.sent)
+            if after is not None:
+                yield good(ours.target.request, ours.sent, after)
+        elif _is_answered_on_purpose(history, ours.sent, ours.target, response):
+            yield bad("a request was answered after it was cancelled", ours.sent, ours.target)
+
+
+def _can_be_cancelled(target: Exchange) -> bool:
+    """Not what becomes a task, nor a subscription, which has rules of its own."""
+    is_task = "task" in target.params or target.fields.get("resultType") == "task"
+    return not is_task and target.method not in ("initialize", "subscriptions/listen")
+
+
+def _is_answered_on_purpose(
+    history: History, sent: Entry, target: Exchange, response: Entry
+) -> bool:
+    """Whether the target certainly knew: it says so, it had time, or the task was still running."""
+    error = target.error or {}
+    if target.method == "tools/call" and "cancel" in str(error.get("message")).lower():
+        return True
+    if response.post is None:
+        return is_received_before(history, sent, response)
+    head = taken(history, sent)
+    if head is None or head.number > response.number:
+        return False
+    if response.at - head.at > SOON_MS:
+        return True
+    return target.method == "tasks/result" and any(
+        s.exchange is not None
+        and s.exchange.request.number > head.number
+        and s.entry.number < response.number
+        and not s.is_terminal
+        for s in history.by_task.get(str(target.task_id), ())
+    )
+
+
+@check("2025-11-25:cancelled-may-be-ignored", "2026-07-28:cancelled-may-be-ignored")
+def may_be_ignored(history: History) -> Iterator[Observation]:
+    """Silence is a fine answer."""
+    for ours in _ours(history):
+        after = went_on(history, ours.sent)
+        if ours.what in ("unknown", "finished") and after is not None:
+            yield good(ours.sent, after)
+
+
+@check("2025-11-25:cancellation-races-handled", "2026-07-28:cancellation-races-handled")
+def races_handled(history: History) -> Iterator[Observation]:
+    """A cancellation that comes near the answer does no harm."""
+    for ours in _ours(history):
+        if ours.what in ("running", "finished"):
+            request = None if ours.target is None else ours.target.request
+            yield from _shrugs(history, ours.sent, "a cancellation", request)
+
+
+@check("2025-11-25:invalid-cancellation-ignored", "2026-07-28:invalid-cancellation-ignored")
+def invalid_ignored(history: History) -> Iterator[Observation]:
+    """A cancellation of nothing is ignored: no error comes back."""
+    for ours in _ours(history):
+        if ours.what == "running":
+            continue
+        status, shown = _status(history, ours.sent)
+        is_message = is_well_formed(ours.sent)  # what is none may be refused before it is read
+        if status in (400, 422) and is_message:
+            yield bad(f"an invalid cancellation was answered with HTTP {status}", *shown)
+        elif is_message and (error := _error_on_the_pipe(history, ours.sent)) is not None:
+            yield bad("an invalid cancellation was answered", ours.sent, error)
+        else:
+            yield from _shrugs(history, ours.sent, "an invalid cancellation")
+
+
+def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
+    """An error for nobody, before the next answer; nothing else that was sent can be meant."""
+    if sent.post is not None:
+        return None
+    line = [entry for entry in history.entries if entry.line == sent.line]
+    for entry in line:
+        if entry.number > sent.number and entry.kind is Kind.HEARD and entry.is_response:
+            others = (e for e in line if e.kind is Kind.SENT and e.number < entry.number)
+            is_meant = all(map(is_well_formed, others))
+            is_for_nobody = entry.body.get("id") is None and "error" in entry.body
+            return entry if is_meant and is_for_nobody else None
+    return None
+
+
+def _shrugs(
+    history: History, sent: Entry, what: str, besides: Entry | None = None
+) -> Iterator[Observation]:
+    """The target goes on after that: no failure of the server, no end of the process."""
+    status, shown = _status(history, sent)
+    gone = gone_right_after(history, sent, besides)
+    after = went_on(history, sent)
+    if status >= 500 and status != 503:
+        yield bad(f"{what} was answered with HTTP {status}", *shown)
+    elif gone is not None:
+        yield bad(f"the process ended at {what}", sent, gone)
+    elif after is not None:
+        yield good(sent, after)
+
+
+def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
+    """Of HTTP; 0 over pipes.  And what shows it."""
+    head = taken(history, sent)
+    if head is None or head.http is None:
+        return 0, [sent]
+    return head.http.status, [sent, head]
+
+
+cannot_check(
+    "What a tool does after its caller has gone cannot be seen from outside.",
+    "2026-07-28:http-disconnect-is-cancel",
+)
+cannot_check(
+    "A server of this revision sends no requests that could take too long.",
+    "2026-07-28:request-timeouts",
+    "2026-07-28:timeout-cancels",
+    "2026-07-28:timeout-reset-by-progress",
+    "2026-07-28:timeout-maximum",
+)

@@ -1,0 +1,1 @@
+"""Checks of servers of 2025-11-25."""

@@ -1,0 +1,313 @@
+"""Lifecycle of 2025-11-25: initialization, versions, capabilities."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.checks.reading.messages import requests_of_the_target
+from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports.sessions import (
+    is_no_version,
+)
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
+from taskmachine.adapters.conformance.judging import (
+    Observation,
+    bad,
+    cannot_check,
+    check,
+    good,
+    note,
+    warning,
+)
+
+__all__: list[str] = []
+
+FIRST_WITH_TASKS: Final = "2025-11-25"
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_SERVED_LATER: Final = ("tools/list", "tools/call", "tasks/get", "tasks/result", "tasks/list")
+_CAPABILITY: Final = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+
+
+def _proposed(exchange: Exchange) -> str | None:
+    """The version that we wanted."""
+    version = exchange.params.get("protocolVersion")
+    return version if isinstance(version, str) else None
+
+
+def _agreed(exchange: Exchange) -> str | None:
+    """The version that the target answered with."""
+    version = exchange.fields.get("protocolVersion")
+    return version if isinstance(version, str) else None
+
+
+def _hellos(history: History) -> dict[int, Exchange]:
+    """The `initialize` of each line; none if there was more than one."""
+    hellos: dict[int, Exchange] = {}
+    twice = set()
+    for exchange in history.calls("initialize"):
+        if exchange.request.line in hellos:
+            twice.add(exchange.request.line)
+        hellos[exchange.request.line] = exchange
+    return {line: hello for line, hello in hellos.items() if line not in twice}
+
+
+# --- initialization ------------------------------------------------------------------------------
+
+
+@check("2025-11-25:initialize-first", needs="stdio, or a target with sessions")
+def nothing_before_initialize(history: History) -> Iterator[Observation]:
+    """Before `initialize` nothing is served.
+
+    Over HTTP that can be told only if there are sessions.
+    """
+    began: dict[int, float] = {}
+    for hello in history.calls("initialize"):
+        began.setdefault(hello.request.line, hello.request.number)
+    has_sessions = any("mcp-session-id" in e.headers for e in history.calls("initialize"))
+    if history.transport == "http" and not has_sessions:
+        return
+    for exchange in history.calls(*_SERVED_LATER):
+        begun = began.get(exchange.request.line, math.inf)
+        if "mcp-session-id" in exchange.sent_headers or begun < exchange.request.number:
+            continue
+        is_early = exchange.response is not None and exchange.response.number < begun
+        if isinstance(exchange.result, dict) and is_early:
+            yield bad(f"{exchange.method!r} was served before 'initialize'", exchange)
+        elif exchange.error is not None or exchange.status >= 400:
+            yield good(exchange)
+
+
+@check("2025-11-25:initialize-answered")
+def initialize_is_answered(history: History) -> Iterator[Observation]:
+    """The answer has a version, capabilities, and who the target is."""
+    for exchange in history.calls("initialize"):
+        if not isinstance(exchange.result, dict):
+            continue
+        missing = [name for name, is_there in _introduction(exchange.fields) if not is_there]
+        if missing:
+            yield bad(f"the answer to 'initialize' lacks {', '.join(missing)}", exchange)
+        else:
+            yield good(exchange)
+
+
+def _introduction(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    info = fields.get("serverInfo")
+    yield "protocolVersion", isinstance(fields.get("protocolVersion"), str)
+    yield "capabilities", isinstance(fields.get("capabilities"), dict)
+    yield "serverInfo", isinstance(info, dict)
+    if isinstance(info, dict):
+        yield "serverInfo.name", isinstance(info.get("name"), str)
+        yield "serverInfo.version", isinstance(info.get("version"), str)
+
+
+@check("2025-11-25:server-waits-for-initialized", needs="a caller that holds 'initialized' back")
+def no_questions_before_initialized(history: History) -> Iterator[Observation]:
+    """Before `initialized` only pings are sent."""
+    for line, hello in _hellos(history).items():
+        ready = _ready(history, line)
+        asked = [
+            question
+            for question in requests_of_the_target(history)
+            if question.line == line and question.number < ready and question.method != "ping"
+        ]
+        if asked:
+            yield bad(f"{asked[0].method!r} came before 'initialized' was sent", hello, asked[0])
+        elif any(
+            hello.request.number < other.request.number < ready and other.is_answered
+            for other in history.exchanges
+            if other.request.line == line
+        ):
+            yield good(hello)
+
+
+def _ready(history: History, line: int) -> int:
+    """The number of the entry that said `initialized`; beyond the end if none did."""
+    return next(
+        (
+            entry.number
+            for entry in history.entries
+            if entry.line == line
+            and entry.kind is Kind.SENT
+            and entry.method == "notifications/initialized"
+        ),
+        history.entries[-1].number + 1,
+    )
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def _accepted(history: History) -> dict[str, Exchange]:
+    """The versions that the target agreed to when they were proposed."""
+    return {
+        version: exchange
+        for exchange in history.calls("initialize")
+        if (version := _agreed(exchange)) is not None
+        and version == _proposed(exchange)
+        and not is_no_version(version)
+    }
+
+
+@check("2025-11-25:server-same-version")
+def supported_versions_come_back(history: History) -> Iterator[Observation]:
+    """A version that the target supports comes back when it is proposed."""
+    accepted = _accepted(history)
+    for exchange in history.calls("initialize"):
+        agreed, proposed = _agreed(exchange), _proposed(exchange)
+        if agreed is None or proposed is None or proposed not in accepted:
+            continue
+        if agreed == proposed:
+            yield good(exchange)
+        else:
+            words = f"{proposed} is supported, but was answered with {agreed}"
+            yield bad(words, accepted[proposed], exchange)
+
+
+def _mismatches(history: History) -> Iterator[Exchange]:
+    """Proposals that nobody can accept."""
+    for exchange in history.calls("initialize"):
+        proposed = _proposed(exchange)
+        if proposed is not None and is_no_version(proposed):
+            yield exchange
+
+
+@check("2025-11-25:server-other-version")
+def other_versions_are_offered(history: History) -> Iterator[Observation]:
+    """A version that is not supported is answered with one that is.
+
+    The page itself shows an error, -32602, for this case.
+    """
+    for exchange in _mismatches(history):
+        proposed, agreed = _proposed(exchange), _agreed(exchange)
+        if agreed is not None and agreed == proposed:
+            yield bad(f"the version {proposed!r} was accepted", exchange)
+        elif agreed is not None:
+            yield good(exchange)
+        elif exchange.code == -32602:
+            yield note("a version that is not supported is refused", exchange)
+        elif exchange.error is not None and exchange.status in (0, 200, 400):
+            yield bad("a version that is not supported is refused", exchange)
+
+
+@check("2025-11-25:server-version-latest")
+def the_latest_version_is_offered(history: History) -> Iterator[Observation]:
+    """The version that is offered is the newest that the target accepts."""
+    accepted = _accepted(history)
+    if not accepted:
+        return
+    newest = max(accepted)
+    for exchange in _mismatches(history):
+        agreed = _agreed(exchange)
+        if agreed is None or not _DATE.fullmatch(agreed) or agreed == _proposed(exchange):
+            continue
+        if agreed < newest:
+            yield bad(
+                f"{agreed} was offered, though {newest} is supported", accepted[newest], exchange
+            )
+        else:
+            yield good(exchange)
+
+
+@check("2025-11-25:version-respected", needs="a target that also speaks an older version")
+def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
+    """Under an older version nothing of tasks appears."""
+    for line, hello in _hellos(history).items():
+        agreed = _agreed(hello)
+        if agreed is None or not _DATE.fullmatch(agreed) or agreed >= FIRST_WITH_TASKS:
+            continue
+        told = [e for e in history.notifications("notifications/tasks/status") if e.line == line]
+        calls = [e for e in history.calls("tools/call") if e.request.line == line]
+        made = [e for e in calls if isinstance(e.fields.get("task"), dict)]
+        if told:
+            yield bad(f"under {agreed} there was a status notification", hello, told[0])
+        for call in made:
+            words = f"under {agreed} a call became a task"
+            is_asked = "task" in call.params
+            yield warning(words, hello, call) if is_asked else bad(words, hello, call)
+        if "tasks" in _capabilities(hello.fields):
+            yield note(f"under {agreed} the target declares tasks", hello)
+        elif not told and not made and calls:
+            yield good(hello)
+
+
+# --- capabilities --------------------------------------------------------------------------------
+
+
+def _capabilities(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    declared = holder.get("capabilities")
+    return declared if isinstance(declared, dict) else {}
+
+
+def _inner(declared: Any, *names: str) -> Any:
+    """What a capability holds, step by step; None if a step is missing."""
+    for name in names:
+        declared = declared.get(name) if isinstance(declared, dict) else None
+    return declared
+
+
+@check("2025-11-25:only-negotiated-capabilities", needs="a tool that can be called")
+def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
+    """The target asks only what we said that we can answer: of some callers nothing."""
+    hellos = _hellos(history)
+    asked = set()
+    for question in requests_of_the_target(history):
+        hello = hellos.get(question.line)
+        if hello is None or question.method is None:
+            continue
+        asked.add(question.line)
+        missing = _undeclared(question, _capabilities(hello.params))
+        if missing is None:
+            yield good(question)
+        else:
+            words = f"{question.method!r} was sent, but {missing!r} was not declared"
+            yield bad(words, hello.request, question)
+    for call in history.calls("tools/call"):
+        hello = hellos.get(call.request.line)
+        is_mute = hello is not None and not _capabilities(hello.params)
+        if is_mute and call.is_answered and call.request.line not in asked:
+            yield good(call)
+
+
+def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:
+    """The capability that a question needs and that is missing."""
+    method, params = question.method or "", question.params
+    needed = _CAPABILITY.get(method)
+    if needed is not None and not isinstance(declared.get(needed), dict):
+        return needed
+    if method == "elicitation/create" and params.get("mode") == "url":
+        return None if _inner(declared, "elicitation", "url") is not None else "elicitation.url"
+    if method.startswith("tasks/") and not isinstance(declared.get("tasks"), dict):
+        return "tasks"
+    if "task" in params and needed is not None:
+        path = ("tasks", "requests", *method.split("/"))
+        return None if _inner(declared, *path) is not None else ".".join(path)
+    return None
+
+
+@check("2025-11-25:negotiation-errors-handled")
+def mismatches_are_survived(history: History) -> Iterator[Observation]:
+    """A version that cannot be agreed on is answered, one way or another."""
+    for exchange in _mismatches(history):
+        if exchange.is_answered or exchange.status >= 400:
+            yield good(exchange)
+        elif exchange.end is not None and exchange.end.kind in (Kind.GAVE_UP, Kind.EXITED):
+            yield bad("a version that is not supported was not answered", exchange)
+
+
+# --- what takes too long, or cannot be wrong -----------------------------------------------------
+
+cannot_check(
+    "How long a target waits for an answer is its own affair, and longer than a run may last.",
+    "2025-11-25:request-timeouts",
+    "2025-11-25:timeout-sends-cancelled",
+    "2025-11-25:timeout-maximum",
+    "2025-11-25:timeout-reset-by-progress",
+)
+cannot_check(
+    "An orderly end is allowed; one that comes unexpectedly is judged by 'alive'.",
+    "2025-11-25:shutdown-by-server",
+)

@@ -1,0 +1,91 @@
+"""Cursors of all lists (2025-11-25)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from taskmachine.adapters.conformance.checks.reading.order import gone_right_after, went_on
+from taskmachine.adapters.conformance.history import Exchange, History
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good
+
+__all__: list[str] = []
+
+LISTS = {"tools/list": "tools", "tasks/list": "tasks", "prompts/list": "prompts"}
+
+
+@check("2025-11-25:cursors-stable", needs="a list with more than one page")
+def cursors_stable(history: History) -> Iterator[Observation]:
+    """A cursor that is used twice leads to the same page, if nothing was made meanwhile."""
+    first: dict[tuple[Any, ...], Exchange] = {}
+    for exchange in history.calls(*LISTS):
+        cursor, page = exchange.params.get("cursor"), _page(exchange)
+        if not isinstance(cursor, str) or page is None:
+            continue
+        before = first.setdefault((exchange.request.line, exchange.method, cursor), exchange)
+        if before is exchange or _is_disturbed(history, before, exchange):
+            continue
+        known = _page(before) or []
+        if page == known:
+            yield good(before, exchange)
+        elif exchange.method != "tasks/list" or not _have_gone(
+            history, exchange, set(known) - set(page)
+        ):
+            yield bad("a cursor leads to another page the second time", before, exchange)
+
+
+def _page(exchange: Exchange) -> list[str] | None:
+    """The names of what is on it."""
+    kind = LISTS[exchange.method]
+    items = exchange.fields.get(kind)
+    if not isinstance(items, list):
+        return None
+    name = "taskId" if kind == "tasks" else "name"
+    return [str(item.get(name)) for item in items if isinstance(item, dict)]
+
+
+def _is_disturbed(history: History, first: Exchange, second: Exchange) -> bool:
+    """Whether the list may have changed between two requests."""
+    assert second.response is not None
+    begin, end = first.request.number, second.response.number
+    changes = ("notifications/tools/list_changed", "notifications/prompts/list_changed")
+    if any(begin < entry.number < end for entry in history.notifications(*changes)):
+        return True
+    return second.method == "tasks/list" and any(
+        call.request.number < end and (call.response is None or call.response.number > begin)
+        for call in history.calls("tools/call")
+        if "task" in call.params
+    )
+
+
+def _have_gone(history: History, second: Exchange, ids: set[str]) -> bool:
+    """Whether some of these were never seen again."""
+    return any(
+        not any(
+            sighting.exchange is not None
+            and sighting.exchange.request.number > second.request.number
+            for sighting in history.by_task.get(id, ())
+        )
+        for id in ids
+    )
+
+
+@check("2025-11-25:bad-cursor-graceful", needs="a list")
+def bad_cursor_graceful(history: History) -> Iterator[Observation]:
+    """After a cursor that was never given out the target goes on."""
+    given = {exchange.fields.get("nextCursor") for exchange in _lists_with_text(history)}
+    for exchange in history.calls(*LISTS):
+        cursor = exchange.params.get("cursor")
+        if cursor is None or (isinstance(cursor, str) and cursor in given):
+            continue
+        gone = gone_right_after(history, exchange.request)
+        if exchange.status >= 500 and exchange.status != 503:
+            yield bad(f"a bad cursor was answered with HTTP {exchange.status}", exchange)
+        elif gone is not None:
+            yield bad("the process ended at a bad cursor", exchange.request, gone)
+        elif exchange.is_answered and went_on(history, exchange.request) is not None:
+            yield good(exchange)
+
+
+def _lists_with_text(history: History) -> Iterator[Exchange]:
+    for exchange in history.calls(*LISTS):
+        if isinstance(exchange.fields.get("nextCursor"), str):
+            yield exchange

@@ -1,0 +1,166 @@
+"""Tasks of 2025-11-25 as they are shown: ids, statuses, times, fields, notifications."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from taskmachine.adapters.conformance.checks.reading import sightings
+from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
+    TASK_FIELDS,
+    cancelled_requests,
+    milliseconds,
+    requests_for,
+)
+from taskmachine.adapters.conformance.history import TERMINAL, History, Sighting
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
+
+__all__: list[str] = []
+
+A_TASK: Final = "a tool that can be called as a task"
+A_NOTICE: Final = "status notifications"
+
+
+# --- ids -----------------------------------------------------------------------------------------
+
+check("2025-11-25:task-id-string", needs=A_TASK)(sightings.ids_are_strings)
+
+
+@check("2025-11-25:task-id-from-receiver", needs=A_TASK)
+def ids_are_made_by_the_receiver(history: History) -> Iterator[Observation]:
+    """Nobody gets the id that he wishes for."""
+    for sighting in _created(history):
+        asked = sighting.exchange.params.get("task") if sighting.exchange else None
+        wished = asked.get("taskId") if isinstance(asked, dict) else None
+        if wished is None:
+            continue
+        if sighting.id == wished:
+            yield bad(f"the requestor chose the id {wished!r}", sighting)
+        else:
+            yield good(sighting)
+
+
+check("2025-11-25:task-id-unique", needs="two tasks")(sightings.ids_unique)
+check("2025-11-25:ids-unguessable", needs=A_TASK)(sightings.ids_unguessable)
+
+
+# --- statuses ------------------------------------------------------------------------------------
+
+
+@check("2025-11-25:begins-working", needs=A_TASK)
+def begins_working(history: History) -> Iterator[Observation]:
+    """A new task is `working`; what it may have become since is only a warning."""
+    for sighting in _created(history):
+        if sighting.status == "working":
+            yield good(sighting)
+        elif sighting.status in ("input_required", "completed", "failed"):
+            yield warning(f"a new task is shown as {sighting.status!r}", sighting)
+        elif "status" in sighting.task:
+            yield bad(f"a new task is {sighting.status!r}", sighting)
+
+
+check("2025-11-25:paths-from-working", needs="a task that is seen twice", source="working")(
+    sightings.paths
+)
+check(
+    "2025-11-25:paths-from-input-required",
+    needs="a task that asks for input",
+    source="input_required",
+)(sightings.paths)
+check("2025-11-25:terminal-final", needs="a task that ends")(sightings.terminal_final)
+check("2025-11-25:status-values", needs=A_TASK)(sightings.statuses_known)
+
+
+@check("2025-11-25:status-cancelled", needs="a task that is cancelled")
+def cancelled_means_cancelled(history: History) -> Iterator[Observation]:
+    """A task is `cancelled` after a cancel, or says why it is."""
+    for life in sightings.lives(history):
+        seen = next((s for s in life.sightings if s.status == "cancelled"), None)
+        if seen is None or _is_creation_cancelled(history, life):
+            continue
+        asked = [
+            exchange
+            for exchange in requests_for(history, life.id, "tasks/cancel")
+            if exchange.request.number < seen.entry.number
+        ]
+        if asked or _says_something(seen):
+            yield good(*asked[:1], seen)
+        else:
+            yield warning("a task is cancelled, and nobody asked for that", seen)
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+check("2025-11-25:created-at-everywhere", needs=A_TASK, field="createdAt")(sightings.timestamps)
+check("2025-11-25:last-updated-at-everywhere", needs=A_TASK, field="lastUpdatedAt")(
+    sightings.timestamps
+)
+check("2025-11-25:created-at-constant", needs="a task that is seen twice")(
+    sightings.created_at_constant
+)
+check("2025-11-25:last-updated-at-order", needs="a task that is seen twice")(
+    sightings.last_updated_at_in_order
+)
+
+
+# --- fields --------------------------------------------------------------------------------------
+
+check("2025-11-25:task-required-fields", needs=A_TASK, names=TASK_FIELDS)(sightings.fields_present)
+check(
+    "2025-11-25:status-message-optional", needs="a task with a status message", name="statusMessage"
+)(sightings.optional_string)
+
+
+@check("2025-11-25:poll-interval-optional", needs="a target that suggests an interval")
+def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
+    """A suggested interval is a duration; it is never more than a suggestion."""
+    for sighting in sightings.shown(history):
+        if "pollInterval" not in sighting.task:
+            continue
+        value = sighting.task["pollInterval"]
+        if milliseconds(value) is None:
+            yield note(f"'pollInterval' is {value!r}, which is no duration", sighting)
+        else:
+            yield good(sighting)
+
+
+# --- notifications -------------------------------------------------------------------------------
+
+
+@check("2025-11-25:status-notification-optional", needs=A_NOTICE)
+def notifications_may_come(history: History) -> Iterator[Observation]:
+    """Seen or not seen, both are fine."""
+    for entry in history.notifications("notifications/tasks/status"):
+        yield good(entry)
+
+
+@check("2025-11-25:status-notification-full-task", needs=A_NOTICE)
+def notifications_carry_the_task(history: History) -> Iterator[Observation]:
+    """A status notification is a whole task, without a wrapping."""
+    for entry in history.notifications("notifications/tasks/status"):
+        missing = [name for name in TASK_FIELDS if name not in entry.params]
+        if "task" in entry.params and missing:
+            yield bad("the task of a status notification is not flat in 'params'", entry)
+        elif missing:
+            yield bad(f"a status notification without {', '.join(map(repr, missing))}", entry)
+        else:
+            yield good(entry)
+
+
+# --- what stands behind them ---------------------------------------------------------------------
+
+
+def _created(history: History) -> Iterator[Sighting]:
+    return (sighting for sighting in history.sightings if sighting.where == "create")
+
+
+def _says_something(sighting: Sighting) -> bool:
+    words = sighting.task.get("statusMessage")
+    return isinstance(words, str) and words.strip() != "" and sighting.status in TERMINAL
+
+
+def _is_creation_cancelled(history: History, life: sightings.Life) -> bool:
+    """Whether we took back the call that made it, which is another way to cancel."""
+    created = None if life.created is None else life.created.exchange
+    if created is None:
+        return True
+    key = created.request.line, repr(created.request.body.get("id"))
+    return key in cancelled_requests(history)

@@ -1,0 +1,1 @@
+"""Checks of servers of 2026-07-28."""

@@ -1,0 +1,420 @@
+"""2026-07-28: `subscriptions/listen`, and what the tasks extension adds to it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.checks.reading.messages import same_id
+from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import (
+    TASKS,
+    declares_tasks,
+    is_modern,
+)
+from taskmachine.adapters.conformance.checks.reading.sightings import lives, may_follow
+from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
+    answered,
+    contradicts,
+    modern,
+    of_task,
+    proper,
+    supports_tasks,
+)
+from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.tasks.status import payload_fault
+from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note
+
+__all__ = ["Subscription", "subscriptions"]
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_NEEDED: Final = "`subscriptions/listen`"
+_TOLD: Final = "notifications about tasks"
+_SWITCHES: Final = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+_LISTS: Final = {
+    "resourceSubscriptions": "notifications/resources/updated",
+    "taskIds": "notifications/tasks",
+}
+
+
+@attrs.frozen(eq=False)
+class Subscription:
+    """A stream that the target opened, and what it said there."""
+
+    listen: Exchange
+    notices: Sequence[Entry]
+    """All notifications of it, in order."""
+
+    @property
+    def acknowledgement(self) -> Entry | None:
+        """The first one."""
+        return next((entry for entry in self.notices if entry.method == ACKNOWLEDGED), None)
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """The filter of the request."""
+        return _filter(self.listen.params)
+
+    @property
+    def agreed(self) -> Mapping[str, Any]:
+        """The filter of the acknowledgement."""
+        return {} if self.acknowledgement is None else _filter(self.acknowledgement.params)
+
+
+def _filter(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = params.get("notifications")
+    return found if isinstance(found, dict) else {}
+
+
+def _list(holder: Mapping[str, Any], name: str) -> list[Any]:
+    found = holder.get(name)
+    return found if isinstance(found, list) else []
+
+
+@lru_cache(maxsize=8)
+def subscriptions(history: History) -> tuple[Subscription, ...]:
+    """All that were not refused; on a pipe what belongs to one is told by its id."""
+    found = modern(history)
+    return tuple(
+        Subscription(listen, notices)
+        for listen in found.calls("subscriptions/listen")
+        if is_modern(listen) and listen.error is None
+        if (notices := _notices(found, listen)) or listen.is_answered
+    )
+
+
+def _notices(history: History, listen: Exchange) -> list[Entry]:
+    if history.transport == "http":
+        return [entry for entry in listen.others if entry.is_notification]
+    return [
+        entry
+        for entry in history.notifications()
+        if entry.line == listen.request.line
+        and entry.number > listen.request.number
+        and str(entry.meta.get(SUBSCRIPTION)) == str(listen.request.body.get("id"))
+    ]
+
+
+# --- the acknowledgement -------------------------------------------------------------------------
+
+
+@check("2026-07-28:ack-first", needs=_NEEDED)
+def acknowledgement_is_first(history: History) -> Iterator[Observation]:
+    """The first message of a subscription is the acknowledgement."""
+    for one in subscriptions(history):
+        messages = sorted([*one.notices, *_responses(one)], key=lambda entry: entry.number)
+        if messages and messages[0] is one.acknowledgement:
+            yield good(one.listen.request, messages[0])
+        elif messages:
+            words = (
+                f"the first message of the subscription was {messages[0].method or 'a result'!r}"
+            )
+            yield bad(words, one.listen.request, messages[0])
+
+
+def _responses(one: Subscription) -> list[Entry]:
+    return [] if one.listen.response is None else [one.listen.response]
+
+
+@check("2026-07-28:nothing-before-ack", needs=_NEEDED)
+def nothing_comes_before(history: History) -> Iterator[Observation]:
+    """No notification of a subscription precedes its acknowledgement."""
+    for one in subscriptions(history):
+        first = one.acknowledgement
+        if not one.notices:
+            continue
+        if one.notices[0] is first:
+            yield good(one.listen.request, first)
+        else:
+            words = f"{one.notices[0].method!r} came before the acknowledgement"
+            yield bad(words, one.listen.request, one.notices[0])
+
+
+@check("2026-07-28:stdio-interleaving", needs="two subscriptions at once, on a pipe")
+def others_may_come_between(history: History) -> Iterator[Observation]:
+    """On a pipe, messages of other subscriptions may come before the acknowledgement."""
+    if history.transport != "stdio":
+        return
+    for one in subscriptions(history):
+        first = one.acknowledgement
+        for other in subscriptions(history):
+            if first is None or other is one:
+                continue
+            for entry in other.notices:
+                if one.listen.request.number < entry.number < first.number:
+                    yield good(one.listen.request, entry, first)
+
+
+@check("2026-07-28:ack-is-subset", needs=_NEEDED)
+def acknowledgement_is_subset(history: History) -> Iterator[Observation]:
+    """Nothing is acknowledged that was not asked for."""
+    for one in subscriptions(history):
+        if one.acknowledgement is None:
+            continue
+        more = [name for name in one.agreed if _is_more(one, name)]
+        if more:
+            words = f"{more[0]!r} was acknowledged, and not asked for"
+            yield bad(words, one.listen.request, one.acknowledgement)
+        else:
+            yield good(one.listen.request, one.acknowledgement)
+
+
+def _is_more(one: Subscription, name: str) -> bool:
+    if name in _LISTS:
+        wanted = _list(one.wanted, name)
+        return any(item not in wanted for item in _list(one.agreed, name))
+    return one.agreed[name] is True and one.wanted.get(name) is not True
+
+
+@check("2026-07-28:ack-lists-task-ids", needs="a task that can be listened to")
+def acknowledgement_lists_tasks(history: History) -> Iterator[Observation]:
+    """The acknowledgement lists tasks that were asked for, if any."""
+    for one in subscriptions(history):
+        wanted = _list(one.wanted, "taskIds")
+        if one.acknowledgement is None or not wanted:
+            continue
+        agreed = one.agreed.get("taskIds", [])
+        if not isinstance(agreed, list):
+            yield bad(f"'taskIds' is {agreed!r}, no list", one.listen.request, one.acknowledgement)
+        elif any(id not in wanted for id in agreed):
+            words = "the acknowledgement lists a task that was not asked for"
+            yield bad(words, one.listen.request, one.acknowledgement)
+        elif agreed:
+            yield good(one.listen.request, one.acknowledgement)
+
+
+@check("2026-07-28:subscription-id-is-request-id", needs=_NEEDED)
+def subscription_has_the_id_of_the_request(history: History) -> Iterator[Observation]:
+    """The id of a subscription is that of the request, with its type."""
+    for one in subscriptions(history):
+        for entry in one.notices:
+            if SUBSCRIPTION not in entry.meta:
+                continue
+            id, wanted = entry.meta[SUBSCRIPTION], one.listen.request.body.get("id")
+            if same_id(id, wanted):
+                yield good(one.listen.request, entry)
+            else:
+                words = f"the subscription of request {wanted!r} has the id {id!r}"
+                yield bad(words, one.listen.request, entry)
+
+
+# --- what is told --------------------------------------------------------------------------------
+
+
+@check("2026-07-28:only-requested-notifications", needs=_NEEDED)
+def only_what_was_asked_for(history: History) -> Iterator[Observation]:
+    """Only types of notification come that were asked for."""
+    for one in subscriptions(history):
+        allowed = {ACKNOWLEDGED, "notifications/cancelled"}
+        allowed |= {method for name, method in _SWITCHES.items() if one.wanted.get(name) is True}
+        allowed |= {method for name, method in _LISTS.items() if _list(one.wanted, name)}
+        for entry in one.notices:
+            if entry.method in allowed:
+                yield good(one.listen.request, entry)
+            else:
+                words = f"{entry.method!r} was not asked for"
+                yield bad(words, one.listen.request, entry)
+
+
+@check("2026-07-28:notifications-optional", needs=_TOLD)
+def tasks_may_be_told(history: History) -> Iterator[Observation]:
+    """A target may tell of tasks by itself."""
+    for one in subscriptions(history):
+        yield from (good(e) for e in one.notices if e.method == "notifications/tasks")
+
+
+@check("2026-07-28:notifications-only-for-listened-ids", needs=_TOLD)
+def only_tasks_that_were_listed(history: History) -> Iterator[Observation]:
+    """A subscription tells only of the tasks of its acknowledgement."""
+    for one in subscriptions(history):
+        for entry in one.notices:
+            if entry.method != "notifications/tasks" or one.acknowledgement is None:
+                continue
+            if entry.params.get("taskId") in _list(one.agreed, "taskIds"):
+                yield good(one.acknowledgement, entry)
+            else:
+                words = "a notification about a task that is not in the acknowledgement"
+                yield bad(words, one.acknowledgement, entry)
+
+
+@check("2026-07-28:notification-is-whole-task", needs=_TOLD)
+def notification_is_the_whole_task(history: History) -> Iterator[Observation]:
+    """A notification has what `tasks/get` would have had, and no later one contradicts it."""
+    follows = may_follow(history.revision)
+    for life in lives(modern(history)):
+        told = [s for s in life.sightings if s.where == "notification"]
+        for notice in told:
+            fault = payload_fault(notice.task)
+            if fault is not None:
+                yield bad(f"a notification of {fault}", notice)
+                continue
+            later = [s for s in life.sightings if s.where == "get" and notice.precedes(s)]
+            reached = follows.get(str(notice.status), frozenset())
+            other = next((s for s in later if str(s.status) not in reached), None)
+            if other is None and notice.is_terminal:
+                other = next((s for s in later if contradicts(notice.task, s.task)), None)
+            if other is None:
+                yield good(notice)
+            else:
+                yield bad("tasks/get contradicts an earlier notification", notice, other)
+
+
+@check(
+    "2026-07-28:no-progress-on-listen",
+    needs="a task with progress that is listened to",
+    method="notifications/progress",
+)
+@check(
+    "2026-07-28:no-log-messages-on-listen",
+    needs="a task that is listened to",
+    method="notifications/message",
+)
+def not_on_subscriptions(history: History, method: str) -> Iterator[Observation]:
+    """Neither progress nor log messages come on a subscription to tasks."""
+    for one in subscriptions(history):
+        if not _list(one.wanted, "taskIds"):
+            continue
+        wrong = next((entry for entry in one.notices if entry.method == method), None)
+        if wrong is not None:
+            yield bad(f"{method!r} came on a subscription to tasks", one.listen.request, wrong)
+        elif any(entry.method == "notifications/tasks" for entry in one.notices):
+            yield good(one.listen.request, one.notices[-1])
+
+
+@check("2026-07-28:no-progress-for-tasks", needs="a task whose call had a progress token")
+def no_progress_after_the_task_began(history: History) -> Iterator[Observation]:
+    """Nothing comes for the progress token of a call once it is a task."""
+    found = modern(history)
+    progress = found.notifications("notifications/progress")
+    for life in lives(found):
+        made = found.created.get(life.id)
+        token = None if made is None else _token(made)
+        if made is None or made.response is None or token is None:
+            continue
+        late = [
+            entry
+            for entry in progress
+            if entry.number > made.response.number
+            and entry.line == made.request.line
+            and same_id(entry.params.get("progressToken"), token)
+        ]
+        if late:
+            yield bad("progress came after the call had become a task", made, late[0])
+        elif any(s.is_terminal for s in life.sightings):
+            yield good(made)
+
+
+def _token(exchange: Exchange) -> Any:
+    meta = exchange.params.get("_meta")
+    return meta.get("progressToken") if isinstance(meta, dict) else None
+
+
+# --- refusals and the end ------------------------------------------------------------------------
+
+
+@check("2026-07-28:listen-missing-capability-32021", needs="the extension")
+def listening_needs_the_extension(history: History) -> Iterator[Observation]:
+    """Task ids in a subscription without the declaration are refused with -32021."""
+    if not supports_tasks(history):
+        return
+    for one in subscriptions(history):
+        if one.listen in _undeclared(history) and one.acknowledgement is not None:
+            words = "a subscription to tasks was acknowledged without the extension"
+            yield bad(words, one.listen.request, one.acknowledgement)
+    undeclared = _undeclared(history)
+    knows_none = any(
+        listen.code == -32601
+        for listen in history.calls("subscriptions/listen")
+        if listen not in undeclared
+    )
+    for listen in answered(history, "subscriptions/listen", declared=False):
+        if listen not in undeclared or listen.error is None or knows_none:
+            continue
+        data = listen.error.get("data")
+        required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        extensions = required.get("extensions") if isinstance(required, dict) else None
+        if listen.code != -32021:
+            words = f"a subscription without the extension gave {listen.code!r}, not -32021"
+            yield bad(words, listen)
+        elif not isinstance(extensions, dict) or TASKS not in extensions:
+            yield bad("-32021 does not name the extension that is missing", listen)
+        else:
+            yield good(listen)
+
+
+@lru_cache(maxsize=8)
+def _undeclared(history: History) -> frozenset[Exchange]:
+    """Subscriptions to tasks without the declaration."""
+    return frozenset(
+        listen
+        for listen in proper(history)
+        if listen.method == "subscriptions/listen"
+        and not declares_tasks(listen)
+        and _list(_filter(listen.params), "taskIds")
+    )
+
+
+@check("2026-07-28:listen-final-response", needs="a target that ends a subscription by itself")
+def subscription_ends_with_a_response(history: History) -> Iterator[Observation]:
+    """A target that ends a subscription answers the request first."""
+    for one in subscriptions(history):
+        end = one.listen.end
+        was_told = next((e for e in one.notices if e.method == "notifications/cancelled"), None)
+        if one.listen.response is not None:
+            yield good(one.listen)
+        elif end is None or end.kind is not Kind.ENDED or end.text or one.acknowledgement is None:
+            continue  # still open, left by us, or lost
+        elif was_told is not None:
+            yield note("a subscription ended with 'notifications/cancelled' only", was_told, end)
+        else:
+            yield bad("a subscription ended without a response", one.listen.request, end)
+
+
+@check(
+    "2026-07-28:listen-final-response-shape", needs="a target that ends a subscription by itself"
+)
+def final_response_is_empty(history: History) -> Iterator[Observation]:
+    """That response is an empty, complete result with the id of the subscription."""
+    for one in subscriptions(history):
+        response, fields = one.listen.response, one.listen.fields
+        if response is None:
+            continue
+        more = [name for name in fields if name not in ("resultType", "_meta")]
+        if fields.get("resultType") != "complete":
+            kind = fields.get("resultType")
+            yield bad(f"the end of a subscription has 'resultType' {kind!r}", one.listen)
+        elif not same_id(response.meta.get(SUBSCRIPTION), one.listen.request.body.get("id")):
+            yield bad("the end of a subscription has not its id in '_meta'", one.listen)
+        elif more:  # of an extension that nobody here knows
+            yield note(f"the end of a subscription has {more[0]!r}", one.listen)
+        else:
+            yield good(one.listen)
+
+
+@check("2026-07-28:no-subscription-state-kept", needs="a task that was listened to")
+def nothing_is_told_without_listening(history: History) -> Iterator[Observation]:
+    """Over a connection where nobody listens nothing is told of tasks."""
+    found = modern(history)
+    listening: dict[Any, int] = {}
+    for one in found.calls("subscriptions/listen"):
+        listening.setdefault(_place(one.request), one.request.number)
+    for entry in found.notifications("notifications/tasks"):
+        since = listening.get(_place(entry))
+        if since is None or since > entry.number:
+            yield bad("a notification about a task where nobody listens", entry)
+    listened = {id for one in subscriptions(history) for id in _list(one.agreed, "taskIds")}
+    lines = {line for line, _ in listening}
+    for life in lives(found):
+        for get in of_task(history, life, "tasks/get") if listened else ():
+            is_elsewhere = get.request.line not in lines
+            if get.fields and is_elsewhere and (life.id in listened or get.request.post is None):
+                yield good(get)
+
+
+def _place(entry: Entry) -> tuple[int, int | None]:
+    return entry.line, entry.post

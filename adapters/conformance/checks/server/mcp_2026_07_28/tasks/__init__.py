@@ -1,0 +1,1 @@
+"""The tasks extension: the pages `ext-tasks` and `sep-2663`."""

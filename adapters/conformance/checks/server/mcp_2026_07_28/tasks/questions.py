@@ -1,0 +1,408 @@
+"""2026-07-28, the tasks extension: questions of a task, and their answers by `tasks/update`."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+import jsonschema_rs
+
+from taskmachine.adapters.conformance.checks.reading.asked import input_requests
+from taskmachine.adapters.conformance.checks.reading.sightings import Life, lives
+from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
+    answered,
+    ends_at,
+    is_acknowledged,
+    is_turned_away,
+    modern,
+    of_task,
+    replies,
+    shows_kind,
+    was_cancelled,
+)
+from taskmachine.adapters.conformance.history import Exchange, History, Sighting
+from taskmachine.adapters.conformance.judging import Observation, bad, check, good, warning
+
+__all__: list[str] = []
+
+_SOON_MS: Final = 5_000.0
+_LETTERS: Final = 8
+"""So many letters do not come into a result by chance."""
+
+
+def _same_question(one: Any, other: Any) -> bool:
+    return bool(_without_meta(one) == _without_meta(other))
+
+
+def _without_meta(question: Any) -> Any:
+    params = question.get("params") if isinstance(question, dict) else None
+    if not isinstance(params, dict):
+        return question
+    return {**question, "params": {k: v for k, v in params.items() if k != "_meta"}}
+
+
+def _keys(life: Life) -> dict[str, Sighting]:
+    """All keys that a task ever used, and where each was first shown."""
+    first: dict[str, Sighting] = {}
+    for sighting in life.sightings:
+        for key in input_requests(sighting.task):
+            first.setdefault(key, sighting)
+    return first
+
+
+def _updates(history: History, life: Life, key: str | None = None) -> list[Exchange]:
+    """The answers that were sent, or those under one key."""
+    sent = of_task(history, life, "tasks/update")
+    return [update for update in sent if key is None or key in replies(update)]
+
+
+def _asked_after(sighting: Sighting, update: Exchange) -> bool:
+    """Whether it was asked for after the acknowledgement was heard."""
+    if sighting.exchange is None or update.response is None:
+        return False
+    return sighting.exchange.request.number > update.response.number
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+@check("2026-07-28:key-not-two-requests", needs="a task that asks, and is read twice meanwhile")
+def key_means_one_question(history: History) -> Iterator[Observation]:
+    """A key stands for the same question wherever it is shown."""
+    for life in lives(modern(history)):
+        first = _keys(life)
+        for sighting in life.sightings:
+            for key, question in input_requests(sighting.task).items():
+                earlier = first[key]
+                if earlier is sighting:
+                    continue
+                if _same_question(input_requests(earlier.task)[key], question):
+                    yield good(earlier, sighting)
+                else:
+                    words = f"the key {key!r} stood for two different questions"
+                    yield bad(words, earlier, sighting)
+
+
+@check(
+    "2026-07-28:key-not-reused-after-answer", needs="a task that asks, and goes on when answered"
+)
+def key_is_not_used_again(history: History) -> Iterator[Observation]:
+    """A key that was answered and has gone does not come back."""
+    for life in lives(modern(history)):
+        for key, first in _keys(life).items():
+            question = input_requests(first.task)[key]
+            for update in _updates(history, life, key):
+                if is_acknowledged(update):
+                    yield from _coming_back(life, key, question, update)
+
+
+def _coming_back(life: Life, key: str, question: Any, update: Exchange) -> Iterator[Observation]:
+    later = [s for s in life.sightings if _asked_after(s, update) and s.where == "get"]
+    gone = next((s for s in later if _is_without(s, key, question)), None)
+    if gone is None:
+        return
+    back = next((s for s in later if gone.precedes(s) and key in input_requests(s.task)), None)
+    if back is None:
+        yield good(update, gone)
+    else:
+        yield bad(f"the key {key!r} was used again after it was answered", update, gone, back)
+
+
+def _is_without(sighting: Sighting, key: str, question: Any) -> bool:
+    """Whether the question is certainly not open there."""
+    is_over = sighting.status != "input_required"
+    return key not in input_requests(sighting.task) and (is_over or shows_kind(sighting, question))
+
+
+@check("2026-07-28:keys-unique-for-life", needs="a task that asks")
+def keys_are_unique(history: History) -> Iterator[Observation]:
+    """Over the life of a task each key is one question."""
+    yield from key_means_one_question(history)
+    yield from key_is_not_used_again(history)
+
+
+@check("2026-07-28:key-scope-is-task", needs="a call that asks before its task, with the same key")
+def key_of_the_call_may_come_again(history: History) -> Iterator[Observation]:
+    """A key of the call before the task may be used by the task."""
+    found = modern(history)
+    for life in lives(found):
+        made = found.created.get(life.id)
+        earlier = {} if made is None else replies(made)
+        if made is not None and earlier.keys() & _keys(life).keys():
+            yield good(made, life.sightings[-1])
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+@check(
+    "2026-07-28:input-requests-complete",
+    "2026-07-28:questions-repeated-until-answered",
+    needs="a task that asks, and is read twice before it is answered",
+)
+def open_questions_are_shown(history: History) -> Iterator[Observation]:
+    """A question is in every answer until it is answered.
+
+    One that disappears may have been withdrawn; one that comes back was open all the time.
+    """
+    for life in lives(modern(history)):
+        for key, first in _keys(life).items():
+            question = input_requests(first.task)[key]
+            sent = _updates(history, life, key)
+            stop = min((u.request.number for u in sent), default=None)
+            seen = [
+                s
+                for s in life.sightings
+                if s.where == "get"
+                and s.status == "input_required"
+                and (stop is None or s.entry.number < stop)
+            ]
+            yield from _showings(key, question, seen)
+
+
+def _showings(key: str, question: Any, seen: list[Sighting]) -> Iterator[Observation]:
+    shown = [s for s in seen if key in input_requests(s.task)]
+    for earlier, later in pairwise(shown):
+        if not earlier.precedes(later):
+            continue
+        between = [
+            s
+            for s in seen
+            if earlier.precedes(s) and s.precedes(later) and _is_without(s, key, question)
+        ]
+        if between:
+            yield bad(f"the open question {key!r} was left out", earlier, between[0], later)
+        elif _same_question(input_requests(earlier.task)[key], input_requests(later.task)[key]):
+            yield good(earlier, later)
+
+
+# --- tasks/update --------------------------------------------------------------------------------
+
+
+@check("2026-07-28:questions-answered-by-update", needs="a task that asks")
+def answers_are_taken(history: History) -> Iterator[Observation]:
+    """An answer by `tasks/update` is taken: its question goes, if not at once."""
+    for life in lives(modern(history)):
+        for key, first in _keys(life).items():
+            question = input_requests(first.task)[key]
+            for update in _updates(history, life, key):
+                if is_acknowledged(update) and _is_fitting(question, replies(update)[key]):
+                    yield from _going(life, key, question, update)
+
+
+def _going(life: Life, key: str, question: Any, update: Exchange) -> Iterator[Observation]:
+    later = [s for s in life.sightings if _asked_after(s, update)]
+    gone = next((s for s in later if _is_without(s, key, question)), None)
+    late = [s for s in later if key in input_requests(s.task) and _is_late(s, update)]
+    if gone is not None:
+        yield good(update, gone)
+    elif late:
+        yield bad(f"the answer to {key!r} was acknowledged, but is still awaited", update, late[0])
+
+
+def _is_late(sighting: Sighting, update: Exchange) -> bool:
+    return sighting.since - (update.heard_at or 0) > _SOON_MS
+
+
+def _is_fitting(question: Any, reply: Any) -> bool:
+    """Whether nobody could object to the answer."""
+    params = question.get("params") if isinstance(question, dict) else None
+    if not isinstance(reply, dict) or not isinstance(params, dict):
+        return False
+    match question.get("method"):
+        case "elicitation/create":
+            if reply.get("action") != "accept" or params.get("mode", "form") != "form":
+                return reply.get("action") in ("accept", "decline", "cancel")
+            return _is_valid(params.get("requestedSchema"), reply.get("content"))
+        case "sampling/createMessage":
+            return all(name in reply for name in ("role", "content", "model"))
+    return False
+
+
+def _is_valid(schema: Any, content: Any) -> bool:
+    try:
+        return isinstance(content, dict) and jsonschema_rs.is_valid(schema, content, offline=True)
+    except ValueError:
+        return False
+
+
+@check("2026-07-28:update-ack-before-effect", needs="a target that shows an answer's effect later")
+def effect_may_come_later(history: History) -> Iterator[Observation]:
+    """After the acknowledgement the question may still be shown."""
+    for life in lives(modern(history)):
+        for update in _updates(history, life):
+            for sighting in life.sightings:
+                shown = input_requests(sighting.task).keys() & replies(update).keys()
+                if is_acknowledged(update) and shown and _asked_after(sighting, update):
+                    yield good(update, sighting)
+
+
+@check("2026-07-28:ignore-never-issued-keys", needs="a task that asks")
+def unknown_keys_are_ignored(history: History) -> Iterator[Observation]:
+    """An answer under a key that was never issued is acknowledged, and changes nothing."""
+    for life in lives(modern(history)):
+        issued = _keys(life).keys()
+        for update in _sound_updates(history, life):
+            if replies(update).keys() & issued or not replies(update):
+                continue
+            if not is_acknowledged(update):
+                yield bad(f"an answer under an unknown key gave error {update.code!r}", update)
+                continue
+            moved = _moved_by(history, life, update)
+            if moved is None:
+                yield good(update)
+            else:
+                words = "an answer under an unknown key was taken for an answer"
+                yield bad(words, moved[0], update, moved[1])
+
+
+def _moved_by(history: History, life: Life, update: Exchange) -> tuple[Sighting, Sighting] | None:
+    """A task that waited before that update, and then went on though nobody else answered."""
+    others = [u for u in _updates(history, life) if u is not update]
+    before = [s for s in life.sightings if s.entry.number < update.request.number]
+    after = [s for s in life.sightings if _asked_after(s, update)]
+    if not before or before[-1].status != "input_required" or not after:
+        return None
+    if after[0].status not in ("working", "completed"):
+        return None
+    is_alone = all(o.request.number > after[0].entry.number for o in others)
+    return (before[-1], after[0]) if is_alone else None
+
+
+@check("2026-07-28:ignore-answered-keys", needs="a task that asks, and is answered twice")
+def second_answers_are_ignored(history: History) -> Iterator[Observation]:
+    """A second answer under one key is acknowledged, and not used."""
+    for life in lives(modern(history)):
+        for key in _keys(life):
+            sent = _updates(history, life, key)
+            first = sent[0] if sent else None
+            if first is None or first.response is None or not is_acknowledged(first):
+                continue
+            for update in _sound_updates(history, life):
+                if update not in sent[1:] or update.request.number < first.response.number:
+                    continue
+                if not is_acknowledged(update):
+                    yield bad(
+                        f"a second answer to {key!r} gave error {update.code!r}", first, update
+                    )
+                    continue
+                used = _used(life, replies(first)[key], replies(update)[key])
+                if used is None:
+                    yield good(first, update)
+                else:
+                    words = f"the task worked with the second answer to {key!r}"
+                    yield bad(words, first, update, used)
+
+
+def _used(life: Life, first: Any, second: Any) -> Sighting | None:
+    """A result that has words of the second answer which the first one has not."""
+    words = set(_texts(second)) - set(_texts(first))
+    for sighting in life.sightings:
+        told = " ".join(_texts(sighting.task.get("result")))
+        if any(word in told for word in words if len(word) >= _LETTERS):
+            return sighting
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+@check("2026-07-28:ignore-superseded-keys", needs="a task that asks, and has ended")
+def late_answers_are_ignored(history: History) -> Iterator[Observation]:
+    """An answer to a question that nobody asks any more is acknowledged."""
+    for life in lives(modern(history)):
+        for update in _sound_updates(history, life):
+            end = modern(history).ended_before(life.id, update.request)
+            known = replies(update).keys() & _keys(life).keys()
+            if end is None or not known or not _is_kept(history, life, update):
+                continue
+            if is_acknowledged(update):
+                yield good(end, update)
+            else:
+                words = f"an answer after the end of the task gave error {update.code!r}"
+                yield bad(words, end, update)
+
+
+def _sound_updates(history: History, life: Life) -> list[Exchange]:
+    """Updates that nobody could object to but for their keys."""
+    sound = _without_fault(history)
+    return [
+        update
+        for update in _updates(history, life)
+        if update in sound
+        and all(isinstance(reply, dict) for reply in replies(update).values())
+        and not is_turned_away(update)
+        and (is_acknowledged(update) or _is_kept(history, life, update))
+    ]
+
+
+@lru_cache(maxsize=8)
+def _without_fault(history: History) -> frozenset[Exchange]:
+    return frozenset(answered(history, "tasks/update", declared=True))
+
+
+def _is_kept(history: History, life: Life, update: Exchange) -> bool:
+    """Whether the task must still be there."""
+    over = ends_at(modern(history), life.id, update.request)
+    was_stopped = was_cancelled(history, life.id, update.request)
+    return over is not None and (update.heard_at or 0) < over and not was_stopped
+
+
+# --- partial answers -----------------------------------------------------------------------------
+
+
+def _partial(history: History) -> Iterator[tuple[Life, Sighting, Exchange, Mapping[str, Any]]]:
+    """Updates that answered some of several open questions, with what was left open."""
+    for life in lives(modern(history)):
+        for update in _updates(history, life):
+            shown = [s for s in life.sightings if s.entry.number < update.request.number]
+            open_now = input_requests(shown[-1].task) if shown else {}
+            earlier = [
+                u
+                for u in _updates(history, life)
+                if u.request.number < update.request.number and replies(u).keys() & open_now.keys()
+            ]
+            if earlier:
+                continue  # what is open then is not certain
+            rest = {key: q for key, q in open_now.items() if key not in replies(update)}
+            if rest and len(rest) < len(open_now) and is_acknowledged(update):
+                yield life, shown[-1], update, rest
+
+
+@check("2026-07-28:partial-answers", needs="a task that asks several questions at once")
+def partial_answers(history: History) -> Iterator[Observation]:
+    """Answers to some of the open questions may be taken."""
+    for _, before, update, _ in _partial(history):
+        yield good(before, update)
+
+
+@check(
+    "2026-07-28:partial-stays-input-required", needs="a task that asks several questions at once"
+)
+def partial_answers_wait(history: History) -> Iterator[Observation]:
+    """After answers to some of them the task waits for the rest.
+
+    It may have withdrawn the rest, so that it goes on is no more than a warning.
+    """
+    for life, before, update, rest in _partial(history):
+        later = [
+            u.request.number
+            for u in _updates(history, life)
+            if u.request.number > update.request.number
+        ]
+        for sighting in life.sightings:
+            is_next = all(number > sighting.entry.number for number in later)
+            if not _asked_after(sighting, update) or not is_next or sighting.where != "get":
+                continue
+            left = [key for key, question in rest.items() if _is_without(sighting, key, question)]
+            if sighting.status in ("working", "completed"):
+                words = f"{sighting.status!r} while {next(iter(rest))!r} was not answered"
+                yield warning(words, before, update, sighting)
+            elif sighting.status == "input_required" and not left:
+                yield good(before, update, sighting)
+            break

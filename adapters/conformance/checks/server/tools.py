@@ -1,0 +1,247 @@
+"""Tools: what is listed, how calls are refused, and what comes out of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from taskmachine.adapters.conformance.checks.reading.outcomes import (
+    outcome_of_call,
+    results_of_tools,
+    sightings_of,
+)
+from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import capabilities
+from taskmachine.adapters.conformance.checks.reading.schemas import certain_fault, fault
+from taskmachine.adapters.conformance.history import MISSING, Exchange, History
+from taskmachine.adapters.conformance.judging import (
+    Observation,
+    bad,
+    cannot_check,
+    check,
+    good,
+    note,
+    warning,
+)
+
+__all__: list[str] = []
+
+
+# --- what is listed --------------------------------------------------------------------------
+
+
+@check("2025-11-25:tools-capability", "2026-07-28:tools-capability", needs="a tool that works")
+def capability(history: History) -> Iterator[Observation]:
+    """Whoever has tools says so."""
+    works = {
+        exchange.request.line: exchange
+        for exchange in history.calls("tools/call", "tools/list")
+        if exchange.fields and exchange.fields.get("tools") != []
+    }
+    for hello in history.calls("initialize", "server/discover"):
+        used = works.get(hello.request.line)
+        declared = hello.fields.get("capabilities")
+        if used is None or not hello.fields:
+            continue
+        if isinstance(declared, dict) and isinstance(declared.get("tools"), dict):
+            yield good(hello)
+        else:
+            yield bad("there are tools, but no `tools` capability", hello, used)
+
+
+@check("2026-07-28:tools-list-answered")
+def list_answered(history: History) -> Iterator[Observation]:
+    """Whoever declares tools lists them."""
+    declared = {line for line, can in history.capabilities.items() if "tools" in can}
+    for exchange in history.calls("tools/list"):
+        if exchange.request.line not in declared or not exchange.is_answered:
+            continue
+        if exchange.code == -32601:
+            yield bad("`tools` is declared, but there is no `tools/list`", exchange)
+        elif exchange.error is None:
+            is_list = isinstance(exchange.fields.get("tools"), list)
+            yield good(exchange) if is_list else bad("`tools/list` without `tools`", exchange)
+
+
+@check(
+    "2026-07-28:tools-list-not-per-connection",
+    needs="a list of tools that fits on one page",
+)
+def list_not_per_connection(history: History) -> Iterator[Observation]:
+    """Two connections see the same tools.
+
+    Tools may come and go; what is seen there and not here, and not there again, does neither.
+    """
+    seen: dict[Any, list[tuple[frozenset[str], Exchange]]] = {}
+    for exchange in history.calls("tools/list"):
+        names = _whole_list(exchange)
+        if names is not None:
+            who = history.principals.get(exchange.request.caller)
+            key = (who, repr(capabilities(exchange)))
+            seen.setdefault(key, []).append((names, exchange))
+    for lists in seen.values():
+        yield from _compare(lists)
+
+
+def _whole_list(exchange: Exchange) -> frozenset[str] | None:
+    tools = exchange.fields.get("tools")
+    is_page = "cursor" in exchange.params or exchange.fields.get("nextCursor") is not None
+    if is_page or not isinstance(tools, list):
+        return None
+    return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, dict))
+
+
+def _compare(lists: list[tuple[frozenset[str], Exchange]]) -> Iterator[Observation]:
+    first: dict[tuple[int, frozenset[str]], Exchange] = {}
+    for position, (names, exchange) in enumerate(lists):
+        line = exchange.request.line
+        before = first.setdefault((line, names), exchange)
+        for others, other in lists[:position]:
+            if other.request.line == line or not _is_between(before, other, exchange):
+                continue
+            if others == names:
+                yield good(other, exchange)
+            else:
+                yield bad("the tools depend on the connection", before, other, exchange)
+                return
+    if len({names for names, _ in lists}) > 1:
+        yield note("the list of tools has changed", lists[0][1], lists[-1][1])
+
+
+def _is_between(one: Exchange, other: Exchange, third: Exchange) -> bool:
+    """Whether these were asked one after the other; also if the first and the last are one."""
+    if one is third:
+        return False
+    ended, begun = one.response, other.request
+    later = other.response
+    return (
+        ended is not None
+        and later is not None
+        and ended.number < begun.number
+        and later.number < third.request.number
+    )
+
+
+# --- how calls are refused -------------------------------------------------------------------
+
+
+@check("2025-11-25:tool-protocol-errors", "2026-07-28:tool-protocol-errors")
+def protocol_errors(history: History) -> Iterator[Observation]:
+    """A tool that does not exist, or a call without a name, is an error of JSON-RPC.
+
+    Many say so in a result with `isError`, which is worth no more than a note.
+    """
+    lists = (exchange.fields for exchange in history.calls("tools/list"))
+    if not any("tools" in fields and fields.get("nextCursor") is None for fields in lists):
+        return  # nobody has seen the last page
+    for call in history.calls("tools/call"):
+        name = call.params.get("name", MISSING)
+        if isinstance(name, str) and name in history.tools:
+            continue
+        outcome = outcome_of_call(history, call)
+        what = "a tool that is not listed" if isinstance(name, str) else "no tool"
+        if outcome is None:
+            continue
+        if outcome.kind == "error":
+            yield good(call)
+        elif outcome.kind == "tool error":
+            yield note(f"a call of {what} is a result with `isError`", call, outcome.where)
+        else:
+            yield bad(f"a call of {what} had a result", call, outcome.where)
+
+
+@check(
+    "2025-11-25:tool-execution-errors",
+    "2026-07-28:tool-execution-errors",
+    needs="a tool that fails",
+)
+def execution_errors(history: History) -> Iterator[Observation]:
+    """A tool that failed says so in its result: `isError`."""
+    for _, outcome in results_of_tools(history):
+        if outcome.kind == "tool error":
+            yield good(outcome.where)
+    for exchange in history.calls("tasks/result"):
+        task_id = exchange.task_id
+        if not exchange.fields or not isinstance(task_id, str):
+            continue
+        failed = [
+            s for s in sightings_of(history, task_id, exchange.request) if s.status == "failed"
+        ]
+        if failed and exchange.fields.get("isError") is not True:
+            yield bad("a failed task has a result without `isError`", failed[0], exchange)
+    for sighting in history.sightings:
+        result = sighting.task.get("result")
+        if sighting.status == "failed" and isinstance(result, dict):
+            yield bad("a task with a result is not completed, but failed", sighting)
+
+
+@check(
+    "2025-11-25:tool-input-validated",
+    "2026-07-28:tool-input-validated",
+    needs="a tool with a required argument",
+)
+def input_validated(history: History) -> Iterator[Observation]:
+    """Arguments that break the schema of the tool do not lead to success."""
+    for call in history.calls("tools/call"):
+        name, arguments = call.params.get("name"), call.params.get("arguments", {})
+        tool = history.tools.get(name) if isinstance(name, str) else None
+        if tool is None or not isinstance(arguments, dict):
+            continue
+        wrong = certain_fault(tool.get("inputSchema"), arguments)
+        outcome = None if wrong is None else outcome_of_call(history, call)
+        if outcome is None:
+            continue
+        if outcome.kind == "success":
+            words = f"a call had a result although its arguments were wrong: {wrong}"
+            yield bad(words, call, outcome.where)
+        else:
+            yield good(call, outcome.where)
+
+
+@check(
+    "2025-11-25:tool-access-controlled",
+    "2026-07-28:tool-access-controlled",
+    needs="HTTP and a token",
+)
+def access_controlled(history: History) -> Iterator[Observation]:
+    """A call without the credentials that others have is refused.
+
+    Some tools may be for everybody, so that it is never more than a warning.
+    """
+    for call in history.calls("tools/call"):
+        who = history.principals.get(call.request.caller)
+        if who is None or call.sent_headers.get("authorization") == who:
+            continue
+        if call.status in (401, 403) or call.error is not None:
+            yield good(call)
+        elif call.fields:
+            yield warning("a tool can be called without credentials", call)
+
+
+# --- what comes out of them ------------------------------------------------------------------
+
+
+@check(
+    "2025-11-25:structured-result-conforms",
+    "2026-07-28:structured-result-conforms",
+    needs="a tool with an output schema",
+)
+def structured_result_conforms(history: History) -> Iterator[Observation]:
+    """What a tool with an output schema returns has the structured content that it promises."""
+    for name, outcome in results_of_tools(history):
+        tool = history.tools.get(name)
+        schema = None if tool is None else tool.get("outputSchema")
+        if not isinstance(schema, dict) or outcome.kind != "success":
+            continue
+        if "structuredContent" not in outcome.result:
+            yield bad("a result lacks the structured content of its schema", outcome.where)
+            continue
+        wrong = fault(schema, outcome.result["structuredContent"])
+        if wrong is None:
+            yield good(outcome.where)
+        else:
+            yield bad(f"structured content breaks its schema: {wrong}", outcome.where)
+
+
+cannot_check(
+    "No limit is given: a target that takes a burst may have a higher one.",
+    "2025-11-25:tool-calls-rate-limited",
+    "2026-07-28:tool-calls-rate-limited",
+)

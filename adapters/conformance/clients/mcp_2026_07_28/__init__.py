@@ -1,0 +1,1 @@
+"""The scripted server of 2026-07-28, and its scenarios."""

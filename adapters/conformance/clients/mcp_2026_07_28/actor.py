@@ -1,0 +1,329 @@
+"""The scripted server of 2026-07-28: raw JSON, no sessions, tasks that show their questions."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.clients.actor import (
+    AnyTask,
+    Background,
+    Ids,
+    error,
+    page_of,
+    result,
+)
+from taskmachine.adapters.conformance.clients.incoming import Heard, Stream
+from taskmachine.adapters.conformance.clients.script import (
+    Question,
+    Scenario,
+    Tool,
+    Where,
+    text_result,
+)
+from taskmachine.adapters.conformance.history import TERMINAL
+from taskmachine.adapters.conformance.recorder import Recorder
+
+__all__ = ["CAPABILITIES", "EXTENSION", "META", "ModernActor", "declared"]
+
+REVISION: Final = "2026-07-28"
+META: Final = "io.modelcontextprotocol/"
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {}, "extensions": {EXTENSION: {}}}
+_ANSWER_S: Final = 8.0
+
+
+def declared(heard: Heard) -> Mapping[str, Any]:
+    """The capabilities in a request."""
+    found = heard.entry.meta.get(META + "clientCapabilities")
+    return found if isinstance(found, dict) else {}
+
+
+@attrs.define(eq=False, kw_only=True)
+class ModernTask(AnyTask):
+    """A task that shows what it asks."""
+
+    capabilities: Mapping[str, Any]
+    """Of the request that made it."""
+    subscribers: dict[str, tuple[Any, Stream]] = attrs.field(factory=dict)
+    """Who listens: the id of the request and its stream, by `repr` of the id."""
+    open: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    answers: dict[str, Any] = attrs.field(factory=dict)
+    _asked: int = 0
+    _news: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def shown(self) -> dict[str, Any]:
+        """As `tasks/get` has it, but for `resultType`."""
+        task: dict[str, Any] = {
+            "taskId": self.id,
+            "status": self.status,
+            "createdAt": self.created_at,
+            "lastUpdatedAt": self.updated_at,
+            "ttlMs": 60_000,
+            "pollIntervalMs": self.interval_ms,
+        }
+        if self.status == "input_required":
+            task["inputRequests"] = dict(self.open)
+        return {**task, **self.outcome} if self.status in ("completed", "failed") else task
+
+    def seed(self) -> dict[str, Any]:
+        """As the create answer has it."""
+        task = self.shown()
+        for name in ("inputRequests", "result", "error"):
+            task.pop(name, None)
+        return task
+
+    async def run(self, life: Any) -> None:
+        await super().run(life)
+        await self.tell()  # whoever subscribed need not poll
+
+    async def work(self, ms: float) -> None:
+        await asyncio.sleep(ms / 1_000)
+
+    async def tell(self) -> None:
+        for id, stream in list(self.subscribers.values()):
+            params = {**self.shown(), "_meta": {META + "subscriptionId": id}}
+            await stream.say({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params})
+
+    async def ask(
+        self, *questions: Question, where: Where = "result", lingers_ms: float = 0
+    ) -> Sequence[Any] | None:
+        fitting = [question for question in questions if question.fits(self.capabilities)]
+        if not fitting:
+            return None
+        for question in fitting:
+            self._asked += 1
+            key = f"question {self._asked}/ä"
+            self.open[key] = {"method": question.method, "params": dict(question.params)}
+        keys = list(self.open)
+        self.move("input_required")
+        await self.tell()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_S):
+                while not self.answers.keys() >= set(keys):
+                    self._news.clear()
+                    await self._news.wait()
+        await asyncio.sleep(lingers_ms / 1_000)
+        self.open.clear()
+        self.move("working")
+        return [self.answers.get(key) for key in keys]
+
+    def update(self, responses: Mapping[str, Any]) -> None:
+        """Answers of the client; the first one to each question counts."""
+        for key, answer in responses.items():
+            if key in self.open:
+                self.answers.setdefault(key, answer)
+        self._news.set()
+
+
+class ModernActor:
+    """Follows a scenario, and serves whoever breaks a rule as well as it can: that is on record."""
+
+    def __init__(
+        self, scenario: Scenario, recorder: Recorder, ids: Ids, *, has_lines: bool
+    ) -> None:
+        """`has_lines` if there are pipes: over HTTP nothing tells one connection from another."""
+        self.scenario = scenario
+        self.ids = ids
+        self._line = 0 if has_lines else recorder.new_line()
+        self.tasks: dict[str, ModernTask] = {}
+        self._background = Background()
+        self._answers = 0
+        self.calls: dict[str, int] = {}
+        """How often each tool was called."""
+        self._running: dict[str, Stream] = {}
+
+    # --- the transport tells ---------------------------------------------------------------------
+
+    def line_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
+        """There is but one."""
+        return self._line
+
+    def opened(self, line: int) -> None:
+        """A pipe has nothing of its own."""
+
+    async def close(self) -> None:
+        """Stop all tasks."""
+        await self._background.close()
+
+    async def hear(self, heard: Heard) -> None:
+        """Answer what was heard."""
+        entry = heard.entry
+        id = entry.body.get("id")
+        if heard.http_method not in ("", "POST"):
+            await heard.accept(405)
+        elif entry.is_notification:
+            await self._notified(heard)
+        elif entry.is_response:
+            await heard.accept(400)
+        elif not entry.is_request or entry.method is None:
+            await heard.answer(error(None, -32600, "Invalid Request"), status=400)
+        elif entry.method == "initialize" or self.scenario.refuses_version:
+            versions = ["2025-11-25"] if self.scenario.refuses_version else [REVISION]
+            asked = entry.meta.get(META + "protocolVersion") or entry.params.get("protocolVersion")
+            data = {"supported": versions, "requested": asked}
+            await heard.answer(error(id, -32022, "Unsupported protocol version", data), status=400)
+        elif entry.method not in _METHODS:
+            await heard.answer(error(id, -32601, "Method not found"), status=404)
+        else:
+            await getattr(self, "_" + entry.method.replace("/", "_"))(heard)
+
+    async def _notified(self, heard: Heard) -> None:
+        if heard.entry.method == "notifications/cancelled":
+            named = repr(heard.entry.params.get("requestId"))
+            stream = self._running.pop(named, None)
+            for task in self.tasks.values():
+                task.subscribers.pop(named, None)
+            if stream is not None:
+                await stream.close()
+        await heard.accept()
+
+    async def reply(self, heard: Heard, message: Mapping[str, Any], *, status: int = 200) -> None:
+        """An answer, in turns as JSON, as events, and as events among comments."""
+        self._answers += 1
+        if self._answers % 3 == 1 or status != 200:
+            await heard.answer(message, status=status)
+            return
+        stream = await heard.stream()
+        if self._answers % 3 == 0:
+            await stream.comment()
+        await stream.say(message)
+        await stream.close()
+
+    # --- requests --------------------------------------------------------------------------------
+
+    async def _server_discover(self, heard: Heard) -> None:
+        await asyncio.sleep(self.scenario.hello_ms / 1_000)
+        shown = self.scenario.capabilities
+        body = {
+            "resultType": "complete",
+            "supportedVersions": [REVISION],
+            "capabilities": dict(CAPABILITIES if shown is None else shown),
+            "_meta": {META + "serverInfo": {"name": "taskmachine-check", "version": "1"}},
+            "instructions": "Call each tool once; answer what is asked.",
+            "ttlMs": 60_000,
+            "cacheScope": "private",
+        }
+        await heard.answer(result(heard.entry.body["id"], body))
+
+    async def _ping(self, heard: Heard) -> None:
+        await heard.answer(result(heard.entry.body["id"], {"resultType": "complete"}))
+
+    async def _tools_list(self, heard: Heard) -> None:
+        id = heard.entry.body["id"]
+        place = page_of(len(self.scenario.pages), heard.entry.params.get("cursor"))
+        if self.scenario.lists_as_task:
+            task = self._task_for(Tool("list", ""), heard)
+            await heard.answer(result(id, {"resultType": "task", **task.seed()}))
+            return
+        if place is None:
+            await heard.answer(error(id, -32602, "Invalid cursor"))
+            return
+        number, following = place
+        body: dict[str, Any] = {
+            "resultType": "complete",
+            "tools": [tool.shown(REVISION) for tool in self.scenario.pages[number]],
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+        if following is not None:
+            body["nextCursor"] = following
+        await self.reply(heard, result(id, body))
+
+    async def _tools_call(self, heard: Heard) -> None:
+        entry = heard.entry
+        tool = self.scenario.tools.get(str(entry.params.get("name")))
+        if tool is None:
+            await heard.answer(error(entry.body["id"], -32602, "Unknown tool"))
+            return
+        self.calls[tool.name] = self.calls.get(tool.name, 0) + 1
+        extensions = declared(heard).get("extensions")
+        is_able = isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
+        if tool.respond is not None:
+            await tool.respond(self, heard)
+        elif is_able and tool.support != "forbidden":
+            await self.create(heard, tool)
+        elif tool.support == "required":
+            needed: Any = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+            message = error(entry.body["id"], -32021, "Missing required capability", needed)
+            await heard.answer(message, status=400)
+        else:
+            await self.complete(heard)
+
+    async def complete(self, heard: Heard, text: str = "done at once") -> None:
+        """A plain result."""
+        body = {"resultType": "complete", **text_result(text)}
+        await self.reply(heard, result(heard.entry.body["id"], body))
+
+    async def create(self, heard: Heard, tool: Tool) -> None:
+        """Make a task of a call."""
+        task = self._task_for(tool, heard)
+        self._background.start(task.run(task))
+        await self.reply(
+            heard, result(heard.entry.body["id"], {"resultType": "task", **task.seed()})
+        )
+
+    def _task_for(self, tool: Tool, heard: Heard) -> ModernTask:
+        id = tool.task_id or self.ids.new()
+        task = ModernTask(id=id, tool=tool, capabilities=declared(heard))
+        self.tasks[id] = task
+        return task
+
+    async def _task(self, heard: Heard) -> ModernTask | None:
+        task = self.tasks.get(str(heard.entry.params.get("taskId")))
+        if task is None:
+            await heard.answer(error(heard.entry.body["id"], -32602, "Task not found"))
+        return task
+
+    async def _tasks_get(self, heard: Heard) -> None:
+        if (task := await self._task(heard)) is not None:
+            body = {"resultType": "complete", **task.shown()}
+            await self.reply(heard, result(heard.entry.body["id"], body))
+
+    async def _tasks_update(self, heard: Heard) -> None:
+        if (task := await self._task(heard)) is not None:
+            responses = heard.entry.params.get("inputResponses")
+            task.update(responses if isinstance(responses, dict) else {})
+            await self.reply(heard, result(heard.entry.body["id"], {"resultType": "complete"}))
+
+    async def _tasks_cancel(self, heard: Heard) -> None:
+        if (task := await self._task(heard)) is not None:
+            if task.status not in TERMINAL:
+                task.move("cancelled")
+                await task.tell()
+            await self.reply(heard, result(heard.entry.body["id"], {"resultType": "complete"}))
+
+    async def _subscriptions_listen(self, heard: Heard) -> None:
+        id, wanted = heard.entry.body["id"], heard.entry.params.get("notifications")
+        task_ids = wanted.get("taskIds") if isinstance(wanted, dict) else None
+        wished = task_ids if isinstance(task_ids, list) else []
+        known = [t for t in wished if isinstance(t, str) and t in self.tasks]
+        granted = [] if self.scenario.ignores_task_ids else known
+        stream = await heard.stream()
+        self._running[repr(id)] = stream
+        params = {
+            "_meta": {META + "subscriptionId": id},
+            "notifications": {"taskIds": granted} if granted else {},
+        }
+        method = "notifications/subscriptions/acknowledged"
+        await stream.say({"jsonrpc": "2.0", "method": method, "params": params})
+        await stream.comment()
+        for task_id in granted:
+            self.tasks[task_id].subscribers[repr(id)] = id, stream
+        await stream.wait_closed()
+        for task_id in granted:
+            self.tasks[task_id].subscribers.pop(repr(id), None)
+
+
+_METHODS: Final = {
+    "server/discover",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+    "subscriptions/listen",
+}

@@ -1,0 +1,294 @@
+"""What clients of 2026-07-28 go through."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.clients.actor import error, result
+from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor, declared
+from taskmachine.adapters.conformance.clients.script import (
+    FORM,
+    SAMPLING,
+    WITHOUT_MODE,
+    Life,
+    Scenario,
+    Tool,
+    breaks,
+    fails,
+    paced,
+    text_result,
+)
+
+__all__ = ["SCENARIOS"]
+
+_REVISION: Final = "2026-07-28"
+_STATE: Final = ' {"odd": "ß=?&%20\\u0000"} =='
+
+
+async def _asks(life: Life) -> dict[str, Any]:
+    await life.work(200)
+    await life.ask(FORM, lingers_ms=900)
+    await life.work(400)
+    return text_result("asked, and done")
+
+
+async def _asks_both(life: Life) -> dict[str, Any]:
+    await life.ask(FORM, SAMPLING, lingers_ms=600)
+    return text_result("asked, and done")
+
+
+async def _asks_twice(life: Life) -> dict[str, Any]:
+    await life.ask(FORM)
+    await life.work(300)
+    await life.ask(WITHOUT_MODE)
+    return text_result("asked, and done")
+
+
+async def _long(life: Life) -> dict[str, Any]:
+    await life.work(2_500)
+    return text_result("nobody stopped it")
+
+
+# --- answers to a call that are no task ----------------------------------------------------------
+
+
+async def _without_type(actor: ModernActor, heard: Heard) -> None:
+    await actor.reply(heard, result(heard.entry.body["id"], text_result("done")))
+
+
+async def _nonsense(actor: ModernActor, heard: Heard) -> None:
+    task = {
+        "taskId": "not-a-task",
+        "status": "working",
+        "createdAt": "2026-11-16T10:00:00Z",
+        "lastUpdatedAt": "2026-11-16T10:00:00Z",
+        "ttlMs": 60_000,
+        "pollIntervalMs": 100,
+        "inputRequests": {},
+    }
+    await actor.reply(heard, result(heard.entry.body["id"], {"resultType": "nonsense", **task}))
+
+
+async def _late(actor: ModernActor, heard: Heard) -> None:
+    stream = await heard.stream()
+    await stream.comment()
+    await asyncio.sleep(2.5)
+    body = {"resultType": "complete", **text_result("late")}
+    await stream.say(result(heard.entry.body["id"], body))
+    await stream.close()
+
+
+async def _ask_first(actor: ModernActor, heard: Heard, more: Mapping[str, Any]) -> None:
+    name = heard.entry.params["name"]
+    fits = FORM.fits(declared(heard)) or "inputRequests" not in more
+    if actor.calls[name] > 1 or not fits:
+        await actor.complete(heard)
+        return
+    body = {"resultType": "input_required", **more}
+    await actor.reply(heard, result(heard.entry.body["id"], body))
+
+
+_REQUESTS: Final = {
+    "stage/ß": {"method": FORM.method, "params": dict(FORM.params)},
+    "again": {"method": FORM.method, "params": dict(WITHOUT_MODE.params)},
+}
+
+
+async def _retry(actor: ModernActor, heard: Heard) -> None:
+    await _ask_first(actor, heard, {"inputRequests": _REQUESTS, "requestState": _STATE})
+
+
+async def _retry_stateless(actor: ModernActor, heard: Heard) -> None:
+    await _ask_first(actor, heard, {"inputRequests": _REQUESTS})
+
+
+async def _retry_at_once(actor: ModernActor, heard: Heard) -> None:
+    await _ask_first(actor, heard, {"requestState": _STATE})
+
+
+async def _mismatch(actor: ModernActor, heard: Heard) -> None:
+    if actor.calls["mismatch"] > 1:
+        await actor.complete(heard)
+        return
+    message = "Header mismatch: the tool has changed, see tools/list"
+    await heard.answer(error(heard.entry.body["id"], -32020, message), status=400)
+
+
+async def _incapable(actor: ModernActor, heard: Heard) -> None:
+    needed: Any = {"requiredCapabilities": {"roots": {}}}
+    message = error(heard.entry.body["id"], -32021, "Missing required capability", needed)
+    await heard.answer(message, status=400)
+
+
+def _only(value: Any, kind: str, header: str | None) -> dict[str, Any]:
+    """A parameter with one possible value."""
+    mark = {} if header is None else {"x-mcp-header": header}
+    return {"type": kind, "enum": [value], "default": value, **mark}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    required = [name for name, schema in properties.items() if "default" in schema]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_MARKED: Final = _object(
+    region=_only("us-west1", "string", "Region"),
+    greeting=_only("Grüße, 世界", "string", "Greeting"),
+    padded=_only(" padded ", "string", "Padded"),
+    lines=_only("one\ntwo", "string", "Lines"),
+    lookalike=_only("=?base64?literal?=", "string", "Lookalike"),
+    count=_only(42, "integer", "Count"),
+    flag=_only(True, "boolean", "Flag"),
+    inner={**_object(deep=_only("down", "string", "Deep")), "default": {"deep": "down"}},
+    absent={"type": "string", "description": "Leave it out.", "x-mcp-header": "Absent"},
+    unmarked=_only("only in the body", "string", None),
+)
+_BAD: Final = {
+    "bad_empty": _object(a=_only("x", "string", "")),
+    "bad_blank": _object(a=_only("x", "string", "Not a Token")),
+    "bad_number": _object(a=_only(1.5, "number", "Number")),
+    "bad_twice": _object(a=_only("x", "string", "Same"), b=_only("y", "string", "same")),
+    "bad_place": _object(
+        a={"type": "array", "items": {"type": "string", "x-mcp-header": "Item"}, "default": ["x"]}
+    ),
+}
+
+_QUICK: Final = Tool("quick", "Becomes a task that is done soon.")
+_PLAIN: Final = Tool("plain", "Never becomes a task.", "forbidden")
+
+SCENARIOS: Final = (
+    Scenario(
+        "lifecycle",
+        "tasks from begin to end; names and ids that headers cannot carry as they are",
+        _REVISION,
+        (
+            (
+                _QUICK,
+                Tool("paced", "Becomes a task that changes its poll interval.", live=paced),
+                _PLAIN,
+                Tool("without_type", "Its result has no resultType.", respond=_without_type),
+                Tool("größe", "Has a name beyond ASCII.", task_id="tâche 1"),
+                Tool("padded", "Its task id has outer blanks.", task_id=" task 2 "),
+                Tool("lookalike", "Its task id looks encoded.", task_id="=?base64?dGFzaw==?="),
+                Tool("fails", "Becomes a task whose result is an error.", live=fails),
+                Tool("breaks", "Becomes a task that ends with an error.", live=breaks),
+            ),
+            (),
+            (Tool("last", "Is on the last page."),),
+        ),
+        transports=("http", "stdio"),
+    ),
+    Scenario(
+        "asking",
+        "tasks that ask, and show their questions for longer than needed",
+        _REVISION,
+        (
+            (
+                Tool("asks", "Asks one thing.", live=_asks),
+                Tool("asks_both", "Asks two things at once.", live=_asks_both),
+                Tool("asks_twice", "Asks two things, one after the other.", live=_asks_twice),
+            ),
+        ),
+        transports=("http", "stdio"),
+    ),
+    Scenario(
+        "retries",
+        "calls that ask before they do anything",
+        _REVISION,
+        (
+            (
+                Tool("retry", "Wants answers and its state back.", respond=_retry),
+                Tool("retry_stateless", "Wants answers back.", respond=_retry_stateless),
+                Tool("retry_at_once", "Wants its state back.", respond=_retry_at_once),
+                _PLAIN,
+            ),
+        ),
+        patience_s=10,
+    ),
+    Scenario(
+        "headers",
+        "parameters that are repeated in headers, and marks that are wrong",
+        _REVISION,
+        (
+            (
+                *(
+                    Tool(name, "Has a wrong mark: leave it out.", "forbidden", schema=schema)
+                    for name, schema in _BAD.items()
+                ),
+                Tool("marked", "Has marked parameters.", "forbidden", schema=_MARKED),
+                Tool(
+                    "nullable",
+                    "Wants a null.",
+                    "forbidden",
+                    schema=_object(
+                        nothing={"type": "string", "default": None, "x-mcp-header": "No"}
+                    ),
+                ),
+                Tool(
+                    "mismatch",
+                    "Refuses the first call because of its headers.",
+                    "forbidden",
+                    schema=_object(zone=_only("z", "string", "Zone")),
+                    respond=_mismatch,
+                ),
+                Tool("incapable", "Wants a capability; 400.", respond=_incapable),
+                _PLAIN,
+            ),
+        ),
+        patience_s=12,
+    ),
+    Scenario(
+        "no_tasks",
+        "a server without the extension",
+        _REVISION,
+        ((_PLAIN,),),
+        capabilities={"tools": {}},
+        patience_s=8,
+    ),
+    Scenario(
+        "unacknowledged",
+        "subscriptions that do not cover tasks",
+        _REVISION,
+        ((_QUICK,),),
+        ignores_task_ids=True,
+        patience_s=8,
+        transports=("http", "stdio"),
+    ),
+    Scenario(
+        "nonsense",
+        "a kind of result that nobody knows",
+        _REVISION,
+        ((Tool("nonsense", "Answers with nonsense.", respond=_nonsense), _PLAIN),),
+        patience_s=8,
+    ),
+    Scenario(
+        "misplaced",
+        "a task as the answer to tools/list",
+        _REVISION,
+        ((_PLAIN,),),
+        lists_as_task=True,
+        patience_s=6,
+    ),
+    Scenario(
+        "versions",
+        "a server that knows only older versions",
+        _REVISION,
+        ((_PLAIN,),),
+        refuses_version=True,
+        patience_s=6,
+    ),
+    Scenario(
+        "cancel",
+        "calls to be cancelled or given up",
+        _REVISION,
+        (
+            (
+                Tool("cancel_me", "Becomes a task; cancel it at once.", live=_long),
+                Tool("give_up", "Give up this call after a second.", respond=_late),
+                _QUICK,
+            ),
+        ),
+        transports=("http", "stdio"),
+    ),
+)

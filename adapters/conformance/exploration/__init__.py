@@ -1,0 +1,1 @@
+"""Exploration: random moves against a target, and the replays of those that show a fault."""

@@ -1,0 +1,177 @@
+"""The moves of an exploration: small things that callers do, legal or not, and how to do them.
+
+A move is plain data, so that a list of moves can be kept in a file and made again.
+"""
+
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.conformance.harness import Harness
+from taskmachine.adapters.conformance.history import RELATED, Entry
+from taskmachine.adapters.conformance.profile import Role
+from taskmachine.adapters.conformance.wire.answering import answer
+from taskmachine.adapters.conformance.wire.caller import LONGEST_POLL_MS, Caller, Pending
+
+__all__ = ["MOST_TASKS", "ROLES", "Move", "Walk"]
+
+Move = Mapping[str, Any]
+
+MOST_TASKS: Final = 4
+ROLES: Final = (Role.COMPLETES, Role.SLOW, Role.FAILS, Role.BREAKS, Role.ASKS, Role.SAMPLES)
+NEVER_ISSUED: Final = "00000000-0000-4000-8000-00000000dead"
+ENOUGH_MS: Final = 3_000.0
+
+
+@attrs.define
+class Walk:
+    """One example: the tasks it made, and what they want."""
+
+    harness: Harness
+    tasks: list[str] = attrs.field(factory=list)
+    waiting: dict[str, Pending] = attrs.field(factory=dict)
+    asked: list[tuple[Caller, Entry]] = attrs.field(factory=list)
+    cursor: Any = None
+    shown: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    looked: dict[str, float] = attrs.field(factory=dict)
+
+    async def make(self, move: Move) -> None:
+        """Make one move; one that makes no sense now is none."""
+        caller = await self.harness.caller()
+        caller.answering = lambda question: self.asked.append((caller, question))
+        do: Callable[[Caller, Move], Coroutine[Any, Any, None]] = getattr(self, f"_{move['do']}")
+        await do(caller, move)
+
+    async def end(self) -> None:
+        """Answer what is open, end what still runs, and look at everything once more."""
+        caller = await self.harness.caller()
+        caller.answering = lambda question: answer(question.method, question.params)
+        for asker, question in self.asked:
+            await asker.reply(question, answer(question.method, question.params))
+        for task_id in self.tasks:
+            if self.shown.get(task_id, {}).get("status") in (None, "working", "input_required"):
+                await caller.cancel(task_id)
+            await caller.get(task_id)
+        for waiting in self.waiting.values():
+            await waiting.answer()
+
+    def _task(self, move: Move) -> str | None:
+        return self.tasks[move["task"] % len(self.tasks)] if self.tasks else None
+
+    # --- one method for each kind of move --------------------------------------------------------
+
+    async def _create(self, caller: Caller, move: Move) -> None:
+        call = self.harness.profile.get(Role(move["role"]))
+        if call is None or len(self.tasks) >= MOST_TASKS:
+            return
+        options = {"ttl": move["ttl"]} if "ttl" in move else {}
+        if move.get("reports"):
+            options["meta"] = {"progressToken": f"walk-{len(self.harness.recorder)}"}
+        task_id = await caller.create(call, **options)
+        if task_id is not None:
+            self.tasks.append(task_id)
+
+    async def _poll(self, caller: Caller, move: Move) -> None:
+        task_id = self._task(move)
+        if task_id is None:
+            return
+        await self._rest(caller, task_id)
+        other = move.get("related")
+        meta = None if other is None else {RELATED: {"taskId": other}}
+        seen = await caller.get(task_id, meta=meta)
+        self.shown[task_id] = seen.fields
+        self.looked[task_id] = self.harness.recorder.now()
+
+    async def _rest(self, caller: Caller, task_id: str) -> None:
+        """As long as the target wants between two looks, up to a second."""
+        shown = self.shown.get(task_id, {})
+        interval = shown.get("pollInterval", shown.get("pollIntervalMs"))
+        if isinstance(interval, int | float) and task_id in self.looked:
+            left = self.looked[task_id] + interval - self.harness.recorder.now()
+            await caller.pause(max(0.0, min(left, LONGEST_POLL_MS)))
+
+    async def _pause(self, caller: Caller, move: Move) -> None:
+        await caller.pause(move["ms"])
+
+    async def _result(self, caller: Caller, move: Move) -> None:
+        task_id = self._task(move)
+        if task_id is None or self.harness.revision != "2025-11-25":
+            return
+        if task_id not in self.waiting or self.waiting[task_id].is_over:
+            self.waiting[task_id] = caller.start("tasks/result", {"taskId": task_id})
+            await caller.pause(5)
+
+    async def _leave(self, caller: Caller, move: Move) -> None:
+        """Break off a call that waits."""
+        task_id = self._task(move)
+        if task_id in self.waiting and self.harness.transport == "http":
+            await self.waiting.pop(task_id).leave()
+
+    async def _list(self, caller: Caller, move: Move) -> None:
+        if self.harness.revision != "2025-11-25" or "list" not in _tasks_of(caller):
+            return
+        has_cursor = move.get("next") and self.cursor is not None
+        listed = await caller.request("tasks/list", {"cursor": self.cursor} if has_cursor else {})
+        self.cursor = listed.fields.get("nextCursor")
+
+    async def _answer(self, caller: Caller, move: Move) -> None:
+        """All or the first of the open questions: well, badly, or not at all."""
+        if self.harness.revision == "2026-07-28":
+            await self._update(caller, move)
+            return
+        count = len(self.asked) if move["which"] == "all" else 1
+        for asker, question in self.asked[:count]:
+            with contextlib.suppress(ValueError):
+                await asker.reply(question, _reply(question.method, question.params, move["how"]))
+        del self.asked[:count]
+
+    async def _update(self, caller: Caller, move: Move) -> None:
+        task_id = self._task(move)
+        shown = {} if task_id is None else self.shown.get(task_id, {})
+        requests = shown.get("inputRequests")
+        if task_id is None or not isinstance(requests, dict):
+            return
+        keys = list(requests) if move["which"] == "all" else list(requests)[:1]
+        replies = {}
+        for key in keys:
+            asked = requests[key] if isinstance(requests[key], dict) else {}
+            params = asked.get("params")
+            params = params if isinstance(params, dict) else {}
+            replies[key] = _reply(asked.get("method"), params, move["how"]).get("result", {})
+        if move["how"] == "unknown":
+            replies = {"unheard-of": {"action": "accept", "content": {}}}
+        await caller.request("tasks/update", {"taskId": task_id, "inputResponses": replies})
+
+    async def _cancel(self, caller: Caller, move: Move) -> None:
+        task_id = self._task(move)
+        if task_id is not None:
+            await caller.cancel(task_id)
+
+    async def _unknown(self, caller: Caller, move: Move) -> None:
+        """An id that nobody has issued."""
+        await caller.request(move["method"], {"taskId": NEVER_ISSUED, **move.get("more", {})})
+
+    async def _foreign(self, caller: Caller, move: Move) -> None:
+        """Another caller's task."""
+        task_id = self._task(move)
+        if task_id is not None and self.harness.has_two_principals:
+            other = await self.harness.caller("B")
+            await other.request(move["method"], {"taskId": task_id}, wait_ms=ENOUGH_MS)
+
+
+def _tasks_of(caller: Caller) -> Mapping[str, Any]:
+    capabilities = caller.server.get("capabilities")
+    tasks = capabilities.get("tasks") if isinstance(capabilities, dict) else None
+    return tasks if isinstance(tasks, dict) else {}
+
+
+def _reply(method: Any, params: Mapping[str, Any], how: str) -> Mapping[str, Any]:
+    well = answer(method, params)
+    if how in ("decline", "cancel") and method == "elicitation/create":
+        meta = {k: v for k, v in well.get("result", {}).items() if k == "_meta"}
+        return {"result": {"action": how, **meta}}
+    if how == "wrong" and method == "elicitation/create":
+        return {"result": {**well["result"], "content": {"unheard-of": "1"}}}
+    return well

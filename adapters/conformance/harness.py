@@ -1,0 +1,189 @@
+"""What a probe has in its hands: callers of a target, and everything they hear is written down."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.history import Exchange, History, Kind
+from taskmachine.adapters.conformance.profile import Profile
+from taskmachine.adapters.conformance.recorder import Recorder
+from taskmachine.adapters.conformance.target import Revision, Target
+from taskmachine.adapters.conformance.wire.caller import (
+    EXTENSION,
+    PATIENCE_MS,
+    Caller,
+    Pending,
+    TargetLost,
+)
+from taskmachine.adapters.conformance.wire.transports import Web
+
+__all__ = ["Harness"]
+
+SHOWN: Final = 60
+"""Characters of what is no message."""
+
+START_MS: Final = 30_000.0
+"""How long a process may take until its first answer, before it is known how long that takes."""
+
+CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}}, "sampling": {}}
+
+
+class Harness:
+    """A target, in the hands of a probe."""
+
+    def __init__(
+        self,
+        target: Target,
+        revision: Revision,
+        recorder: Recorder,
+        *,
+        seed: int = 0,
+        profile: Profile | None = None,
+        patience_ms: float = PATIENCE_MS,
+    ) -> None:
+        self.target = target
+        self.revision = revision
+        self.transport = target.transport
+        self.profile = Profile() if profile is None else profile
+        self.random = random.Random(seed)
+        self.recorder = recorder
+        self.patience_ms = patience_ms
+        self._web = None if target.url is None else Web(target.url, {})
+        self._callers: dict[str, Caller] = {}
+        self._all: list[Caller] = []
+        self._start_ms = 0.0
+
+    @property
+    def has_two_principals(self) -> bool:
+        """Whether callers A and B have different credentials."""
+        return self.target.principal("A") != self.target.principal("B")
+
+    async def caller(
+        self,
+        name: str = "A",
+        *,
+        fresh: bool = False,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> Caller:
+        """A caller with these client capabilities; the same one each time unless `fresh`.
+
+        A fresh one has a session (HTTP) or a process (pipe) of its own.  So has one after the
+        old one died.  TargetLost if nobody answers.
+        """
+        known = self._callers.get(name)
+        if known is not None and known.death is None and not fresh and capabilities is None:
+            return known
+        caller = await self.stranger(name, capabilities=capabilities)
+        hello = await caller.introduce(wait_ms=START_MS)
+        if self._web is None:
+            self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
+        if "result" not in (hello.response.body if hello.response else {}):
+            raise TargetLost(_why_not(hello, caller.death) + self._what_instead(caller))
+        spoken = _spoken(hello.fields)
+        if self.revision not in spoken:
+            raise TargetLost(f"it speaks {' and '.join(spoken) or 'no revision that it names'}")
+        tools = [] if known is None else list(known.mirrored.items())
+        caller.mirrored.update(tools)
+        if not fresh and capabilities is None:
+            self._callers[name] = caller
+        return caller
+
+    def _what_instead(self, caller: Caller) -> str:
+        """What it said that is no message at all: most likely a log on its standard output."""
+        for entry in self.recorder.entries:
+            if entry.line == caller.line and entry.kind is Kind.HEARD and entry.text:
+                return f"; it wrote {entry.text.strip()[:SHOWN]!r}"
+        return ""
+
+    async def stranger(
+        self, name: str = "A", *, capabilities: Mapping[str, Any] | None = None
+    ) -> Caller:
+        """A fresh line on which nothing was said yet: no `initialize`, no session."""
+        self.recorder.refuse_floods()
+        declared = dict(CAPABILITIES if capabilities is None else capabilities)
+        if self.revision == "2026-07-28":
+            declared.setdefault("extensions", {EXTENSION: {}})
+        caller = Caller(
+            name,
+            self.revision,
+            self.recorder,
+            capabilities=declared,
+            headers=self.target.headers_of(name),
+            web=self._web,
+            patience_ms=self.patience_ms,
+        )
+        if self._web is None:
+            caller.start_ms = min(2 * self._start_ms, START_MS)
+            await caller.connect(self.target.command)
+        self._all.append(caller)
+        return caller
+
+    @contextlib.asynccontextmanager
+    async def listen(self, caller: Caller, task_ids: Sequence[str] = ()) -> AsyncIterator[Pending]:
+        """The GET stream of 2025-11-25, or `subscriptions/listen` for these tasks."""
+        if self.revision == "2026-07-28":
+            wanted = {"notifications": {"taskIds": list(task_ids)}}
+            stream = caller.start("subscriptions/listen", wanted)
+        else:
+            headers = {"accept": "text/event-stream", "content-type": None}
+            stream = caller.begin(b"", method="GET", headers=headers)
+        try:
+            yield stream
+        finally:
+            await stream.leave()
+
+    async def is_alive(self) -> bool:
+        """Whether the target still answers; what it says is on record."""
+        method = "ping" if self.revision == "2025-11-25" else "server/discover"
+        try:
+            caller = await self.caller()
+            return (await caller.request(method)).is_answered
+        except TargetLost:
+            return False
+
+    def history(self, since: int = 0) -> History:
+        """All that was said and heard; or from an entry on, and how the callers began."""
+        principals = {name: self.target.principal(name) for name in "AB"}
+        lines = frozenset(caller.line for caller in self._callers.values())
+        return self.recorder.history(self.revision, self.transport, principals, since, lines)
+
+    async def leave(self, caller: Caller) -> None:
+        """Close one caller that is of no use any more."""
+        if caller in self._all:
+            self._all.remove(caller)
+            await caller.close()
+
+    async def close(self) -> None:
+        """Leave the target."""
+        leaving = list(self._all)
+        self._all.clear()
+        await asyncio.gather(*(caller.close() for caller in leaving))
+        if self._web is not None:
+            await self._web.close()
+
+
+def _spoken(hello: Mapping[str, Any]) -> list[str]:
+    """The revisions that a target names in its answer to the first request."""
+    named = hello.get("supportedVersions", [hello.get("protocolVersion")])
+    return [v for v in named if isinstance(v, str)] if isinstance(named, list) else []
+
+
+def _why_not(hello: Exchange, death: str | None) -> str:
+    error, status, ending = hello.error, hello.status, hello.end
+    if error is not None:
+        return f"it answered with error {error.get('code')}: {error.get('message')}"
+    if death is not None:
+        return death
+    if ending is not None and ending.text and ending.kind is Kind.ENDED and not status:
+        return ending.text
+    if not status:
+        return "it did not answer in time"
+    said = [f"it answered with HTTP status {status}"]
+    if status < 300:
+        kind = hello.headers.get("content-type", "no content type")
+        said += [kind, (ending.text if ending else None) or "no message in it"]
+    elif status < 400:
+        said += [f"to {hello.headers.get('location')!r}"]
+    return ", ".join(" ".join(words.split())[:SHOWN] for words in said)

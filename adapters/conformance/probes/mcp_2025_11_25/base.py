@@ -1,0 +1,59 @@
+"""Messages of 2025-11-25: ids, one-way messages, metadata."""
+
+import asyncio
+from typing import Final
+
+from taskmachine.adapters.conformance.harness import Harness
+from taskmachine.adapters.conformance.probes.registry import probe
+
+__all__: list[str] = []
+
+ONLY: Final = ("2025-11-25",)
+IDS: Final = (0, -1, 2**53 - 1, "1", "", "two\nlines", "zażółć 任務 🙂")
+
+
+@probe(revisions=ONLY)
+async def many_kinds_of_ids(harness: Harness) -> None:
+    """Requests under every kind of id, all at once: results and errors."""
+    caller = await harness.caller(fresh=harness.transport == "http")
+    await asyncio.gather(*(caller.request("ping", id=id) for id in IDS))
+    unknown = {"taskId": "nobody-made-this"}
+    await asyncio.gather(
+        *(caller.request("tasks/get", unknown, id=id) for id in ("error", "błąd", 10**9))
+    )
+    await caller.request("nobody/knows/this")
+
+
+@probe(revisions=ONLY)
+async def one_way_messages(harness: Harness) -> None:
+    """Notifications and responses that nobody waits for; then something that is answered."""
+    caller = await harness.caller()
+    await caller.notify("notifications/nobody-knows-this", {"a": 1})
+    await caller.notify("notifications/cancelled", {"requestId": "never-sent", "reason": "a test"})
+    await caller.notify("notifications/progress", {"progressToken": "never-sent", "progress": 1})
+    await caller.send({"jsonrpc": "2.0", "id": "never-asked", "result": {}})
+    await caller.request("ping")
+
+
+@probe(revisions=ONLY, alone=True)
+async def no_messages_at_all(harness: Harness) -> None:
+    """Something like a notification, and a request that nobody can answer."""
+    caller = await harness.caller(fresh=True)
+    await caller.send({"jsonrpc": "2.0", "method": 5})
+    await caller.send({"jsonrpc": "2.0", "id": None, "method": "ping"}, wait_ms=200)
+    await caller.request("ping")
+    await harness.leave(caller)
+
+
+@probe(revisions=ONLY)
+async def unknown_metadata(harness: Harness) -> None:
+    """Keys in `_meta` that nobody has heard of, under prefixes of MCP and others."""
+    caller = await harness.caller()
+    keys = {
+        "io.modelcontextprotocol/nobody-knows-this": {"a": [1, None]},
+        "org.example.taskmachine/a_key-with.all": "x",
+        "plain_name": 1,
+    }
+    for method in ("ping", "tools/list"):
+        await caller.request(method)
+        await caller.request(method, meta=keys)

@@ -1,0 +1,98 @@
+"""Lifecycle of 2025-11-25: too early, in strange versions, with nothing declared."""
+
+from typing import Final
+
+from taskmachine.adapters.conformance.harness import Harness
+from taskmachine.adapters.conformance.history import Exchange
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role
+from taskmachine.adapters.conformance.wire.caller import Caller
+from taskmachine.adapters.conformance.wire.metadata import CLIENT
+
+__all__: list[str] = []
+
+ONLY: Final = ("2025-11-25",)
+OLDER: Final = "2025-06-18"
+NO_VERSION: Final = "1900-01-01"
+TELLING_MS: Final = 300
+"""How long it takes until somebody who speaks too early has spoken."""
+
+
+async def _say_hello(caller: Caller, version: str) -> Exchange:
+    """Initialize with that version, and hold `initialized` back."""
+    params = {
+        "protocolVersion": version,
+        "capabilities": caller.capabilities,
+        "clientInfo": CLIENT,
+    }
+    hello = await caller.request("initialize", params)
+    agreed, session = hello.fields.get("protocolVersion"), hello.headers.get("mcp-session-id")
+    caller.session = {"mcp-protocol-version": agreed} if isinstance(agreed, str) else {}
+    if session is not None:
+        caller.session["mcp-session-id"] = session
+    return hello
+
+
+@probe(revisions=ONLY)
+async def before_initialize(harness: Harness) -> None:
+    """A request too early; then a version that nobody has."""
+    caller = await harness.stranger()
+    # Some say nothing at all until they are initialized.
+    await caller.request("tools/list", wait_ms=2 * TELLING_MS)
+    await _say_hello(caller, NO_VERSION)
+    await harness.leave(caller)
+
+
+@probe(revisions=ONLY)
+async def strange_versions(harness: Harness) -> None:
+    """A version that is no version at all."""
+    caller = await harness.stranger()
+    await _say_hello(caller, "the-latest")
+    await harness.leave(caller)
+
+
+@probe(revisions=ONLY)
+async def older_version(harness: Harness) -> None:
+    """A version before tasks; if it is agreed on, some plain work."""
+    caller = await harness.stranger()
+    hello = await _say_hello(caller, OLDER)
+    if hello.fields.get("protocolVersion") == OLDER:
+        await caller.notify("notifications/initialized")
+        await caller.request("tools/list")
+        call = harness.profile.get(Role.PLAIN, Role.COMPLETES)
+        if call is not None:
+            await caller.call(call, as_task=False)
+    await harness.leave(caller)
+
+
+@probe(revisions=ONLY)
+async def initialized_held_back(harness: Harness) -> None:
+    """A task that asks, before we said that we are ready."""
+    caller = await harness.stranger()
+    hello = await _say_hello(caller, ONLY[0])
+    if "protocolVersion" in hello.fields:
+        await caller.request("ping")
+        call = harness.profile.get(Role.ASKS, Role.SAMPLES)
+        task_id = None if call is None else await caller.create(call)
+        if task_id is not None:
+            waiting = caller.start("tasks/result", {"taskId": task_id})
+            await caller.pause(TELLING_MS)
+            await caller.notify("notifications/initialized")
+            await waiting.leave()
+            await caller.cancel(task_id)
+    await harness.leave(caller)
+
+
+@probe(Role.ASKS, revisions=ONLY)
+async def nothing_declared(harness: Harness) -> None:
+    """A task that asks, for a caller who can answer nothing."""
+    caller = await harness.caller(fresh=True, capabilities={})
+    await caller.request("ping")
+    task_id = await caller.create(harness.profile.calls[Role.ASKS])
+    if task_id is not None:
+        waiting = caller.start("tasks/result", {"taskId": task_id})
+        await caller.pause(TELLING_MS)
+        await waiting.leave()
+        await caller.get(task_id)
+        await caller.cancel(task_id)
+    await harness.leave(caller)

@@ -1,0 +1,286 @@
+"""Tasks of 2025-11-25 from their beginning to their end, in every way that a tool can end."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.harness import Harness
+from taskmachine.adapters.conformance.history import RELATED, Entry
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role, ToolCall
+from taskmachine.adapters.conformance.wire.answering import Reply, answer
+from taskmachine.adapters.conformance.wire.caller import Caller, Pending
+
+__all__: list[str] = []
+
+OLD: Final = ("2025-11-25",)
+A_WHILE_MS: Final = 60.0
+"""Long enough for an answer that does not wait."""
+
+PATIENT_MS: Final = 6_500.0
+"""After that a target that should have done something soon has not."""
+
+LONGEST_PLAIN_MS: Final = 1_500
+MOST_RESULTS: Final = 40
+
+
+# --- as they end ---------------------------------------------------------------------------------
+
+
+@probe(Role.COMPLETES, revisions=OLD)
+async def completes(harness: Harness) -> None:
+    """A task that completes, asked about in every way, then plain calls of the same tool."""
+    await _to_the_end(harness, harness.profile.calls[Role.COMPLETES])
+
+
+@probe(Role.FAILS, revisions=OLD)
+async def fails(harness: Harness) -> None:
+    """A task whose tool reports an error."""
+    await _to_the_end(harness, harness.profile.calls[Role.FAILS])
+
+
+@probe(Role.BREAKS, revisions=OLD)
+async def breaks(harness: Harness) -> None:
+    """A task that ends with an error of JSON-RPC."""
+    await _to_the_end(harness, harness.profile.calls[Role.BREAKS])
+
+
+@probe(Role.REQUIRED, revisions=OLD)
+async def required(harness: Harness) -> None:
+    """A tool that must be a task, also called plainly."""
+    await _to_the_end(harness, harness.profile.calls[Role.REQUIRED])
+
+
+async def _to_the_end(harness: Harness, call: ToolCall) -> None:
+    caller = await harness.caller()
+    task_id = await caller.create(call, ttl=600_000)
+    if task_id is None:
+        return
+    await caller.get(task_id)
+    if await caller.until(task_id) is None:
+        return
+    task = {"taskId": task_id}
+    await caller.request("tasks/result", task)
+    await caller.cancel(task_id)
+    await caller.request("tasks/result", task)
+    await caller.get(task_id)
+    if (call.takes_ms or 0) <= LONGEST_PLAIN_MS:
+        for _ in range(2):
+            await caller.call(call, as_task=False)
+
+
+@probe(revisions=OLD, alone=True)
+async def results_of_all(harness: Harness) -> None:
+    """The result of every task of the run that is over and was not asked for yet."""
+    caller = await harness.caller()
+    history = harness.history()
+    ended = [
+        task_id
+        for task_id, sightings in history.by_task.items()
+        if sightings[0].entry.line == caller.line and sightings[-1].is_terminal
+    ]
+    asked = [task_id for task_id in ended if task_id not in history.results][:MOST_RESULTS]
+    waiting = [caller.start("tasks/result", {"taskId": task_id}) for task_id in asked]
+    await asyncio.gather(*(one.answer(PATIENT_MS) for one in waiting))
+
+
+@probe(Role.SLOW, revisions=OLD)
+async def is_cancelled_while_it_works(harness: Harness) -> None:
+    """Several wait for a task, one gives up, somebody cancels it; then all is asked again."""
+    caller = await harness.caller()
+    async with harness.listen(caller) if harness.transport == "http" else nullcontext():
+        task_id = await caller.create(harness.profile.calls[Role.SLOW])
+        if task_id is None:
+            return
+        waiting, unwilling = (caller.start("tasks/result", {"taskId": task_id}) for _ in range(2))
+        await caller.pause(A_WHILE_MS)
+        await caller.get(task_id)
+        await caller.notify("notifications/cancelled", {"requestId": unwilling.id})
+        await caller.pause(A_WHILE_MS)
+        await caller.get(task_id)
+        await unwilling.leave()
+        if waiting.is_over:  # it should not be
+            await caller.get(task_id)
+        await caller.cancel(task_id)
+        await caller.get(task_id)
+        await waiting.answer(PATIENT_MS)
+        await caller.cancel(task_id)
+        await caller.request("tasks/result", {"taskId": task_id}, wait_ms=PATIENT_MS)
+        await caller.get(task_id)
+
+
+@probe(Role.SLOW, revisions=OLD)
+async def is_left_alone_while_it_works(harness: Harness) -> None:
+    """Whoever waits for a task gives up, and nobody cancels it: it goes on."""
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.SLOW]
+    task_id = await caller.create(call)
+    if task_id is None:
+        return
+    waiting = caller.start("tasks/result", {"taskId": task_id})
+    await caller.pause(A_WHILE_MS)
+    await caller.notify("notifications/cancelled", {"requestId": waiting.id})
+    await waiting.leave()
+    for _ in range(4):
+        await caller.pause(2 * A_WHILE_MS)
+        await caller.get(task_id)
+
+
+@probe(Role.COMPLETES, revisions=OLD)
+async def is_waited_for(harness: Harness) -> None:
+    """`tasks/result` at once, and a look at the task before and after its answer."""
+    caller = await harness.caller()
+    task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
+    if task_id is None:
+        return
+    waiting = caller.start("tasks/result", {"taskId": task_id})
+    await caller.get(task_id)
+    await waiting.answer()
+    await caller.get(task_id)
+
+
+@probe(revisions=OLD)
+async def reports_until_it_is_cancelled(harness: Harness) -> None:
+    """A task that may report its progress is cancelled: it falls silent."""
+    call = harness.profile.get(Role.REPORTS, Role.SLOW)
+    if call is None:
+        return
+    caller = await harness.caller()
+    async with harness.listen(caller) if harness.transport == "http" else nullcontext():
+        token = f"cancelled-{harness.recorder.now():g}"
+        task_id = await caller.create(call, meta={"progressToken": token})
+        if task_id is None:
+            return
+        waiting = caller.start("tasks/result", {"taskId": task_id})
+        for _ in range(8):
+            if _reports(harness, token) > 1 or waiting.is_over:
+                break
+            await caller.pause(A_WHILE_MS)
+        await caller.cancel(task_id)
+        await caller.pause(A_WHILE_MS)
+        heard = _reports(harness, token)
+        await caller.pause(3 * A_WHILE_MS)
+        if _reports(harness, token) > heard:  # it goes on: for how long?
+            await caller.pause(PATIENT_MS)
+        await caller.get(task_id)
+
+
+def _reports(harness: Harness, token: str) -> int:
+    progress = harness.history().notifications("notifications/progress")
+    return sum(entry.params.get("progressToken") == token for entry in progress)
+
+
+# --- tasks that ask ------------------------------------------------------------------------------
+
+
+class _Held:
+    """Questions that are heard and not answered."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.questions: list[Entry] = []
+        self._caller = caller
+        caller.answering = self._hold
+
+    def _hold(self, entry: Entry) -> Reply | None:
+        if entry.method == "ping":
+            return answer(entry.method, entry.params)
+        self.questions.append(entry)
+        return None
+
+    async def wait_for(self, count: int) -> None:
+        """Until so many were heard, or a while is over."""
+        for _ in range(40):
+            if len(self.questions) >= count:
+                return
+            await self._caller.pause(A_WHILE_MS)
+
+    async def reply(self, question: Entry) -> None:
+        """Answer one."""
+        await self._caller.reply(question, answer(question.method, question.params))
+
+    async def reply_to_all(self) -> None:
+        """Answer all, and those to come."""
+        self._caller.answering = lambda entry: answer(entry.method, entry.params)
+        for question in self.questions:
+            await self.reply(question)
+
+
+@probe(revisions=OLD)
+async def two_ask_at_once(harness: Harness) -> None:
+    """Two tasks that ask; one gets its answer while the other one waits."""
+    calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
+    known = [call for call in calls if call is not None]
+    if not known:
+        return
+    caller = await harness.caller(fresh=True)
+    for call in known:
+        await _two_ask(caller, call)
+    await harness.leave(caller)
+
+
+async def _two_ask(caller: Caller, call: ToolCall) -> None:
+    held = _Held(caller)
+    made = [await caller.create(call) for _ in range(2)]
+    ids = [task_id for task_id in made if task_id is not None]
+    if len(ids) < 2:
+        return
+    for task_id in ids:
+        await caller.until(task_id, "input_required", within_ms=2_000)
+    waiting = [caller.start("tasks/result", {"taskId": task_id}) for task_id in ids]
+    await held.wait_for(2)
+    await _look(caller, ids)
+    if held.questions:
+        first = held.questions.pop(0)
+        await held.reply(first)
+        if isinstance(first.related_task, str):
+            await caller.until(first.related_task, "working", within_ms=PATIENT_MS)
+    await _look(caller, ids)
+    await held.reply_to_all()
+    for task_id in ids:
+        await caller.until(task_id, within_ms=PATIENT_MS)
+    await asyncio.gather(*(one.answer(PATIENT_MS) for one in waiting))
+
+
+async def _look(caller: Caller, ids: list[str]) -> None:
+    for task_id in ids:
+        await caller.get(task_id)
+
+
+# --- several tasks -------------------------------------------------------------------------------
+
+
+@probe(Role.COMPLETES, revisions=OLD)
+async def metadata_names_another_task(harness: Harness) -> None:
+    """Each method with one task as parameter and another one in the metadata."""
+    caller = await harness.caller()
+    made = [await caller.create(harness.profile.calls[Role.COMPLETES]) for _ in range(2)]
+    ids = [task_id for task_id in made if task_id is not None]
+    if len(ids) < 2:
+        return
+    meta = {RELATED: {"taskId": ids[1]}}
+    own = {RELATED: {"taskId": ids[0]}}
+    for task_id in ids:
+        await caller.until(task_id)
+    asked: list[Pending] = []
+    for method in ("tasks/get", "tasks/result"):
+        for named in (meta, own):
+            asked.append(caller.start(method, {"taskId": ids[0]}, meta=named))
+    await asyncio.gather(*(one.answer(PATIENT_MS) for one in asked))
+    await caller.get(ids[0])
+    await caller.request("tasks/result", {"taskId": ids[0]})
+
+
+@probe(Role.SLOW, revisions=OLD)
+async def cancel_names_another_task(harness: Harness) -> None:
+    """Cancel one slow task, with another one in the metadata."""
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.SLOW]
+    made = [await caller.create(call) for _ in range(2)]
+    ids = [task_id for task_id in made if task_id is not None]
+    if len(ids) < 2:
+        return
+    meta: dict[str, Any] = {RELATED: {"taskId": ids[1]}}
+    await caller.request("tasks/get", {"taskId": ids[0]}, meta=meta, wait_ms=PATIENT_MS)
+    await caller.request("tasks/cancel", {"taskId": ids[0]}, meta=meta, wait_ms=PATIENT_MS)
+    await _look(caller, ids)
+    await caller.cancel(ids[1])

@@ -1,0 +1,170 @@
+"""2026-07-28: tasks from their creation to their end, and what is done to them on the way."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from taskmachine.adapters.conformance.harness import Harness
+from taskmachine.adapters.conformance.probes.registry import probe
+from taskmachine.adapters.conformance.profile import Role, ToolCall
+from taskmachine.adapters.conformance.wire.answering import answer
+from taskmachine.adapters.conformance.wire.caller import Caller
+
+__all__: list[str] = []
+
+_ONLY: Final = ("2026-07-28",)
+_ENDING: Final = (Role.COMPLETES, Role.FAILS, Role.BREAKS, Role.REQUIRED)
+_SHORT_TTL_MS: Final = 1_500
+_LAST_PATIENCE_MS: Final = 5_500.0
+"""An answer that has no effect then has none."""
+
+
+@probe(revisions=_ONLY)
+async def from_beginning_to_end(harness: Harness) -> None:
+    """Tasks of every kind that end by themselves, and what is done to them afterwards."""
+    caller = await harness.caller()
+    other = await harness.caller(fresh=True) if harness.transport == "http" else None
+    calls = [harness.profile.calls[role] for role in _ENDING if role in harness.profile.calls]
+    await asyncio.gather(*(_live(harness, caller, other, call) for call in calls))
+
+
+async def _live(harness: Harness, caller: Caller, other: Caller | None, call: ToolCall) -> None:
+    meta = {"progressToken": f"progress of {call.name} {harness.random.random()}"}
+    made = await caller.call(call, meta=meta)
+    id = made.fields.get("taskId")
+    if not isinstance(id, str):
+        return
+    # By whoever did not make it, as soon as it is made.
+    reads = [] if other is None else [other.get(id)]
+    await asyncio.gather(caller.get(id), caller.get(id), *reads)
+    if await caller.until(id) is None:
+        return
+    await _look_back(caller, id)
+    ttl = made.fields.get("ttlMs")
+    if isinstance(ttl, int) and 0 <= ttl <= _SHORT_TTL_MS:
+        await caller.pause(ttl + 200)
+        await caller.get(id)
+
+
+async def _look_back(caller: Caller, id: str) -> None:
+    """Nothing that is done to a task after its end may change it."""
+    await caller.get(id)
+    await caller.pause(20)
+    await caller.get(id)
+    await caller.cancel(id)
+    unasked = {"nobody-asked-for-this": {"action": "accept", "content": {}}}
+    await caller.request("tasks/update", {"taskId": id, "inputResponses": unasked})
+    await caller.get(id)
+
+
+@probe(Role.SLOW, revisions=_ONLY)
+async def cancelled_on_the_way(harness: Harness) -> None:
+    """A task that is read at work, also elsewhere, cancelled, and cancelled again."""
+    caller = await harness.caller()
+    other = await harness.caller(fresh=True) if harness.transport == "http" else caller
+    id = await caller.create(harness.profile.calls[Role.SLOW])
+    if id is None:
+        return
+    await other.get(id)
+    for _ in range(3):
+        await caller.get(id)
+    await caller.cancel(id)
+    await caller.get(id)
+    if await caller.until(id, within_ms=3_000) is not None:
+        await caller.get(id)
+        await caller.pause(20)
+        await caller.get(id)
+        await caller.cancel(id)
+        await caller.get(id)
+
+
+@probe(Role.COMPLETES, revisions=_ONLY)
+async def many_at_once(harness: Harness) -> None:
+    """Tasks by the dozen, some of which try to choose their id."""
+    caller = await harness.caller()
+    call = harness.profile.calls[Role.COMPLETES]
+    wishes = ["wished-for-by-the-caller", "00000000-0000-4000-8000-000000000000"]
+    wishing = [
+        caller.request("tools/call", {**call.params, "taskId": wishes[0]}),
+        caller.request("tools/call", {**call.params, "task": {"taskId": wishes[1]}}),
+    ]
+    await asyncio.gather(*wishing, *(caller.create(call) for _ in range(4)))
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def _replies(task: Mapping[str, Any], words: str | None = None) -> dict[str, Any]:
+    """An answer to each open question; with words of one's own where there is room for them."""
+    asked = task.get("inputRequests")
+    replies: dict[str, Any] = {}
+    for key, question in asked.items() if isinstance(asked, dict) else ():
+        question = question if isinstance(question, dict) else {}
+        params = question.get("params")
+        reply = answer(question.get("method"), params if isinstance(params, dict) else {})
+        replies[key] = dict(reply.get("result", {}))
+        if words is not None and isinstance(replies[key].get("content"), dict):
+            replies[key]["content"] = _reworded(replies[key]["content"], words)
+    return replies
+
+
+def _reworded(content: Mapping[str, Any], words: str) -> dict[str, Any]:
+    free = [name for name, value in content.items() if value in ("yes", "Yes.")]
+    return {**content, **dict.fromkeys(free, words)}
+
+
+async def _update(caller: Caller, id: str, replies: Mapping[str, Any]) -> None:
+    await caller.request("tasks/update", {"taskId": id, "inputResponses": dict(replies)})
+
+
+async def _asking(caller: Caller, call: ToolCall) -> tuple[str, Mapping[str, Any]] | None:
+    """A task that waits for an answer."""
+    id = await caller.create(call)
+    task = None if id is None else await caller.until(id, "input_required")
+    if id is None or task is None or task.get("status") != "input_required":
+        return None
+    return id, task
+
+
+@probe(revisions=_ONLY)
+async def answered_on_the_way(harness: Harness) -> None:
+    """Tasks that ask: read twice, answered under a wrong key, in part, twice, and too late."""
+    caller = await harness.caller()
+    calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
+    await asyncio.gather(*(_answer(caller, call) for call in calls if call is not None))
+
+
+async def _answer(caller: Caller, call: ToolCall) -> None:
+    waiting = await _asking(caller, call)
+    if waiting is None:
+        return
+    id, task = waiting
+    await caller.get(id)
+    everything = {**caller.capabilities, "roots": {}}
+    await caller.get(id, meta={"io.modelcontextprotocol/clientCapabilities": everything})
+    await _update(caller, id, {"nobody-asked-for-this": {"action": "accept", "content": {}}})
+    await caller.get(id)
+    replies = _replies(task, "the first answer")
+    if len(replies) > 1:
+        key = next(iter(replies))
+        await _update(caller, id, {key: replies.pop(key)})
+        await caller.get(id)
+    await _update(caller, id, replies)
+    await _update(caller, id, _replies(task, "the second answer"))
+    await caller.get(id)
+    if await caller.until(id, within_ms=_LAST_PATIENCE_MS) is None:
+        await caller.get(id)
+        return
+    await _update(caller, id, _replies(task, "the third answer"))
+    await caller.get(id)
+
+
+@probe(revisions=_ONLY)
+async def cancelled_while_asking(harness: Harness) -> None:
+    """A task that nobody answers is cancelled."""
+    caller = await harness.caller()
+    call = harness.profile.get(Role.ASKS, Role.SAMPLES)
+    waiting = None if call is None else await _asking(caller, call)
+    if waiting is not None:
+        await caller.cancel(waiting[0])
+        await caller.until(waiting[0], within_ms=2_000)

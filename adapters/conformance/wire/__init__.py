@@ -1,0 +1,1 @@
+"""The wire between the tester and a target: connections, messages, headers, events."""

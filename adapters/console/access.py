@@ -1,0 +1,64 @@
+"""What one visitor sees and may do: their own tasks, or those of everybody if they are an admin.
+
+For everybody else a foreign task does not exist.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.transports.connection.lookups import Lookups
+from taskmachine.protocol.operations import Answer, Cancel
+from taskmachine.protocol.sealing import Position, Visit
+from taskmachine.statemachine import Entry, NotFound, Reply, Task
+
+__all__ = ["Sight"]
+
+
+@attrs.frozen
+class Sight:
+    service: TaskService
+    visit: Visit
+    lookups: Lookups
+
+    async def find(self, task_id: str) -> Task:
+        """`NotFound` for whatever is not theirs; `LimitExceeded` for who looks too often."""
+        self.lookups.begin()
+        try:
+            if not self.visit.is_admin:
+                return await self.service.get(self.visit.owner, task_id)
+            if len(task_id) > self.service.limits.id_chars:
+                raise NotFound(task_id)
+            task = await self.service.store.load(task_id)
+            if task is None:
+                raise NotFound(task_id)
+        except NotFound:
+            self.lookups.missed()
+            raise
+        return task
+
+    async def page(self, after: Position | None, limit: int) -> Sequence[Task]:
+        """Newest first."""
+        store = self.service.store
+        if self.visit.is_admin:
+            return await store.browse(after, limit)
+        return await store.page(self.visit.owner, after, limit)
+
+    async def history(self, task: Task) -> Sequence[Entry]:
+        """Of a task that was found."""
+        return await self.service.store.history(task.id)
+
+    async def cancel(self, task_id: str) -> bool:
+        """Whether it did anything: a task that has ended stays as it is."""
+        task = await self.find(task_id)
+        _, steps = await self.service.perform(
+            task.owner, Cancel(task.id, "The task was cancelled in the console.")
+        )
+        return bool(steps)
+
+    async def answer(self, task_id: str, key: str, reply: Reply) -> bool:
+        """Whether it did anything: somebody else may have been faster."""
+        task = await self.find(task_id)
+        _, steps = await self.service.perform(task.owner, Answer(task.id, {key: reply}))
+        return bool(steps)

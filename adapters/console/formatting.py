@@ -1,0 +1,136 @@
+"""What is in a task, made ready to be read: short enough for a page, and nothing but text."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.adapters.rendering.diagram import render_path
+from taskmachine.adapters.rendering.documents import moment, read_value
+from taskmachine.statemachine import Entry, Event, Outcome, Progress, Task
+
+__all__ = ["Block", "Moment", "cut", "moment_text", "path", "percent", "pretty", "said", "timeline"]
+
+MOST_CHARS: Final = 20_000
+"""Of one value on a page; `taskmachine tasks show --json` has all of it."""
+
+MOST_BLOCKS: Final = 50
+"""Of one result."""
+
+MOST_IMAGE: Final = 2_000_000
+
+MOST_MOMENTS: Final = 300
+"""Of one history, the latest."""
+
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def cut(text: str, most: int = MOST_CHARS) -> str:
+    """The text, or its beginning and how much more there is."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n… and {len(text) - most:,} more characters"
+
+
+def pretty(encoded: bytes | None) -> str:
+    """JSON, indented."""
+    return _indented(read_value(encoded))
+
+
+def _indented(value: Any) -> str:
+    return cut(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def moment_text(milliseconds: int) -> str:
+    """In UTC, to the second."""
+    return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}"
+
+
+def percent(progress: Progress) -> int | None:
+    """How much of the whole is done, if there is a whole."""
+    if not progress.total or progress.total < 0:
+        return None
+    return round(100 * min(1.0, max(0.0, progress.value / progress.total)))
+
+
+# --- how it ended ----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Block:
+    """A part of a result: `kind` is text, json or image."""
+
+    kind: str
+    text: str
+
+
+def said(outcome: Outcome) -> Sequence[Block]:
+    """What a task has to show in the end."""
+    if outcome.result is not None:
+        return list(_blocks(read_value(outcome.result)))
+    blocks = [Block("text", cut(outcome.message))] if outcome.message else []
+    if outcome.data is not None:
+        blocks.append(Block("json", pretty(outcome.data)))
+    return blocks
+
+
+def _blocks(result: Any) -> Iterator[Block]:
+    match result:
+        case {"content": [*contents], **more}:
+            yield from (_block(content) for content in contents[:MOST_BLOCKS])
+            if len(contents) > MOST_BLOCKS:
+                yield Block("text", f"… and {len(contents) - MOST_BLOCKS:,} more blocks")
+            more.pop("isError", None)
+            if structured := more.pop("structuredContent", None):
+                yield Block("json", _indented(structured))
+            if more:
+                yield Block("json", _indented(more))
+        case _:
+            yield Block("json", _indented(result))
+
+
+def _block(content: Any) -> Block:
+    match content:
+        case {"type": "text", "text": str(text)}:
+            return Block("text", cut(text))
+        case {"type": "image", "data": str(data), "mimeType": str(kind)} if (
+            kind in _IMAGES and len(data) <= MOST_IMAGE and _BASE64.fullmatch(data)
+        ):
+            return Block("image", f"data:{kind};base64,{data}")
+        case _:
+            return Block("json", _indented(content))
+
+
+# --- how it came to that ---------------------------------------------------------------------
+
+
+@attrs.frozen
+class Moment:
+    """A line of the timeline; several reports in a row are one."""
+
+    at: int
+    event: str
+    dest: str
+    note: str | None
+    count: int = 1
+
+
+def timeline(entries: Sequence[Entry]) -> list[Moment]:
+    """The latest first."""
+    moments: list[Moment] = []
+    for entry in entries:
+        note = None if entry.note is None else cut(entry.note, 500)
+        this = Moment(entry.at, entry.event.value, entry.dest.value, note)
+        if entry.event is Event.REPORT and moments and moments[-1].event == this.event:
+            this = attrs.evolve(this, note=note or moments[-1].note, count=moments[-1].count + 1)
+            moments.pop()
+        moments.append(this)
+    return moments[: -MOST_MOMENTS - 1 : -1]
+
+
+def path(task: Task, entries: Sequence[Entry]) -> str:
+    """The way of a task through the table: a picture, made of our own words only."""
+    return render_path({(entry.source.value, entry.dest.value) for entry in entries}, task.state)

@@ -1,0 +1,1 @@
+"""An engine for many machines: procrastinate, on the PostgreSQL of the store."""

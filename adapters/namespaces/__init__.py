@@ -1,0 +1,114 @@
+"""The front door: the names that most programs import, each loaded on first use.
+
+They are the public interface, together with the namespaces, which are the folders beside this
+module, and the packages `taskmachine.protocol` and `taskmachine.statemachine`.
+"""
+
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "DUTIES",
+    "TABLE",
+    "Answer",
+    "Call",
+    "CallError",
+    "ConfigurationError",
+    "Context",
+    "Create",
+    "Event",
+    "IllegalTransition",
+    "LimitExceeded",
+    "Limits",
+    "NotFound",
+    "Outcome",
+    "Runtime",
+    "RuntimeConfig",
+    "State",
+    "SyncContext",
+    "Task",
+    "TaskmachineError",
+    "Times",
+    "ToolError",
+    "ToolResult",
+    "Tools",
+    "__version__",
+    "check",
+    "connect",
+    "form",
+    "lifecycle",
+    "open_runtime",
+    "sampling",
+    "serve",
+    "start_runtime",
+    "url",
+]
+
+if TYPE_CHECKING:
+    from taskmachine.adapters.client.connect import connect
+    from taskmachine.adapters.conformance.checking import check
+    from taskmachine.adapters.runtime.limits import Limits
+    from taskmachine.adapters.runtime.runtime import (
+        Runtime,
+        RuntimeConfig,
+        open_runtime,
+        start_runtime,
+    )
+    from taskmachine.adapters.server.serving import serve
+    from taskmachine.adapters.tools.context import (
+        Answer,
+        Context,
+        SyncContext,
+        form,
+        sampling,
+        url,
+    )
+    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.protocol.operations import Create
+    from taskmachine.statemachine import (
+        DUTIES,
+        TABLE,
+        Call,
+        ConfigurationError,
+        Event,
+        IllegalTransition,
+        LimitExceeded,
+        NotFound,
+        Outcome,
+        State,
+        Task,
+        TaskmachineError,
+        Times,
+        lifecycle,
+    )
+
+    __version__: str
+else:
+    _HOMES = {
+        "adapters.client.connect": "connect",
+        "adapters.conformance.checking": "check",
+        "adapters.runtime.limits": "Limits",
+        "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
+        "adapters.server.serving": "serve",
+        "adapters.tools.context": "Answer Context SyncContext form sampling url",
+        "adapters.tools.registry": "CallError ToolError ToolResult Tools",
+        "protocol.operations": "Create",
+        "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"
+        " NotFound Outcome State Task TaskmachineError Times lifecycle",
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+    def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value = version("taskmachine")
+        elif name in _HOME_OF:
+            # As `from home import name` does: that also finds a module of its home.
+            value = getattr(__import__(f"taskmachine.{_HOME_OF[name]}", fromlist=[name]), name)
+        else:
+            raise AttributeError(f"module 'taskmachine' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

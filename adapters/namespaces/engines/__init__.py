@@ -1,0 +1,28 @@
+"""Engines, which run the tools of tasks: choosing one, and writing one (docs/adapters.md)."""
+
+from taskmachine.adapters.engines.local import LocalEngine
+from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
+from taskmachine.adapters.runtime.claims import Claim, claim, give_back
+from taskmachine.adapters.runtime.engine import Duty, Engine, MakeEngine, find_engine
+from taskmachine.adapters.runtime.runtime import Surroundings
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.registry import Threads, Tool
+
+__all__ = [
+    "Claim",
+    "Duty",
+    "Engine",
+    "Gone",
+    "LocalEngine",
+    "MakeEngine",
+    "Surroundings",
+    "TaskService",
+    "Threads",
+    "Tool",
+    "claim",
+    "find_engine",
+    "for_replicas",
+    "for_workers",
+    "give_back",
+]

@@ -1,0 +1,1 @@
+"""Tasks and the transition table as text, JSON and pictures."""

@@ -1,0 +1,219 @@
+"""Tasks, as operators see them in a terminal.
+
+What is in a task was written by others.  Nothing of it reaches a terminal as it is: whatever is
+not printable is spelled out, so that no task can colour, move or hide what is shown.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from taskmachine.adapters.rendering.documents import moment, read_text, read_value
+from taskmachine.adapters.rendering.table import state_text
+from taskmachine.adapters.rendering.wording import printable
+from taskmachine.statemachine import Entry, Outcome, Question, Task
+
+__all__ = [
+    "duration",
+    "ending",
+    "print_history",
+    "print_pairs",
+    "print_task",
+    "print_tasks",
+]
+
+LINES: Final = 8
+"""Of one value in a terminal; `--json` shows all of it."""
+
+_GAP: Final = 2
+"""Columns between columns."""
+
+_MOST_IN_TABLE: Final = 200
+"""Characters of a message that are looked at for a table: no terminal is wider."""
+
+
+def duration(milliseconds: int) -> str:
+    """About how long, in four characters: `0s`, `59s`, `3m`, `26h`, `6d`."""
+    seconds = max(0, milliseconds) // 1_000
+    for size, unit, most in ((1, "s", 100), (60, "m", 100), (3_600, "h", 48)):
+        if seconds // size < most:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // 86_400}d"
+
+
+def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner: bool) -> None:
+    """A line for each; the message gets what is left of the width."""
+    columns: list[tuple[str, int, list[Text]]] = [  # name, widest, cells
+        ("task", 64, [_cell(task.id) for task in tasks]),
+        ("state", 16, [state_text(task.state) for task in tasks]),
+        ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
+        ("age", 4, [Text(duration(now - task.created_at)) for task in tasks]),
+        ("left", 4, [Text(_left(task, now)) for task in tasks]),
+    ]
+    if with_owner:
+        columns.insert(3, ("owner", 10, [_cell(task.owner) for task in tasks]))
+    table = _table()
+    room = console.width
+    for name, widest, cells in columns:
+        width = min(widest, max(len(name), *(cell.cell_len for cell in cells)))
+        room -= width + _GAP
+        align: Literal["left", "right"] = "right" if name in ("age", "left") else "left"
+        table.add_column(name, no_wrap=True, min_width=width, max_width=width, justify=align)
+    messages = [_cell(_summary(task)) for task in tasks]
+    table.add_column("message", no_wrap=True, max_width=max(room, len("message")))
+    for row in zip(*(cells for *_, cells in columns), messages, strict=True):
+        table.add_row(*row)
+    console.print(table)
+
+
+def print_task(console: Console, task: Task, now: int) -> None:
+    """Everything about one task, each value cut to a few lines."""
+    rows: list[tuple[str, str | Text]] = [
+        ("task", task.id),
+        ("state", state_text(task.state)),
+        ("call", f"{task.call.method} {task.call.name or ''}".rstrip()),
+        ("arguments", read_text(task.call.arguments)),
+        ("owner", task.owner),
+        ("created", f"{_time(task.created_at)} UTC, {duration(now - task.created_at)} ago"),
+        ("updated", f"{_time(task.updated_at)} UTC, {duration(now - task.updated_at)} ago"),
+    ]
+    if task.deadline is not None:
+        what = "forgotten" if task.is_terminal else "expires"
+        rows.append((what, f"{_time(task.deadline)} UTC, in {_left(task, now)}"))
+    if task.worker is not None:
+        rows.append(("worker", task.worker))
+    if task.losses:
+        rows.append(("lost workers", str(task.losses)))
+    if task.progress is not None:
+        rows.append(("progress", _progress(task)))
+    if task.message is not None and task.outcome is None:
+        rows.append(("message", task.message))
+    for question in task.questions:
+        rows += [(f"asks {question.key}", _asked(question)), ("", _answered(question))]
+    if task.partial is not None:
+        rows.append(("so far", read_text(task.partial)))
+    if task.metadata != b"{}":
+        rows.append(("metadata", read_text(task.metadata)))
+    if task.outcome is not None:
+        rows.append((task.outcome.cause.replace("_", " "), ending(task.outcome)))
+    rows.append(("version", str(task.version)))
+    print_pairs(console, rows)
+
+
+def print_history(console: Console, entries: Iterable[Entry]) -> None:
+    """A line for each."""
+    table = _table()
+    room = console.width
+    for name, width in (("version", 7), ("time (UTC)", 23), ("event", 8), ("from", 14), ("to", 14)):
+        align: Literal["left", "right"] = "right" if name == "version" else "left"
+        table.add_column(name, no_wrap=True, min_width=width, justify=align)
+        room -= width + _GAP
+    table.add_column("note", no_wrap=True, max_width=max(room, len("note")))
+    for entry in entries:
+        table.add_row(
+            str(entry.seq),
+            _time(entry.at),
+            Text(entry.event, "bold"),
+            state_text(entry.source),
+            state_text(entry.dest),
+            _cell(entry.note or ""),
+        )
+    console.print(table)
+
+
+def _table() -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),  # the box adds one
+        header_style="bold",
+    )
+
+
+def print_pairs(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None:
+    """Names and values, each value cut to a few lines."""
+    width = min(16, max(len(printable(name)) for name, _ in rows))
+    room = max(8, console.width - width - _GAP)
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(width=width, no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(
+            Text(printable(name), overflow="ellipsis"),
+            value if isinstance(value, Text) else Text(_cut(printable(value), LINES * room)),
+        )
+    console.print(grid)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _cell(text: str) -> Text:
+    return Text(printable(text[:_MOST_IN_TABLE]), overflow="ellipsis")
+
+
+def _time(milliseconds: int) -> str:
+    """In UTC, to the millisecond."""
+    return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}.{milliseconds % 1_000:03}"
+
+
+def _left(task: Task, now: int) -> str:
+    return "" if task.deadline is None else duration(task.deadline - now)
+
+
+def _summary(task: Task) -> str:
+    """What an operator wants to know of a task that has one line."""
+    if task.outcome is not None:
+        return ending(task.outcome)
+    if task.open_questions:
+        return f"asks {', '.join(question.key for question in task.open_questions)}"
+    said = task.message or (task.progress and task.progress.message) or ""
+    return said if task.progress is None else f"{_progress(task)} {said}".rstrip()
+
+
+def _progress(task: Task) -> str:
+    assert task.progress is not None
+    total = task.progress.total
+    return f"{task.progress.value:g}" if total is None else f"{task.progress.value:g}/{total:g}"
+
+
+def ending(outcome: Outcome) -> str:
+    """How it ended, in one line."""
+    if outcome.result is not None:
+        return _content(outcome.result)
+    said = outcome.message or ""
+    if outcome.code is not None:
+        said = f"{outcome.code} {said}"
+    return said if outcome.data is None else f"{said} {read_text(outcome.data)}"
+
+
+def _content(result: bytes) -> str:
+    """The text of a tool result if it is all there is to it, else the JSON."""
+    match read_value(result):
+        case {"content": [{"type": "text", "text": str(text)}], **more} if not more.keys() - {
+            "isError"
+        }:
+            return f"error: {text}" if more.get("isError") else text
+        case _:
+            return read_text(result)
+
+
+def _asked(question: Question) -> str:
+    match read_value(question.params):
+        case {"message": str(asked)}:
+            return asked
+        case _:
+            return f"{question.method} {read_text(question.params)}"
+
+
+def _answered(question: Question) -> str:
+    if question.answer is not None:
+        verb = "refused" if question.answer.is_error else "answered"
+        return f"{verb}: {read_text(question.answer.body)}"
+    return "withdrawn" if question.withdrawn else "open"

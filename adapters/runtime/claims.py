@@ -1,0 +1,184 @@
+"""What a worker does to the task that it has: one claim is one leg of work.
+
+Everything that it writes carries the fence of the claim.  A worker that was paused, and comes
+back after its task was given to somebody else or has ended, gets `Gone` and changes nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.waiting import wait_for
+from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.tools.errors import CannotAsk, Gone
+from taskmachine.protocol.dialects.dialect import kind_of
+from taskmachine.statemachine import (
+    Cause,
+    IllegalTransition,
+    LimitExceeded,
+    NotFound,
+    Outcome,
+    Progress,
+    Question,
+    Reply,
+    StaleFence,
+    State,
+    Task,
+    lifecycle,
+)
+from taskmachine.statemachine.lifecycle import Step
+
+__all__ = ["MAX_LOSSES", "Claim", "claim", "give_back"]
+
+MAX_LOSSES: Final = 3
+"""Workers that a task may cost: it is tried this often."""
+
+
+async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | None":
+    """Take a task that waits for a worker; None if there is nothing to take."""
+
+    try:
+        task, _ = await service.move(task_id, lambda task, now: (service.start(task, now, worker),))
+    except (IllegalTransition, NotFound):
+        return None
+    return Claim(service, task)
+
+
+async def give_back(service: TaskService, seen: Task, *, lost: bool, why: str) -> None:
+    """Take a task from a worker that is lost, or stops: to the queue again, or to its end.
+
+    Work that must not be repeated fails, and so does work that has cost too many workers.  A
+    question stays open: its last answer will put the task into the queue.
+    """
+
+    def take(task: Task, now: int) -> Sequence[Step]:
+        if (task.worker, task.fence) != (seen.worker, seen.fence):
+            return ()  # another process was faster
+        if not task.is_repeatable or (lost and task.losses + 1 >= MAX_LOSSES):
+            outcome = Outcome(Cause.WORKER_LOST, message=why)
+            until = service.times.to_read(task, now, State.FAILED)
+            return (lifecycle.fail(task, now, outcome, until=until),)
+        return (lifecycle.requeue(task, now, lost=lost, note=why),)
+
+    try:
+        await service.move(seen.id, take)
+    except NotFound:
+        return
+
+
+@attrs.frozen
+class Claim:
+    """One leg of work on a task, as it was when it was claimed."""
+
+    service: TaskService
+    task: Task
+
+    def is_held(self, task: Task) -> bool:
+        """Whether that version is still ours to work on; one from before the claim says nothing.
+
+        A state in which workers stop, by its duties, has no worker in the record.
+        """
+        is_ours = task.fence == self.task.fence and task.worker == self.task.worker
+        return is_ours or task.version < self.task.version
+
+    async def is_lost(self) -> bool:
+        """Return whether the task was taken away already, as far as the store can tell."""
+        with suppress(StoreError):
+            task = await self.service.store.load(self.task.id)
+            return task is None or not self.is_held(task)
+        return False
+
+    async def report(self, *, progress: Progress | None = None, message: str | None = None) -> None:
+        """Say how it is going; progress that goes back is dropped."""
+        if message is not None:
+            message = message[: self.service.limits.message_chars]
+
+        def step(task: Task, now: int) -> Sequence[Step]:
+            return (
+                lifecycle.report(
+                    task, now, progress=progress, message=message, fence=self.task.fence
+                ),
+            )
+
+        await self._move(step)
+
+    async def ask(
+        self, questions: Sequence[Question], *, partial: bytes | None = None
+    ) -> Mapping[str, Reply]:
+        """Open what has not been asked before; the answers that are there already.
+
+        `CannotAsk` for a kind that was not declared, `KeyReused` for another request under a
+        key, `LimitExceeded` for too many.
+        """
+        for question in questions:
+            if kind_of(question) not in self.task.call.answers:
+                raise CannotAsk(kind_of(question))
+        keys = {question.key for question in questions}
+
+        def step(task: Task, now: int) -> Sequence[Step]:
+            if len(keys | {question.key for question in task.questions}) > most:
+                raise LimitExceeded(f"{most} questions of one task", 0)
+            asked = lifecycle.ask(task, now, questions, partial=partial, fence=self.task.fence)
+            return () if asked is None else (asked,)
+
+        most = self.service.limits.questions
+        return _answers(await self._move(step), keys)
+
+    async def answers(self, keys: set[str]) -> Mapping[str, Reply]:
+        """Wait until all of these questions are answered."""
+
+        def is_awaited(task: Task) -> bool:
+            return not self.is_held(task) or _answers(task, keys).keys() == keys
+
+        try:
+            task = await wait_for(self.service.store, self.task.id, is_awaited)
+        except NotFound:
+            raise Gone(f"task {self.task.id} is no longer there") from None
+        if not self.is_held(task):
+            raise Gone(f"task {self.task.id} is no longer held")
+        return _answers(task, keys)
+
+    async def park(self) -> None:
+        """End this leg: the task is begun again when its questions are answered."""
+
+        def let_go(task: Task, now: int) -> Sequence[Step]:
+            return (lifecycle.requeue(task, now, note="parked", fence=self.task.fence),)
+
+        await self._move(let_go)
+
+    async def settle(self, outcome: Outcome) -> None:
+        """End the task.  `Gone` if it has ended before: the first outcome is the outcome."""
+
+        def end(task: Task, now: int) -> Sequence[Step]:
+            steps = []
+            if task.open_questions:  # a tool that ends does not wait for answers
+                steps.append(lifecycle.withdraw(task, now, fence=self.task.fence))
+                task = steps[-1].task
+            ends, state = (
+                (lifecycle.complete, State.COMPLETED)
+                if outcome.cause is Cause.RESULT
+                else (lifecycle.fail, State.FAILED)
+            )
+            until = self.service.times.to_read(task, now, state)
+            steps.append(ends(task, now, outcome, until=until, fence=self.task.fence))
+            return steps
+
+        await self._move(end)
+
+    async def _move(self, act: Callable[[Task, int], Sequence[Step]]) -> Task:
+        try:
+            task, _ = await self.service.move(self.task.id, act)
+        except (IllegalTransition, StaleFence, NotFound) as error:
+            raise Gone(str(error)) from None
+        return task
+
+
+def _answers(task: Task, keys: set[str]) -> Mapping[str, Reply]:
+    return {
+        question.key: question.answer
+        for question in task.questions
+        if question.key in keys and question.answer is not None
+    }

@@ -1,0 +1,131 @@
+"""Calls that are answered with their result: the same tools, without a task."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.tool_runs import PATIENCE_S, Leg, Stopwatch
+from taskmachine.adapters.tools.context import Context, Parked
+from taskmachine.adapters.tools.errors import CannotAsk, Gone
+from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.protocol.dialects.dialect import capabilities_for, kind_of
+from taskmachine.protocol.errors import MissingCapability
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
+from taskmachine.statemachine import Call, LimitExceeded, Outcome, Progress, Question, Reply
+
+__all__ = ["PlainCalls"]
+
+Report = Callable[[Progress | None, str | None], None]
+Ask = Callable[[Sequence[Question]], Awaitable[Mapping[str, Reply]]]
+
+
+class PlainCalls:
+    """Runs tools for callers that wait for the result, so many at a time."""
+
+    def __init__(
+        self, limits: Limits, threads: Threads, raised: Callable[[BaseException], None]
+    ) -> None:
+        self._limits = limits
+        self._raised = raised
+        self._threads = threads
+        self._running: Counter[str] = Counter()
+        self._stopping: set[asyncio.Task[bool]] = set()
+
+    async def run(
+        self,
+        owner: str,
+        tool: Tool,
+        call: Call,
+        answers: Mapping[str, Reply],
+        *,
+        report: Report | None = None,
+        ask: Ask | None = None,
+    ) -> Outcome | Sequence[Question]:
+        """The outcome, or the questions that have to be answered before it is called again.
+
+        With `ask` questions are put while the call goes on.  Cancel this to stop the tool.
+        `LimitExceeded` if this owner has too many calls under way; `MissingCapability` if it
+        needs an answer that this call did not declare.
+        """
+        if self._running[owner] >= self._limits.blocked_calls:
+            raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
+        self._running[owner] += 1
+        timeout_s = tool.timeout_ms / 1_000
+        is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        stopwatch = Stopwatch(timeout_s, lambda: is_over.set_result(None))
+        work = _PlainWork(call, answers, stopwatch, report, ask)
+        leg = Leg(tool, call.arguments, Context(work), self._threads, self._raised)
+        running = leg.begin()
+        try:
+            either: set[asyncio.Future[Any]] = {running, is_over}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            outcome = running.result() if running.done() else leg.overtime(timeout_s)
+            assert outcome is not None, "it has no task that could be lost"
+            return outcome.questions if isinstance(outcome, Parked) else outcome
+        except CannotAsk as error:
+            if ask is None:  # 2026-07-28:undeclared-capability-32021
+                raise MissingCapability(capabilities_for([error.kind])) from None
+            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' failed: {error}")
+        finally:
+            work.is_over = True
+            stopwatch.stop()
+            self._running[owner] -= 1
+            if not self._running[owner]:
+                del self._running[owner]
+            # Whoever waits for the answer does not wait for the tool to clean up.
+            stopping = asyncio.create_task(leg.stop(PATIENCE_S, lambda: None))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+
+
+class _PlainWork:
+    """The work behind the context of a tool that runs as a plain call."""
+
+    task_id = None
+
+    def __init__(
+        self,
+        call: Call,
+        answers: Mapping[str, Reply],
+        stopwatch: Stopwatch,
+        report: Report | None,
+        ask: Ask | None,
+    ) -> None:
+        self.is_over = False
+        self._call = call
+        self._answers = dict(answers)
+        self._stopwatch = stopwatch
+        self._report = report
+        self._ask = ask
+        self._highest: float | None = None
+
+    async def report(self, *, progress: Progress | None, message: str | None) -> None:
+        self._check()
+        if progress is not None:
+            if self._highest is not None and progress.value <= self._highest:
+                progress = None
+            else:
+                self._highest = progress.value
+        if self._report is not None and (progress is not None or message is not None):
+            self._report(progress, message)
+
+    async def ask(
+        self, questions: Sequence[Question], *, park: bool, partial: bytes | None
+    ) -> Mapping[str, Reply]:
+        self._check()
+        for question in questions:
+            if kind_of(question) not in self._call.answers:
+                raise CannotAsk(kind_of(question))
+        missing = [question for question in questions if question.key not in self._answers]
+        if missing and self._ask is None:
+            raise Parked(questions)  # to be called again with the answers
+        if missing and self._ask is not None:
+            with self._stopwatch.paused():
+                self._answers.update(await self._ask(missing))
+        return {question.key: self._answers[question.key] for question in questions}
+
+    def _check(self) -> None:
+        if self.is_over:
+            raise Gone("the call is over")

@@ -1,0 +1,227 @@
+"""Everything together: tools, a store, the service and an engine, started and stopped in order.
+
+async with open_runtime("sqlite:tasks.db", tools) as runtime:
+    task = await runtime.create("alice", Create(Call("tools/call", "greet", b'{"name": "Ada"}')))
+    task = await runtime.service.collect("alice", task.id)
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import attrs
+
+from taskmachine.adapters.runtime import processes
+from taskmachine.adapters.runtime.engine import Duty, MakeEngine, find_engine
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.runtime.maintenance import (
+    Leases,
+    expire_overdue,
+    recover,
+    sweep,
+    sweep_pause_s,
+)
+from taskmachine.adapters.runtime.observer import Observer
+from taskmachine.adapters.runtime.plain_calls import PlainCalls
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.subscriptions import Subscriptions
+from taskmachine.adapters.stores import Store, Worker, open_store
+from taskmachine.adapters.stores.supervision import keep_doing, stop_all
+from taskmachine.adapters.tools.registry import Threads, Tools
+from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.jsonvalue import decode_json
+from taskmachine.protocol.operations import Create
+from taskmachine.protocol.sealing import Sealer
+from taskmachine.statemachine import Question, Task, Times
+
+__all__ = ["Runtime", "RuntimeConfig", "Surroundings", "new_id", "open_runtime", "start_runtime"]
+
+
+log: Final = logging.getLogger("taskmachine")
+
+RECOVER_S: Final = 5.0
+EXPIRE_S: Final = 0.5
+"""How often to look for tasks whose time is over: an index, so it costs nothing to look."""
+
+COUNT_S: Final = 5.0
+"""How old the number of tasks may be that an observer knows."""
+
+
+def new_id() -> str:
+    """192 random bits: nobody guesses the id of a task."""
+    return secrets.token_urlsafe(24)
+
+
+def system_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@attrs.frozen
+class Surroundings:
+    """The world, as far as the runtime needs it: clock, chance and processes."""
+
+    clock: Callable[[], int] = system_clock
+    new_id: Callable[[], str] = new_id
+    host: str = attrs.field(factory=processes.host)
+    pid: int = attrs.field(factory=os.getpid)
+    is_dead: Callable[[Worker], bool] = processes.is_dead
+
+
+@attrs.frozen
+class RuntimeConfig:
+    """How a runtime works.  The defaults suit one process on one machine."""
+
+    times: Times = attrs.field(factory=Times)
+    limits: Limits = attrs.field(factory=Limits)
+    engine: str | MakeEngine = "local"
+    """The name of an engine (see `find_engine`), or a function that makes one."""
+    observer: Observer | None = None
+    world: Surroundings = attrs.field(factory=Surroundings)
+
+
+class Runtime:
+    """A running set of parts.  Made by `open_runtime`, or `start_runtime` on an open store."""
+
+    def __init__(
+        self,
+        store: Store,
+        sealer: Sealer,
+        tools: Tools,
+        config: RuntimeConfig | None = None,
+    ) -> None:
+        config = config or RuntimeConfig()
+        world = config.world
+        self.tools = tools
+        self.service = TaskService(
+            store,
+            sealer,
+            clock=world.clock,
+            new_id=world.new_id,
+            times=config.times,
+            limits=config.limits,
+            observer=config.observer,
+        )
+        self.subscriptions = Subscriptions(self.service)
+        threads = Threads(2 * self.service.limits.concurrency)
+        self.plain_calls = PlainCalls(config.limits, threads, self.service.raised)
+        make = find_engine(config.engine) if isinstance(config.engine, str) else config.engine
+        self.engine = make(
+            self.service, tools, threads, lambda: Worker(world.new_id(), world.host, world.pid)
+        )
+        self.service.on_full(partial(sweep, self.service))
+        self._leases = Leases(world.is_dead)
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def create(self, owner: str, wish: Create, questions: tuple[Question, ...] = ()) -> Task:
+        """A task for a call of one of the tools, on the terms of that tool.
+
+        `questions` were answered before.
+        """
+        tool = self.tools.get(wish.call.name or "")
+        if tool is None:
+            raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
+        timeout_ms = tool.timeout_ms
+        if wish.metadata != b"{}":
+            timeout_ms = _timeout_ms(wish.metadata, timeout_ms)
+        return await self.service.create(
+            owner,
+            wish.call,
+            ttl_ms=wish.ttl_ms,
+            metadata=wish.metadata,
+            timeout_ms=timeout_ms,
+            is_repeatable=tool.is_repeatable,
+            poll_interval_ms=tool.poll_interval_ms,
+            questions=questions,
+        )
+
+    async def start(self) -> None:
+        """Pick up what others left, then keep going until `stop`."""
+        if self.service.observer is not None:
+            self.service.observer.began(self.tools, self.service.store.kind)
+        await self.engine.start()
+        for name, act in self.engine.duties.items():
+            self._keep(name, act)
+        self._keep("the search for lost workers", self._recover)
+        self._keep("the expiry of tasks", self._expire)
+        self._keep("the sweep", self._sweep)
+        self._keep("the care for subscribers", self._close_idle)
+        if self.service.observer is not None:
+            self._keep("the count of tasks", self.count)
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Graceful for 5 s, or so long, then forced."""
+        await stop_all(self._loops)
+        await self.engine.shutdown(grace_s)
+
+    def _keep(self, name: str, act: Duty) -> None:
+        self._loops.append(asyncio.create_task(keep_doing(name, act), name=name))
+
+    async def _recover(self) -> float:
+        await recover(self.service, self._leases)
+        return RECOVER_S
+
+    async def _expire(self) -> float:
+        await expire_overdue(self.service)
+        return EXPIRE_S
+
+    async def _sweep(self) -> float:
+        began = time.perf_counter()
+        removed = await sweep(self.service)
+        duration_us = round((time.perf_counter() - began) * 1_000_000)
+        pause_s = sweep_pause_s(removed)
+        facts = {
+            "event": "sweep",
+            "count": removed,
+            "duration_us": duration_us,
+            "interval_s": pause_s,
+            "store": self.service.store.kind,
+        }
+        log.info("sweep: %d tasks were forgotten", removed, extra=facts)
+        return pause_s
+
+    async def count(self) -> float:
+        """Tell the observer how many tasks there are; when to count again."""
+        if self.service.observer is not None:
+            self.service.observer.counted(await self.service.store.totals())
+        return COUNT_S
+
+    async def _close_idle(self) -> float:
+        return self.subscriptions.close_idle()
+
+
+def _timeout_ms(metadata: bytes, longest: int) -> int:
+    """What the creator asked for, within what the tool allows."""
+    asked = decode_json(metadata).get("timeout")
+    if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1:
+        return longest
+    return min(asked, longest)
+
+
+async def start_runtime(store: Store, tools: Tools, config: RuntimeConfig | None = None) -> Runtime:
+    """Start a runtime that works on the tasks of an open store."""
+    runtime = Runtime(store, Sealer(await store.secret()), tools, config)
+    await runtime.start()
+    return runtime
+
+
+@asynccontextmanager
+async def open_runtime(
+    url: str, tools: Tools, config: RuntimeConfig | None = None
+) -> AsyncIterator[Runtime]:
+    """Run the tasks of the store at that URL; stop and close both in the end."""
+    store = await open_store(url)
+    try:
+        runtime = await start_runtime(store, tools, config)
+        try:
+            yield runtime
+        finally:
+            await runtime.stop()
+    finally:
+        await store.close()

@@ -1,0 +1,91 @@
+"""The HTTP application with everything mounted that the settings ask for."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from taskmachine.adapters.console import Console, LinkDoor
+from taskmachine.adapters.console.login import door_for
+from taskmachine.adapters.runtime.runtime import Runtime
+from taskmachine.adapters.server.observing import observer_from
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.http.application import (
+    Application,
+    MountOn,
+    Site,
+    run_application,
+)
+from taskmachine.adapters.transports.settings import CONSOLE, Settings
+
+__all__ = ["ConsoleMount", "make_application", "serve_http"]
+
+
+class ConsoleMount:
+    """The console at `/console`, if the server can tell who may open it."""
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        """The path to open, with the key if that takes one; None if there is no console."""
+
+    def __call__(self, site: Site) -> Sequence[BaseRoute]:
+        door = door_for(site.authenticator, is_local=site.is_local)
+        if door is None:
+            return []
+        self.path = f"{CONSOLE}/"
+        if isinstance(door, LinkDoor):
+            self.path = f"{CONSOLE}/login?key={door.key}"
+        console = Console(
+            site.runtime,
+            door,
+            public_url=site.settings.public_url,
+            keep_alive_s=site.settings.transport.keep_alive_s,
+            lookups=site.lookups,
+        )
+        return [Route(CONSOLE, _to_console), Mount(CONSOLE, console)]
+
+
+def make_application(
+    settings: Settings, tools: Tools | None = None, *, console: ConsoleMount | None = None
+) -> Application:
+    """Make the ASGI application that `taskmachine serve --http` runs."""
+    mounts: list[MountOn] = []
+    if settings.console:
+        mounts.append(console or ConsoleMount())
+    if settings.metrics:
+        mounts.append(_metrics)
+    return Application(settings, tools, mounts=mounts, observer=observer_from(settings))
+
+
+async def serve_http(
+    runtime: Runtime,
+    settings: Settings,
+    *,
+    ready: Callable[[str], None],
+    console: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until cancelled.
+
+    `ready` is given the URL of the endpoint once requests are answered, and `console` the URL
+    that opens the console, if there is one: whoever has that URL is let in.
+    """
+    mounted = ConsoleMount()
+
+    def started(address: str) -> None:
+        ready(f"{address}{settings.path}")
+        if mounted.path is not None:
+            console(f"{address}{mounted.path}")
+
+    application = make_application(settings, console=mounted)
+    await run_application(application, runtime, settings, ready=started)
+
+
+def _metrics(site: Site) -> Sequence[BaseRoute]:
+    from taskmachine.adapters.telemetry.prometheus import metrics_route  # of an extra
+
+    return [metrics_route(site.runtime, site.authenticated)]
+
+
+async def _to_console(request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}/", 303)

@@ -1,0 +1,88 @@
+"""A server from its start to its end: on HTTP, or on standard input and output."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from taskmachine.adapters.rendering.wording import counted
+from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
+from taskmachine.adapters.server.foreground import announce, run_until_told
+from taskmachine.adapters.server.observing import observer_from
+from taskmachine.adapters.stores import without_password
+from taskmachine.adapters.tools.loading import load_tools
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.settings import Settings, load_settings
+from taskmachine.adapters.transports.stdio.descriptors import take_input, take_output
+from taskmachine.adapters.transports.stdio.server import serve_stdio
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["run_server", "serve"]
+
+_Serve = Callable[[Runtime], Awaitable[None]]
+
+
+def serve(tools: Tools, *, http: str | None = None, **settings: Any) -> None:
+    """Serve these tools until SIGINT or SIGTERM.
+
+    `http` is HOST:PORT; without it the server speaks on standard input and output.  The other
+    settings are those of a settings file: `store`, `engine`, `limits`, `auth` and so on.
+    """
+    run_server(load_settings(None, {}, {"http": http, **settings}), tools, stdio=http is None)
+
+
+def run_server(settings: Settings, tools: Tools | None = None, *, stdio: bool = False) -> None:
+    """Serve the tools, or those that the settings name, until SIGINT or SIGTERM."""
+    start = _on_pipes(settings) if stdio else _on_http(settings)
+    run_until_told(_run(settings, tools, start), uses_pipes=stdio)
+
+
+async def _run(settings: Settings, tools: Tools | None, start: _Serve) -> None:
+    async with open_runtime(
+        settings.store,
+        load_tools(settings.tools) if tools is None else tools,
+        settings.runtime_config(observer_from(settings)),
+    ) as runtime:
+        await start(runtime)
+
+
+def _on_pipes(settings: Settings) -> _Serve:
+    # Now: the module of the tools may print already.
+    source, sink = take_input(0), take_output(1)
+
+    async def start(runtime: Runtime) -> None:
+        _announce(runtime, settings, "standard input and output")
+        await serve_stdio(runtime, dialect=settings.dialect, input_fd=source, output_fd=sink)
+
+    return start
+
+
+def _on_http(settings: Settings) -> _Serve:
+    if settings.http is None:
+        raise ConfigurationError("where to serve? Say --http HOST:PORT or --stdio")
+    if not (settings.is_local or settings.auth or settings.insecure):
+        raise ConfigurationError(
+            f"everybody who reaches {settings.http} could call the tools: "
+            "set up [auth], or allow it with --insecure"
+        )
+    try:
+        from taskmachine.adapters.server.application import serve_http
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("taskmachine"):
+            raise
+        raise ConfigurationError(
+            f"HTTP needs the package {error.name}: pip install 'taskmachine[server]'"
+        ) from None
+
+    async def start(runtime: Runtime) -> None:
+        await serve_http(
+            runtime,
+            settings,
+            ready=lambda url: _announce(runtime, settings, url),
+            console=lambda url: announce(f"console: {url}"),
+        )
+
+    return start
+
+
+def _announce(runtime: Runtime, settings: Settings, where: str) -> None:
+    tools, store = counted(len(runtime.tools), "tool"), without_password(settings.store)
+    announce(f"serving {tools} on {where}, tasks in {store}")

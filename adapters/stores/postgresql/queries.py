@@ -1,0 +1,172 @@
+"""Every statement that the PostgreSQL store runs on its tables, in any schema of a database.
+
+`@` stands for the schema; `in_schema` puts it in.  No name is left to the `search_path`, which a
+pooler between us and the server may forget.  What belongs together is one statement where that
+is possible: one journey, and a transaction of its own.  Rows are locked in one order, tasks
+before counts before totals, so that nobody waits in a circle.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["in_schema"]
+
+CHUNK: Final = 100
+"""How many tasks of an export are read by one statement."""
+
+SHARDS: Final = 16
+"""In how many rows the tasks of an owner, and those of all, are counted.
+
+One row would make everybody who creates or ends a task wait for everybody else's disk.
+"""
+
+LOAD: Final = "SELECT id, record FROM @tasks WHERE id = ANY (%s::text[])"
+PAGE: Final = """
+    SELECT record FROM @tasks WHERE owner = %s AND (created_at, id) < (%s::bigint, %s)
+    ORDER BY created_at DESC, id DESC LIMIT %s"""
+BROWSE: Final = """
+    SELECT record FROM @tasks WHERE (created_at, id) < (%s::bigint, %s)
+    ORDER BY created_at DESC, id DESC LIMIT %s"""
+QUEUED: Final = "SELECT record FROM @tasks WHERE is_queued ORDER BY created_at, id LIMIT %s"
+HELD: Final = "SELECT record FROM @tasks WHERE holder = %s ORDER BY created_at, id LIMIT %s"
+# From one holder to the next, not from one task to the next: workers are few.  The inner limit
+# keeps the planner from reading all tasks that are held.
+ORPHANS: Final = """
+    WITH RECURSIVE holders (id) AS (
+        SELECT min(holder) FROM @tasks WHERE holder IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(holder) FROM @tasks WHERE holder > holders.id)
+        FROM holders WHERE holders.id IS NOT NULL
+    )
+    SELECT record FROM holders CROSS JOIN LATERAL (
+        SELECT record FROM @tasks WHERE holder = holders.id ORDER BY created_at, id LIMIT %s
+    ) AS task
+    WHERE NOT EXISTS (SELECT 1 FROM @workers AS worker WHERE worker.id = holders.id) LIMIT %s"""
+OVERDUE: Final = """
+    SELECT record FROM @tasks WHERE is_live AND deadline <= %s::bigint
+    ORDER BY deadline, id LIMIT %s"""
+FORGETTABLE: Final = """
+    SELECT record FROM @tasks WHERE NOT is_live AND deadline <= %s::bigint
+    ORDER BY deadline, id LIMIT %s"""
+HISTORY: Final = "SELECT record FROM @history WHERE task_id = %s ORDER BY seq"
+# One statement sees one moment: a task and its history agree.
+EXPORT: Final = """
+    SELECT id, record,
+        ARRAY(SELECT line.record FROM @history AS line WHERE line.task_id = task.id ORDER BY seq)
+    FROM @tasks AS task WHERE id > %s ORDER BY id LIMIT %s"""
+# Of these tasks, those that are at another version than is known; 0 is known of none.
+NEWS: Final = """
+    SELECT asked.id, task.record
+    FROM unnest(%s::text[], %s::bigint[]) AS asked (id, version)
+    LEFT JOIN @tasks AS task ON task.id = asked.id COLLATE "C"
+    WHERE coalesce(task.version, 0) <> asked.version"""
+
+# The function looks for the key, counts and stores, in one journey; see `schema`.
+ADD: Final = """
+    SELECT is_added, same, is_known, live_of_owner, live_in_all, retained_of_owner,
+        retained_in_all, is_near_of_owner, is_near_in_all
+    FROM @add_task(
+        %(id)s, %(owner)s, %(created_at)s::bigint, %(key)s, %(version)s::bigint, %(is_live)s,
+        %(deadline)s::bigint, %(is_queued)s, %(holder)s, %(is_waiting)s, %(record)s,
+        %(seqs)s::bigint[], %(lines)s::bytea[], %(shard)s::smallint, %(caps)s::bigint[],
+        %(locks)s::bigint[], %(alone_of_owner)s, %(alone_in_all)s
+    )"""
+_LINES: Final = """
+    lines AS (
+        INSERT INTO @history (task_id, seq, record)
+        SELECT %(id)s::text, line.seq, line.record
+        FROM changed, unnest(%(seqs)s::bigint[], %(lines)s::bytea[]) AS line (seq, record)
+    )"""
+_CHANGED: Final = f"""
+    WITH changed AS (
+        UPDATE @tasks SET version = %(version)s::bigint, is_live = %(is_live)s,
+            deadline = %(deadline)s::bigint, is_queued = %(is_queued)s, holder = %(holder)s,
+            is_waiting = %(is_waiting)s, record = %(record)s
+        WHERE id = %(id)s AND version = %(expected)s::bigint AND is_live = %(was_live)s
+        RETURNING owner
+    ), {_LINES}"""
+MOVE: Final = f"{_CHANGED} SELECT 1 FROM changed"
+MOVE_AND_COUNT: Final = f"""{_CHANGED}, of_owner AS (
+        UPDATE @counts AS counts SET live = counts.live + %(live)s::bigint
+        FROM changed WHERE counts.owner = changed.owner AND counts.shard = %(shard)s::smallint
+        RETURNING 1
+    ), in_all AS (
+        UPDATE @totals AS totals SET live = totals.live + %(live)s::bigint
+        FROM of_owner WHERE totals.shard = %(shard)s::smallint
+    )
+    SELECT 1 FROM changed"""
+DELETE: Final = """
+    WITH gone AS (
+        DELETE FROM @tasks WHERE id = %(id)s AND version = %(expected)s::bigint
+        RETURNING owner, is_live
+    ), of_owner AS (
+        UPDATE @counts AS counts
+        SET live = counts.live - gone.is_live::int, retained = counts.retained - 1
+        FROM gone WHERE counts.owner = gone.owner AND counts.shard = %(shard)s::smallint
+        RETURNING gone.is_live
+    ), in_all AS (
+        UPDATE @totals AS totals
+        SET live = totals.live - of_owner.is_live::int, retained = totals.retained - 1
+        FROM of_owner WHERE totals.shard = %(shard)s::smallint
+    )
+    SELECT 1 FROM gone"""
+DELETE_HISTORY: Final = "DELETE FROM @history WHERE task_id = %s"
+DELETE_MESSAGES: Final = "DELETE FROM @messages WHERE task_id = %s"
+DELETE_COUNTS: Final = "DELETE FROM @counts WHERE owner = %s AND shard = %s AND retained = 0"
+TOTALS: Final = """
+    SELECT sum(live)::bigint,
+        (SELECT count(*) FROM @tasks WHERE is_waiting AND is_live),
+        sum(retained)::bigint
+    FROM @totals"""
+"""Reads all shards, and as many entries of an index as tasks wait: no more than may be live."""
+RETAINED: Final = "SELECT sum(retained)::bigint FROM @totals"
+
+ENLIST: Final = """
+    INSERT INTO @workers (id, host, pid, beat) VALUES (%s, %s, %s::bigint, %s::bigint)
+    ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, beat = excluded.beat"""
+BEAT: Final = "UPDATE @workers SET beat = beat + 1 WHERE id = %s"
+STRIKE: Final = "DELETE FROM @workers WHERE id = %s"
+WORKERS: Final = "SELECT id, host, pid, beat FROM @workers"
+"""Reads them all, as it is asked to: there are as many as processes."""
+
+# Nobody else adds to the messages of a task, or deletes it, until the end of the transaction.
+LOCK_TASK: Final = "SELECT 1 FROM @tasks WHERE id = %s FOR NO KEY UPDATE"
+ENQUEUE: Final = "INSERT INTO @messages (task_id, message) VALUES (%s, %s)"
+DROP_MESSAGES: Final = """
+    DELETE FROM @messages WHERE task_id = %(id)s AND seq <= (
+        SELECT seq FROM @messages WHERE task_id = %(id)s
+        ORDER BY seq DESC OFFSET %(maximum)s LIMIT 1
+    )"""
+DEQUEUE: Final = """
+    DELETE FROM @messages WHERE task_id = %(id)s AND seq = ANY (ARRAY(
+        SELECT seq FROM @messages WHERE task_id = %(id)s ORDER BY seq LIMIT %(limit)s
+    ))
+    RETURNING seq, message"""
+
+SESSION: Final = "SELECT key, body, until FROM @sessions WHERE key = %s"
+# Whoever adds or deletes sessions holds this row first.
+SESSIONS: Final = "SELECT sessions FROM @session_count FOR NO KEY UPDATE"
+COUNT_SESSIONS: Final = "UPDATE @session_count SET sessions = sessions + %s"
+ADD_SESSION: Final = "INSERT INTO @sessions (body, until, key) VALUES (%s, %s::bigint, %s)"
+REPLACE_SESSION: Final = "UPDATE @sessions SET body = %s, until = %s::bigint WHERE key = %s"
+END_SESSION: Final = "DELETE FROM @sessions WHERE key = %s"
+DUE_SESSIONS: Final = """
+    SELECT key FROM @sessions WHERE until <= %s::bigint ORDER BY until, key LIMIT %s"""
+FORGET_SESSIONS: Final = f"DELETE FROM @sessions WHERE key = ANY (ARRAY({DUE_SESSIONS}))"
+
+SECRET: Final = "SELECT value FROM @meta WHERE name = 'secret'"
+NEW_SECRET: Final = "UPDATE @meta SET value = %s WHERE name = 'secret'"
+
+# Until the end of the transaction, whatever the connection is used for afterwards.
+LOCK: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
+
+# A hint may get lost, so nobody has to wait until it is on disk.
+HINT: Final = """
+    SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, hint)
+    FROM unnest(%s::text[]) AS hint"""
+
+
+@lru_cache(1_000)
+def in_schema(statement: str, schema: str) -> bytes:
+    """The statement on the tables of this schema, whose name needs no quotes."""
+    return statement.replace("@", f"{schema}.").encode()

@@ -1,0 +1,1 @@
+"""The SQLite store: one file, one or several processes of one machine."""

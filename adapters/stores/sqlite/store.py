@@ -1,0 +1,246 @@
+"""Tasks in one file of this machine, for one process or several (`sqlite:PATH`).
+
+Writes go through the one thread of `writer`.  Reads are made at once on a connection of
+their own: in the write-ahead log they wait for nobody and see all that was acknowledged.
+"""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from taskmachine.adapters.stores import (
+    Caps,
+    Follower,
+    KeptSession,
+    Schema,
+    StoreError,
+    Totals,
+    Worker,
+)
+from taskmachine.adapters.stores.records import MAX_INTEGER, read_entry, read_task, split_lines
+from taskmachine.adapters.stores.sqlite import operations
+from taskmachine.adapters.stores.sqlite import queries as sql
+from taskmachine.adapters.stores.sqlite.faults import explain, translated
+from taskmachine.adapters.stores.sqlite.maintenance import back_up, problems
+from taskmachine.adapters.stores.sqlite.schema import VERSION, connect, found, prepare
+from taskmachine.adapters.stores.sqlite.watch import Watch
+from taskmachine.adapters.stores.sqlite.writer import Writer
+from taskmachine.protocol.sealing import Position
+from taskmachine.statemachine import ConfigurationError, Entry, Task
+
+__all__ = ["SQLiteStore", "find_schema", "open_sqlite"]
+
+_Exported = tuple[Task, Sequence[Entry]]
+
+_NEWEST: Final = Position(MAX_INTEGER, "")
+
+
+async def open_sqlite(url: str) -> "SQLiteStore":
+    """The store in a file, which is made if there is none: `sqlite:tasks.db`.
+
+    `ConfigurationError` if the file is not for us, `StoreError` if it cannot be used now.
+    """
+    path = _path(url)
+    await asyncio.to_thread(prepare, path)
+    return SQLiteStore(path)
+
+
+async def find_schema(url: str) -> Schema:
+    """What opening would find in that file; changes nothing."""
+    return await asyncio.to_thread(found, _path(url))
+
+
+def _path(url: str) -> Path:
+    scheme, _, name = url.partition(":")
+    if scheme != "sqlite" or not name or name == ":memory:" or "\0" in name:
+        raise ConfigurationError(f"'{url}' names no file: a SQLite store is 'sqlite:PATH'")
+    return Path(name)
+
+
+class SQLiteStore:
+    """The contract, on a file that `open_sqlite` has prepared."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()  # later connections must not depend on the working directory
+        with translated(path):
+            self._reader = connect(self._path)
+            (self._secret,) = self._reader.execute(sql.SECRET).fetchone()
+            self._writer = Writer(connect(self._path), path)
+        self._watch = Watch(self._load, partial(self._writer.submit, writes=False))
+        self._is_open = True
+
+    @property
+    def schema_version(self) -> int:
+        """Of the file: it was brought up to this one when it was opened."""
+        return VERSION
+
+    async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
+        change = operations.Change(task, entries)
+
+        def tell(known: Task | None) -> None:
+            if known is None:
+                self._watch.tell(task)
+
+        run = partial(operations.create, change=change, caps=caps)
+        return await self._writer.submit(run, tell) or task
+
+    async def load(self, task_id: str) -> Task | None:
+        return self._load(task_id)
+
+    async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
+        change = operations.Change(task, entries)
+        run = partial(operations.commit, change=change, expected=expected)
+        await self._writer.submit(run, lambda _: self._watch.tell(task))
+
+    def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
+        self._check_open()
+        return self._watch.follow(task_id, follower)
+
+    async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
+        after = after or _NEWEST
+        return self._tasks(sql.PAGE, owner, after.created_at, after.task_id, limit)
+
+    async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
+        after = after or _NEWEST
+        return self._tasks(sql.BROWSE, after.created_at, after.task_id, limit)
+
+    async def queued(self, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.QUEUED, limit)
+
+    async def held(self, worker: str, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.HELD, worker, limit)
+
+    async def orphans(self, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.ORPHANS, limit)
+
+    async def overdue(self, now: int, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.OVERDUE, now, limit)
+
+    async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.FORGETTABLE, now, limit)
+
+    async def totals(self) -> Totals:
+        ((live, retained),) = self._rows(sql.TOTALS)
+        ((waiting,),) = self._rows(sql.WAITING)
+        return Totals(live, waiting, retained)
+
+    async def history(self, task_id: str) -> Sequence[Entry]:
+        rows = self._rows(sql.HISTORY, task_id)
+        return _entries(rows[0][0]) if rows else ()
+
+    async def enlist(self, worker: Worker) -> None:
+        await self._writer.submit(partial(operations.enlist, worker=worker))
+
+    async def beat(self, worker_id: str) -> bool:
+        return await self._writer.submit(partial(operations.beat, worker_id=worker_id))
+
+    async def strike(self, worker_id: str) -> None:
+        await self._writer.submit(partial(operations.strike, worker_id=worker_id))
+
+    async def workers(self) -> Sequence[Worker]:
+        return [Worker(*row) for row in self._rows(sql.WORKERS)]
+
+    async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
+        run = partial(operations.enqueue, task_id=task_id, message=message, maximum=maximum)
+        return await self._writer.submit(run)
+
+    async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
+        if not self._rows(sql.MESSAGES, task_id, 1):  # most are empty: that is no write
+            return ()
+        return await self._writer.submit(partial(operations.dequeue, task_id=task_id, limit=limit))
+
+    async def keep_session(self, session: KeptSession, maximum: int) -> None:
+        run = partial(operations.keep_session, session=session, maximum=maximum)
+        await self._writer.submit(run)
+
+    async def session(self, key: str) -> KeptSession | None:
+        rows = self._rows(sql.SESSION, key)
+        return KeptSession(*rows[0]) if rows else None
+
+    async def end_session(self, key: str) -> None:
+        await self._writer.submit(partial(operations.end_session, key=key))
+
+    async def forget_sessions(self, now: int, limit: int) -> int:
+        if not self._rows(sql.DUE_SESSIONS, now, 1):  # as a rule there is none: that is no write
+            return 0
+        return await self._writer.submit(partial(operations.forget_sessions, now=now, limit=limit))
+
+    async def secret(self) -> bytes:
+        self._check_open()
+        return bytes(self._secret)
+
+    async def adopt_secret(self, secret: bytes) -> None:
+        await self._writer.submit(partial(operations.adopt_secret, secret=secret))
+        self._secret = secret
+
+    async def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
+        after: str | None = ""
+        while after is not None:
+            self._check_open()
+            batch, after = await asyncio.to_thread(self._export_after, after)
+            for pair in batch:
+                yield pair
+
+    async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
+        change = operations.Change(task, entries)
+        run = partial(operations.adopt, change=change)
+        await self._writer.submit(run, lambda _: self._watch.tell(task))
+
+    async def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._watch.close()
+            self._reader.close()
+        await self._writer.close()
+
+    # --- beyond the contract -----------------------------------------------------------------
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a consistent copy to a new file, while others go on reading and writing."""
+        self._check_open()
+        await asyncio.to_thread(back_up, self._path, Path(path))
+
+    async def check(self) -> list[str]:
+        """Look through the whole file: a sentence for each problem."""
+        self._check_open()
+        return await asyncio.to_thread(problems, self._path)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def _load(self, task_id: str) -> Task | None:
+        try:
+            row = self._reader.execute(sql.LOAD, (task_id,)).fetchone()
+        except (sqlite3.Error, UnicodeError) as error:
+            self._check_open()
+            raise explain(self._path, error) from error
+        return None if row is None else read_task(row[0])
+
+    def _tasks(self, statement: str, *parameters: Any) -> Sequence[Task]:
+        return [read_task(record) for (record,) in self._rows(statement, *parameters)]
+
+    def _rows(self, statement: str, *parameters: Any) -> list[Any]:
+        self._check_open()
+        with translated(self._path):
+            return self._reader.execute(statement, parameters).fetchall()
+
+    def _export_after(self, after: str) -> tuple[list[_Exported], str | None]:
+        """On some thread.  Some at a time: one long read would let the log grow."""
+        with translated(self._path), closing(connect(self._path)) as connection:
+            rows = connection.execute(sql.EXPORT, (after, sql.CHUNK)).fetchall()
+            batch = [(read_task(record), _entries(history)) for _, record, history in rows]
+        return batch, rows[-1][0] if len(rows) == sql.CHUNK else None
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError("the store is closed")
+
+
+def _entries(history: bytes) -> Sequence[Entry]:
+    return [read_entry(line) for line in split_lines(history)]

@@ -1,0 +1,203 @@
+"""One thread that writes, many callers that wait: group commit.
+
+A transaction that is durable costs a sync of the disk, however little is in it.  So whatever
+arrives while the disk is busy is gathered and goes into the next transaction as one batch.
+Nobody gets an answer before the batch is on disk.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from taskmachine.adapters.stores import StoreError
+from taskmachine.adapters.stores.sqlite import queries as sql
+from taskmachine.adapters.stores.sqlite.faults import explain
+from taskmachine.statemachine import TaskmachineError
+
+__all__ = ["Batch", "Writer"]
+
+MAX_BATCH: Final = 256
+MAX_WAITING: Final = 10_000
+"""Operations; beyond it something is wrong with the disk, and memory would be next."""
+
+
+class Batch:
+    """One transaction, which several operations share: statements, and numbers of tasks.
+
+    The numbers (live, retained) of each owner and of all are read once in a transaction and
+    written at its end, not six times for each task.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self._stored: dict[str | None, tuple[int, int]] = {}
+        self._added: dict[str | None, list[int]] = {}
+
+    def counts(self, owner: str | None) -> tuple[int, int]:
+        """Read how many tasks of an owner are live, and how many there are; None is for all."""
+        if owner not in self._stored:
+            query = (sql.TOTALS,) if owner is None else (sql.COUNTS, (owner,))
+            self._stored[owner] = self.execute(*query).fetchone() or (0, 0)
+        live, retained = self._stored[owner]
+        more_live, more_retained = self._added.get(owner, (0, 0))
+        return live + more_live, retained + more_retained
+
+    def count(self, owner: str, live: int, retained: int) -> None:
+        """Add to the numbers of an owner and of all."""
+        for whose in (owner, None):
+            added = self._added.setdefault(whose, [0, 0])
+            added[0] += live
+            added[1] += retained
+
+    def write_counts(self) -> None:
+        """End the transaction with the numbers that changed."""
+        for owner, added in self._added.items():
+            if owner is None:
+                self.execute(sql.TOTAL, added)
+            elif any(added):
+                self.execute(sql.COUNT, (owner, *added))
+                if added[1] < 0:
+                    self.execute(sql.DELETE_COUNTS, (owner,))
+
+
+T = TypeVar("T")
+Run = Callable[[Batch], T]
+
+
+@attrs.define(eq=False)
+class _Operation:
+    run: Run[Any]
+    future: asyncio.Future[Any]
+    then: Callable[[Any], None] | None
+    writes: bool
+
+
+_Answered = tuple[_Operation, Any, Exception | None]
+
+
+class Writer:
+    """Owns the connection and the thread.  To be used on the thread of one event loop."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._loop = asyncio.get_running_loop()
+        self._gathered: list[_Operation] = []
+        self._waiting = 0
+        self._is_open = True
+        self._batches: SimpleQueue[list[_Operation] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=f"writer of {path}", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, run: Run[T], then: Callable[[T], None] | None = None, *, writes: bool = True
+    ) -> "asyncio.Future[T]":
+        """Its answer, once that is durable.  Whoever stops waiting does not stop the operation.
+
+        `then` is called with the answer before anybody who waits goes on, in the order in which
+        the operations were submitted.
+        """
+        if not self._is_open:
+            raise StoreError("the store is closed")
+        if self._waiting >= MAX_WAITING:
+            raise StoreError(f"the store is too busy: {MAX_WAITING} operations wait for the disk")
+        self._waiting += 1
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._gathered:
+            # All that this round of the event loop submits goes to the thread at once.
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append(_Operation(run, future, then, writes))
+        return future
+
+    async def close(self) -> None:
+        """What was submitted is still done."""
+        if self._is_open:
+            self._is_open = False
+            self._hand_over()
+            self._batches.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._batches.put(self._gathered)
+            self._gathered = []
+
+    def _deliver(self, answered: Sequence[_Answered]) -> None:
+        self._waiting -= len(answered)
+        for operation, answer, error in answered:
+            if error is None and operation.then is not None:
+                operation.then(answer)
+            if operation.future.done():  # cancelled
+                continue
+            if error is None:
+                operation.future.set_result(answer)
+            else:
+                operation.future.set_exception(error)
+
+    # --- on the thread -----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        is_last = False
+        while not is_last:
+            batch: list[_Operation] = []
+            try:
+                taken = self._batches.get()
+                while taken is not None:
+                    batch += taken
+                    taken = self._batches.get_nowait()
+                is_last = True
+            except Empty:
+                pass
+            for start in range(0, len(batch), MAX_BATCH):
+                self._answer(batch[start : start + MAX_BATCH])
+        self._connection.close()  # the last one to close a file moves the log into it
+
+    def _answer(self, batch: list[_Operation]) -> None:
+        writes: list[_Operation] = []
+        reads: list[_Operation] = []
+        for operation in batch:
+            (writes if operation.writes else reads).append(operation)
+        answered = self._transact(writes) if writes else []
+        for operation in reads:  # after the commit: they find nothing older than followers know
+            answered.append(self._read(operation))
+        # The event loop may be gone, and everybody who waited with it.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver, answered)
+
+    def _transact(self, operations: list[_Operation]) -> list[_Answered]:
+        answered: list[_Answered] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            batch = Batch(self._connection)
+            for operation in operations:
+                try:
+                    answered.append((operation, operation.run(batch), None))
+                except TaskmachineError as error:  # this one alone: it has written nothing
+                    answered.append((operation, None, error))
+            batch.write_counts()
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - a dead thread would leave everybody waiting
+            self._roll_back()
+            if len(operations) > 1 and not isinstance(error, sqlite3.OperationalError):
+                # A value that SQLite does not have, or a row that is there already: whose is it?
+                return [answer for each in operations for answer in self._transact([each])]
+            return [(operation, None, explain(self._path, error)) for operation in operations]
+        return answered
+
+    def _read(self, operation: _Operation) -> _Answered:
+        try:
+            return operation, operation.run(Batch(self._connection)), None
+        except Exception as error:  # noqa: BLE001 - as above
+            return operation, None, explain(self._path, error)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite may have done so itself, or never begun
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")

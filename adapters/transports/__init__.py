@@ -1,0 +1,1 @@
+"""Servers on the wire: HTTP and stdio, in every dialect."""

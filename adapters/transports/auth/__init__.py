@@ -1,0 +1,1 @@
+"""Authentication of callers, and the owners of tasks."""

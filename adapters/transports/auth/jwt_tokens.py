@@ -1,0 +1,119 @@
+"""Access tokens that an authorization server signed: JSON Web Tokens (RFC 7519, RFC 9068).
+
+PyJWT verifies the signature and the claims.  Only a client that holds an authentic token learns
+what is wrong with it.
+"""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import jwt
+
+from taskmachine.adapters.transports.auth.bearer_tokens import (
+    bearer_token,
+    insufficient_scope,
+    invalid_token,
+)
+from taskmachine.adapters.transports.auth.key_sources import ALGORITHMS, KeySource
+from taskmachine.adapters.transports.auth.owners import ADMIN, Caller, Owners, Principal
+
+__all__ = ["JwtAuthenticator"]
+
+_LEEWAY_S: Final = 30
+
+_FAULTS: Final[dict[type[jwt.InvalidTokenError], str]] = {
+    jwt.ExpiredSignatureError: "the access token has expired",
+    jwt.ImmatureSignatureError: "the access token is not valid yet",
+    jwt.InvalidIssuerError: "the access token is of another issuer",
+    jwt.InvalidAudienceError: "the access token is for another audience",
+    jwt.MissingRequiredClaimError: "the access token lacks one of iss, aud, sub and exp",
+}
+
+
+class JwtAuthenticator:
+    """Identify callers by tokens of one issuer, for one audience; the owner is the subject.
+
+    All of `required_scopes` must be in the token.
+    """
+
+    def __init__(
+        self,
+        owners: Owners,
+        issuer: str,
+        audience: str,
+        keys: KeySource,
+        *,
+        required_scopes: Collection[str] = (),
+    ) -> None:
+        self._owners = owners
+        self._issuer = issuer
+        self._audience = audience
+        self._keys = keys
+        self._scopes = frozenset(required_scopes)
+
+    async def authenticate(self, authorization: str | None) -> str:
+        """Return the owner; `Unauthorized`, or `KeysUnavailable` while the server has no keys."""
+        return (await self.recognise(authorization)).owner
+
+    async def recognise(self, authorization: str | None) -> Caller:
+        """Return the caller, an admin by the scope of that name."""
+        token = bearer_token(authorization)
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.InvalidTokenError:
+            raise invalid_token() from None
+        # RFC 7515: the server understands no extension that `crit` could name, and a token is not
+        # padded (PyJWT accepts padding).
+        if "crit" in header or header.get("alg") not in ALGORITHMS or "=" in token:
+            raise invalid_token()
+        keys, kid = await self._keys.current(), header.get("kid")
+        claims = self._verified(token, kid, keys)
+        if claims is None and (kid is None or all(key.key_id != kid for key in keys)):
+            claims = self._verified(token, kid, await self._keys.renewed())
+        if claims is None:
+            raise invalid_token()
+        principal = Principal(self._issuer, claims["sub"], _scopes(claims))
+        if not self._scopes <= principal.scopes:
+            raise insufficient_scope()
+        owner = self._owners.of_principal(principal)
+        return Caller(owner, ADMIN in principal.scopes, claims["exp"] * 1_000)
+
+    def _verified(
+        self, token: str, kid: str | None, keys: Collection[jwt.PyJWK]
+    ) -> dict[str, Any] | None:
+        """Return the claims if one of the keys signed the token; `Unauthorized` for bad claims."""
+        for key in keys:
+            if kid not in (None, key.key_id):
+                continue
+            try:
+                claims = jwt.decode(
+                    token,
+                    key,
+                    ALGORITHMS,
+                    issuer=self._issuer,
+                    audience=self._audience,
+                    leeway=_LEEWAY_S,
+                    options={"require": ["iss", "aud", "sub", "exp"]},
+                )
+            except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
+                continue
+            except jwt.InvalidTokenError as error:
+                raise invalid_token(_FAULTS.get(type(error), "")) from None
+            # PyJWT also takes an empty subject, and times that are written as text.
+            times = {type(claims[name]) for name in ("exp", "nbf", "iat") if name in claims}
+            if not claims["sub"] or not times <= {int, float}:
+                raise invalid_token("the access token has a malformed claim")
+            return claims
+        return None
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[str]:
+    """Return the scopes: of `scope` by the standards, of `scp` and lists by older issuers."""
+    found: set[str] = set()
+    for claim in ("scope", "scp"):
+        value = claims.get(claim)
+        if isinstance(value, str):
+            found.update(value.split())
+        elif isinstance(value, list):
+            found.update(scope for scope in value if isinstance(scope, str))
+    return frozenset(found)

@@ -1,0 +1,106 @@
+"""Bearer tokens that an operator wrote into a file: `name = "token"`, one on each line (TOML).
+
+Somebody who may see the tasks of all: `name = { token = "token", admin = true }`.
+"""
+
+import hmac
+import os
+import tomllib
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from taskmachine.adapters.transports.auth.bearer_tokens import TOKEN, bearer_token, invalid_token
+from taskmachine.adapters.transports.auth.owners import Caller, Owners
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["MIN_TOKEN", "StaticTokenAuthenticator", "read_tokens"]
+
+MIN_TOKEN: Final = 32
+"""Characters.  Nothing slows guessing down, so a token is random and long, and no password."""
+
+
+class StaticTokenAuthenticator:
+    """Knows callers by fixed tokens; the owner is the name of the token.
+
+    ConfigurationError if there are none, or one is too short, malformed or given twice.
+    """
+
+    def __init__(self, owners: Owners, tokens: Mapping[str, Any]) -> None:
+        if not tokens:
+            raise ConfigurationError("there is no token")
+        written = {name: _written(name, entry) for name, entry in tokens.items()}
+        for name, (token, _) in written.items():
+            _check(name, token)
+        if len({token for token, _ in written.values()}) < len(tokens):
+            raise ConfigurationError("two names have the same token")
+        # Digests: equally long, and the tokens themselves are not kept.
+        self._digests = [
+            (sha256(token.encode()).digest(), Caller(owners.of_token_name(name), is_admin))
+            for name, (token, is_admin) in written.items()
+        ]
+
+    async def authenticate(self, authorization: str | None) -> str:
+        """The owner; `Unauthorized` if the token is none of those."""
+        return (await self.recognise(authorization)).owner
+
+    async def recognise(self, authorization: str | None) -> Caller:
+        """The caller, an admin if the file says so."""
+        digest = sha256(bearer_token(authorization).encode()).digest()
+        found = None
+        for known, caller in self._digests:  # all of them: the time tells nothing
+            if hmac.compare_digest(known, digest):
+                found = caller
+        if found is None:
+            raise invalid_token()
+        return found
+
+
+def read_tokens(path: Path) -> dict[str, Any]:
+    """The tokens by name; ConfigurationError if others can read the file, or it is no TOML.
+
+    No message repeats what is in the file.
+    """
+    try:
+        with path.open("rb") as file:
+            # Of what was opened: the path may lead elsewhere by now.
+            if os.name == "posix" and (mode := os.fstat(file.fileno()).st_mode & 0o777) & 0o077:
+                raise ConfigurationError(
+                    f"{path} is open to others (mode {mode:03o}): chmod 600 it, and change the "
+                    "tokens if somebody may have read them"
+                )
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:  # TOML or UTF-8
+        raise ConfigurationError(f'{path} is not TOML with lines like name = "token"') from None
+
+
+def _written(name: str, entry: object) -> tuple[Any, bool]:
+    """The token, and whether it is an admin's."""
+    match entry:
+        case {"token": token, "admin": bool(is_admin), **more} if not more:
+            return token, is_admin
+        case dict():
+            raise ConfigurationError(
+                f"the token of '{name}' must be a string, or {{ token = \"...\", admin = true }}"
+            )
+        case _:
+            return entry, False
+
+
+def _check(name: str, token: object) -> None:
+    if not name.isprintable() or not 0 < len(name) <= 128:
+        raise ConfigurationError("the name of a token must have 1 to 128 printable characters")
+    if not isinstance(token, str):
+        raise ConfigurationError(f"the token of '{name}' must be a string")
+    if len(token) < MIN_TOKEN:
+        raise ConfigurationError(
+            f"the token of '{name}' has {len(token)} characters, at least {MIN_TOKEN} are needed"
+        )
+    if not TOKEN.fullmatch(token):
+        raise ConfigurationError(
+            f"the token of '{name}' has characters that a header cannot carry: use letters, "
+            "digits and -._~+/"
+        )

@@ -1,0 +1,1 @@
+"""One peer and the runtime, on any transport."""

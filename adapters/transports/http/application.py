@@ -1,0 +1,406 @@
+"""The server over HTTP: an ASGI application, and uvicorn around it.
+
+application = Application(Settings(tools="demo"))
+app = Starlette(routes=[Mount("/tools", application)], lifespan=application.lifespan)
+"""
+
+import asyncio
+import logging
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
+
+import attrs
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import Receive, Scope, Send
+
+from taskmachine.adapters.runtime.observer import Observer
+from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
+from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.tools.loading import load_tools
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.auth.authentication import (
+    Authenticator,
+    KeysUnavailable,
+    Unauthorized,
+    authenticator_from,
+)
+from taskmachine.adapters.transports.auth.owners import ANONYMOUS, Owners
+from taskmachine.adapters.transports.auth.protected_resource import (
+    challenge,
+    metadata,
+    metadata_paths,
+    metadata_url,
+)
+from taskmachine.adapters.transports.connection.lookups import Lookups
+from taskmachine.adapters.transports.http.asgi import Refusal, headers_of, respond
+from taskmachine.adapters.transports.http.bounded_protocol import bounded_protocol
+from taskmachine.adapters.transports.http.endpoint import Endpoint
+from taskmachine.adapters.transports.http.origins import Origins
+from taskmachine.adapters.transports.http.rates import Rates
+from taskmachine.adapters.transports.rest.endpoints import task_routes
+from taskmachine.adapters.transports.settings import Settings
+from taskmachine.protocol import receivers
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["Application", "MountOn", "Site", "run_application"]
+
+log: Final = logging.getLogger("taskmachine")
+
+TIDY_S: Final = 60.0
+"""How often to let go of sessions that nobody uses."""
+
+GRACE_S: Final = 5
+"""How long answers may take that are under way when the server is stopped."""
+
+
+_HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
+
+_ADDRESS: ContextVar[str] = ContextVar("address")
+"""Of whoever made the request that is being served."""
+
+
+@attrs.frozen
+class Site:
+    """What a mounted part may use: the console and the metrics page are such parts."""
+
+    runtime: Runtime
+    settings: Settings
+    is_local: bool
+    authenticator: Authenticator | None
+    authenticated: Callable[[Request], Awaitable[str | None]]
+    """The owner who makes a request, or None without authentication; refuses a bad token."""
+    lookups: Callable[[str], Lookups]
+
+
+MountOn = Callable[[Site], Sequence[BaseRoute]]
+"""Routes to serve beside the MCP endpoint, made when the runtime is there."""
+
+
+class Application:
+    """The MCP endpoint, the helper endpoints, and who may use them: ASGI.
+
+    `lifespan` opens the runtime; nothing is served outside of it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tools: Tools | None = None,
+        *,
+        mounts: Sequence[MountOn] = (),
+        observer: Observer | None = None,
+    ) -> None:
+        self._settings = settings
+        self._tools = tools
+        self._mounts = mounts
+        self._observer = observer
+        self._parts: _Parts | None = None
+        self._is_ending = False
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """For the application that this one is mounted in."""
+        settings = self._settings
+        tools = load_tools(settings.tools) if self._tools is None else self._tools
+        async with (
+            open_runtime(settings.store, tools, settings.runtime_config(self._observer)) as runtime,
+            self.serving(runtime),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def serving(self, runtime: Runtime) -> AsyncIterator[None]:
+        """Serve the tasks of a runtime that somebody else opened."""
+        owners = Owners(await runtime.service.store.secret())
+        parts = self._parts = _Parts(runtime, self._settings, owners, self._mounts)
+        look_around = parts.endpoint.sessions.look_around
+        loops = [
+            asyncio.create_task(keep_doing("the care for sessions", parts.tidy)),
+            asyncio.create_task(keep_doing("the look at what others did", look_around)),
+        ]
+        try:
+            yield
+        finally:
+            self._parts = None
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await parts.endpoint.close()
+
+    async def end_streams(self) -> None:
+        """Let everybody go who listens: the end is near."""
+        self._is_ending = True
+        if self._parts is not None:
+            await self._parts.end_waits()
+            await self._parts.endpoint.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"this application knows no {scope['type']}; see its lifespan")
+        try:
+            if self._parts is None:
+                raise Refusal(503, INTERNAL_ERROR, "Internal error: the server is not running")
+            await self._parts.serve(scope, receive, send)
+        except Refusal as refusal:
+            await respond(send, refusal.status, refusal.body(), refusal.headers)
+        except asyncio.CancelledError:  # it would have taken too long
+            if not self._is_ending:
+                raise
+            await _break_off(send)
+        except Exception:  # no traceback reaches a caller, whatever the server around this does
+            log.exception("a request failed")
+            with suppress(RuntimeError):  # an answer was begun: it is cut off
+                await respond(send, 500, Refusal(500, INTERNAL_ERROR, "Internal error").body())
+
+
+class _Parts:
+    """What there is while a runtime is served."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        owners: Owners,
+        mounts: Sequence[MountOn],
+    ) -> None:
+        transport = settings.transport
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._path = settings.path
+        self._public_url = settings.public_url
+        self._auth = settings.auth
+        self._session_idle_s = transport.session_idle_s
+        self._authenticator = authenticator_from(settings.auth, owners)
+        self._rates = Rates(transport.lookups_per_second, transport.lookups_burst, time.monotonic)
+        # Without authentication owners are free to have, addresses are not.
+        self._of_address = Lookups(
+            lambda: self._rates.spend(_ADDRESS.get()), lambda: self._rates.miss(_ADDRESS.get())
+        )
+        is_local = settings.http is not None and settings.is_local
+        self._origins = Origins(settings.origins, is_local=is_local, public_url=settings.public_url)
+        self.endpoint = Endpoint(
+            runtime,
+            owners,
+            transport,
+            receivers(settings.dialect),
+            owner_of=None if self._authenticator is None else self._owner_of,
+            lookups=self._lookups,
+        )
+        site = Site(
+            runtime,
+            settings,
+            is_local=is_local,
+            authenticator=self._authenticator,
+            authenticated=self._authenticated,
+            lookups=self._lookups,
+        )
+        self._others = Router(
+            [
+                *(route for mount in mounts for route in mount(site)),
+                *task_routes(
+                    runtime,
+                    self._identify,
+                    keep_alive_s=transport.keep_alive_s,
+                    waiters_per_task=transport.waiters_per_task,
+                    on_lookup=self._on_lookup,
+                    needs_token=self._authenticator is not None,
+                ),
+                *(
+                    Route(path, self._metadata)
+                    for path in metadata_paths(settings.path)
+                    if settings.auth.get("kind") == "jwt"
+                ),
+            ],
+            redirect_slashes=False,
+            default=_not_found,
+        )
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        headers = headers_of(scope)
+        forbidden = self._origins.refusal(headers.get("host"), headers.get("origin"))
+        if forbidden is not None:
+            raise Refusal(403, INVALID_REQUEST, forbidden)
+        client = scope.get("client")
+        _ADDRESS.set("" if client is None else client[0])
+        path, root = scope["path"], scope.get("root_path", "")
+        if root and path.startswith(root):  # mounted somewhere
+            path = path[len(root) :]
+        if path != self._path:
+            with self._may_wait():
+                await self._others(scope, receive, send)
+            return
+        try:
+            await self.endpoint(scope, headers, receive, send)
+        except Unauthorized as error:
+            raise self._refusal(scope, headers, error) from None
+
+    @contextmanager
+    def _may_wait(self) -> Iterator[None]:
+        waiting = asyncio.current_task()
+        assert waiting is not None, "requests are served by tasks"
+        self._waiting.add(waiting)
+        try:
+            yield
+        finally:
+            self._waiting.discard(waiting)
+
+    async def end_waits(self) -> None:
+        """Send everybody away who waits for a task at the helper endpoints."""
+        waiting = list(self._waiting)
+        for request in waiting:
+            request.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def tidy(self) -> float:
+        """Let go of sessions that nobody uses; when to look again."""
+        await self.endpoint.sessions.close_unused()
+        await self.endpoint.sessions.look_after_used()
+        return min(TIDY_S, self._session_idle_s / 4)
+
+    # --- who is calling ----------------------------------------------------------------------
+
+    async def _owner_of(self, headers: Mapping[str, str]) -> str | None:
+        if self._authenticator is None:
+            return None
+        try:
+            return await self._authenticator.authenticate(headers.get("authorization"))
+        except KeysUnavailable as error:
+            log.error("nobody can be identified: %s", error)
+            why = "Internal error: tokens cannot be verified now, try again"
+            raise Refusal(503, INTERNAL_ERROR, why, [(b"retry-after", b"5")]) from None
+
+    async def _authenticated(self, request: Request) -> str | None:
+        headers = headers_of(request.scope)
+        try:
+            return await self._owner_of(headers)
+        except Unauthorized as error:
+            raise self._refusal(request.scope, headers, error) from None
+
+    async def _identify(self, request: Request) -> str:
+        headers = headers_of(request.scope)
+        owner = await self._authenticated(request)
+        session_id = headers.get("mcp-session-id")
+        if owner is None and session_id is not None:
+            return (await self.endpoint.sessions.find(session_id, None)).owner
+        owner = owner or ANONYMOUS
+        self._lookups(owner).begin()
+        return owner
+
+    def _refusal(self, scope: Scope, headers: Mapping[str, str], error: Unauthorized) -> Refusal:
+        where = None
+        if self._auth.get("kind") == "jwt":
+            where = metadata_url(self._resource_url(scope, headers))
+        words = challenge(where, error, self._auth.get("scopes", ()))
+        return Refusal(
+            error.status,
+            INVALID_REQUEST,
+            f"Unauthorized: {error.description}",
+            [(b"www-authenticate", words.encode())],
+        )
+
+    async def _metadata(self, request: Request) -> Response:
+        resource = self._resource_url(request.scope, headers_of(request.scope))
+        document = metadata(resource, [self._auth["issuer"]], self._auth.get("scopes", ()))
+        return JSONResponse(document)
+
+    def _resource_url(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        if self._public_url is not None:
+            return self._public_url
+        host = headers.get("host", "")
+        if not _HOST.fullmatch(host):
+            raise Refusal(400, INVALID_REQUEST, "Invalid request: send a Host")
+        return f"{scope['scheme']}://{host}{scope.get('root_path', '')}{self._path}"
+
+    # --- how often ---------------------------------------------------------------------------
+
+    def _lookups(self, owner: str) -> Lookups:
+        if self._authenticator is None:
+            return self._of_address
+        rates = self._rates
+        return Lookups(lambda: rates.spend(owner), lambda: rates.miss(owner))
+
+    def _on_lookup(self, owner: str, is_found: bool) -> None:
+        if not is_found:
+            self._lookups(owner).missed()
+
+
+async def _break_off(send: Send) -> None:
+    """Answer somebody whose request could not be finished, as the server ends."""
+    why = Refusal(503, INTERNAL_ERROR, "Internal error: the server is being stopped, try again")
+    try:
+        await respond(send, 503, why.body(), [(b"retry-after", b"5")])
+    except RuntimeError:  # an answer was begun
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Refusal(404, INVALID_REQUEST, "Not found: see /openapi.json for what is here")
+
+
+class _Server(uvicorn.Server):
+    """Signals are the business of whoever runs this."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def run_application(
+    application: Application, runtime: Runtime, settings: Settings, *, ready: Callable[[str], None]
+) -> None:
+    """Serve until cancelled.  `ready` is given the address once requests are answered."""
+    transport = settings.transport
+    host, port = settings.address
+    try:
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
+        )
+        # Connections inherit it; asyncio itself forgets it for listeners such as this one.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigurationError(f"cannot listen on {settings.http}: {why}") from None
+    shown = f"[{host}]" if ":" in host else host
+    place = f"http://{shown}:{listener.getsockname()[1]}"
+    server = _Server(
+        uvicorn.Config(
+            application,
+            http=bounded_protocol(transport),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # Only a proxy knows better who is calling, and nobody else may say so.
+            proxy_headers=settings.public_url is not None,
+            timeout_keep_alive=transport.idle_s,  # type: ignore[arg-type]  # it need not be whole
+            timeout_graceful_shutdown=GRACE_S,
+            limit_concurrency=transport.max_connections,
+        ),
+        lambda: ready(place),
+    )
+    async with application.serving(runtime):
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            server.should_exit = True
+            await application.end_streams()
+            await serving

@@ -1,0 +1,1 @@
+"""Plain HTTP endpoints for browsers and scripts."""

@@ -1,0 +1,1 @@
+"""JSON-RPC messages on standard input and output."""

@@ -1,0 +1,1 @@
+"""MCP 2026-07-28: the extension `io.modelcontextprotocol/tasks`."""

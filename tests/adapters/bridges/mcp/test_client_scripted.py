@@ -1,0 +1,767 @@
+"""The official SDK's client with our tasks, against servers that say what a test tells them."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+    Root,
+    TextContent,
+)
+from pydantic import FileUrl, ValidationError
+
+from taskmachine.adapters.bridges.mcp import client as bridge
+from taskmachine.adapters.bridges.mcp.client import (
+    ConnectionLost,
+    CreatedTask,
+    TaskGone,
+    Tasks,
+    steady_http,
+)
+from taskmachine.protocol import requestor
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.client.scripted import (
+    DONE,
+    FORM,
+    Exchange,
+    Json,
+    Script,
+    Scripted,
+    modern,
+    serving,
+    shown_2026,
+)
+from tests.adapters.rig import run
+
+CREATED = {**shown_2026(), "resultType": "task"}
+COMPLETED = shown_2026("completed", result=DONE)
+ACKNOWLEDGED = {"resultType": "complete"}
+FAR_AWAY = 10**12
+
+
+def asking(**questions: Json) -> Json:
+    requests = {key: {"method": "elicitation/create", "params": p} for key, p in questions.items()}
+    return shown_2026("input_required", inputRequests=requests)
+
+
+def text_of(result: CallToolResult) -> str:
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+@contextlib.asynccontextmanager
+async def met(script: Script, tasks: Tasks | None = None, **more: Any) -> AsyncIterator[Any]:
+    """A server with that script, and a client of it."""
+    async with asyncio.timeout(20), serving(modern(script)) as server:
+        extensions = [Tasks() if tasks is None else tasks]
+        async with Client(server.url, extensions=extensions, **more) as client:
+            yield server, client
+
+
+def shows(*bodies: Json) -> Script:
+    """Makes a task, and shows it in that order; the last one again and again."""
+    left = [*bodies]
+
+    async def script(exchange: Exchange) -> None:
+        match exchange.what:
+            case "tools/call":
+                await exchange.result(CREATED)
+            case "tasks/get":
+                await exchange.result(left.pop(0) if len(left) > 1 else left[0])
+            case _:
+                await exchange.result(ACKNOWLEDGED)
+
+    return script
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+def test_every_request_about_a_task_names_it_in_a_header_and_declares_tasks() -> None:
+    async def yes(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def main() -> None:
+        script = shows(asking(name=FORM), shown_2026())
+        async with met(script, elicitation_callback=yes) as (server, client):
+            call = asyncio.create_task(client.call_tool("work"))
+            await server.until("tasks/update")
+            await server.until("tasks/get", 2)
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+        seen = {exchange.what: exchange for exchange in server.seen}
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            assert seen[method].headers["mcp-name"] == "t-1"
+            assert seen[method].headers["mcp-method"] == method
+            assert seen[method].params["taskId"] == "t-1"
+            meta = seen[method].params["_meta"]
+            declared = meta["io.modelcontextprotocol/clientCapabilities"]
+            assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+            assert "elicitation" in declared, "all that the client can do, as everywhere else"
+        answers = seen["tasks/update"].params["inputResponses"]
+        assert answers == {"name": {"action": "accept", "content": {"name": "Ada"}}}
+
+    run(main())
+
+
+def test_polls_come_at_the_interval_of_the_server_but_never_in_a_rush() -> None:
+    times: list[float] = []
+    intervals = iter([300, 1, 1])
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.result({**CREATED, "pollIntervalMs": 1})
+            return
+        times.append(asyncio.get_running_loop().time())
+        interval = next(intervals, None)
+        shown = COMPLETED if interval is None else {**shown_2026(), "pollIntervalMs": interval}
+        await exchange.result(shown)
+
+    async def main() -> None:
+        async with met(script) as (_, client):
+            assert text_of(await client.call_tool("work")) == "done"
+
+    run(main())
+    first, second, third = (b - a for a, b in pairwise(times))
+    assert first >= 0.3
+    assert min(second, third) >= 0.05
+
+
+def test_an_interval_without_end_is_bounded() -> None:
+    far = {**shown_2026(), "pollIntervalMs": FAR_AWAY}
+
+    async def main() -> None:
+        async with met(shows(far, far, COMPLETED), Tasks(longest_poll_s=0.1)) as (_, client):
+            async with asyncio.timeout(5):
+                assert text_of(await client.call_tool("work")) == "done"
+
+    run(main())
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_there_is_no_interval_of_nothing(seconds: float) -> None:
+    with pytest.raises(ConfigurationError, match="more than 0"):
+        Tasks(longest_poll_s=seconds)
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+def test_a_failed_task_raises_the_error_that_it_carries() -> None:
+    error = {"code": -32050, "message": "The disk is full.", "data": {"free": 0}}
+
+    async def main() -> None:
+        async with met(shows(shown_2026("failed", error=error))) as (_, client):
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("work")
+        assert type(caught.value) is MCPError
+        told = caught.value.error
+        assert (told.code, told.message, told.data) == tuple(error.values())
+
+    run(main())
+
+
+def test_a_cancelled_task_is_said_to_be_one() -> None:
+    async def main() -> None:
+        gone = shown_2026("cancelled", statusMessage="The operator did not want it.")
+        async with met(shows(gone)) as (_, client):
+            with pytest.raises(bridge.Cancelled, match="The operator did not want it"):
+                await client.call_tool("work")
+
+    run(main())
+
+
+def test_a_task_that_the_server_has_forgotten_is_gone_at_once() -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.result(CREATED)
+        else:
+            await exchange.error(-32602, "Failed to retrieve task: Task has expired", 400)
+
+    async def main() -> None:
+        async with met(script) as (server, client):
+            with pytest.raises(TaskGone, match="Task has expired") as caught:
+                await client.call_tool("work")
+            assert (caught.value.task_id, caught.value.code) == ("t-1", -32602)
+            assert len(server.of("tasks/get")) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {**shown_2026(), "status": "dancing"},
+        {"resultType": "complete"},
+        {**shown_2026("completed")},
+        {**shown_2026(), "pollIntervalMs": "soon"},
+        shown_2026("input_required", inputRequests={"q": {"method": "tools/call"}}),
+    ],
+    ids=["status", "empty", "no result", "interval", "question"],
+)
+def test_nonsense_is_looked_at_a_few_times_and_then_said_to_be_nonsense(
+    shown: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requestor, "MOST_FAILURES", 2)
+
+    async def main() -> None:
+        async with met(shows(shown)) as (server, client):
+            with pytest.raises(MCPError, match="tasks/get"):
+                await client.call_tool("work")
+            assert len(server.of("tasks/get")) == 3
+
+    run(main())
+
+
+def test_nonsense_in_between_does_no_harm() -> None:
+    async def main() -> None:
+        script = shows({**shown_2026(), "status": "dancing"}, COMPLETED)
+        async with met(script) as (_, client):
+            assert text_of(await client.call_tool("work")) == "done"
+
+    run(main())
+
+
+def test_a_result_that_is_none_is_refused_as_the_sdk_refuses_it() -> None:
+    async def main() -> None:
+        async with met(shows(shown_2026("completed", result={"content": 5}))) as (_, client):
+            with pytest.raises(ValidationError):
+                await client.call_tool("work")
+
+    run(main())
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> None:
+    asked: list[str] = []
+    slow = asyncio.Event()
+    server: Any = None
+
+    async def answer(context: ClientRequestContext, _: ElicitRequestParams) -> ElicitResult:
+        asked.append(str(context.request_id))
+        if context.request_id == "slow":
+            await slow.wait()
+        return ElicitResult(action="decline")
+
+    async def script(exchange: Exchange) -> None:
+        updates = [set(e.params["inputResponses"]) for e in server.of("tasks/update")]
+        match exchange.what:
+            case "tools/call":
+                await exchange.result(CREATED)
+            case "tasks/get" if {"slow"} in updates:
+                await exchange.result(COMPLETED)
+            case "tasks/get":  # the ack is there before the effect is seen
+                await exchange.result(asking(quick=FORM, slow=FORM))
+            case _:
+                await exchange.result(ACKNOWLEDGED)
+
+    async def main() -> None:
+        nonlocal server
+        async with met(script, elicitation_callback=answer) as (server, client):
+            call = asyncio.create_task(client.call_tool("work"))
+            first = await server.until("tasks/update")
+            assert first.params["inputResponses"] == {"quick": {"action": "decline"}}
+            await server.until("tasks/get", 4)
+            assert len(server.of("tasks/update")) == 1
+            slow.set()
+            assert text_of(await call) == "done"
+        assert sorted(asked) == ["quick", "slow"]
+        assert len(server.of("tasks/update")) == 2
+
+    run(main())
+
+
+def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
+    server: Any = None
+    asked = shown_2026("input_required", inputRequests={"where": {"method": "roots/list"}})
+
+    async def roots(_: ClientRequestContext) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ada"))])
+
+    async def script(exchange: Exchange) -> None:
+        await shows(COMPLETED if server.of("tasks/update") else asked)(exchange)
+
+    async def main() -> None:
+        nonlocal server
+        async with met(script, list_roots_callback=roots) as (server, client):
+            assert text_of(await client.call_tool("work")) == "done"
+        [update] = server.of("tasks/update")
+        wanted = {"where": {"roots": [{"uri": "file:///home/ada"}]}}
+        assert update.params["inputResponses"] == wanted
+
+    run(main())
+
+
+class Broken(Exception):
+    """Of a handler."""
+
+
+@pytest.mark.parametrize("kind", ["declined", "absent", "broken", "malformed"])
+def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: str) -> None:
+    params = {"mode": "form"} if kind == "malformed" else FORM
+
+    async def answer(_: ClientRequestContext, __: ElicitRequestParams) -> ErrorData:
+        if kind == "broken":
+            raise Broken("no terminal")
+        return ErrorData(code=-1, message="not today")
+
+    wanted: dict[str, tuple[type[Exception], str]] = {
+        "declined": (MCPError, "not today"),
+        "absent": (MCPError, "Elicitation not supported"),
+        "broken": (Broken, "no terminal"),
+        "malformed": (ValidationError, "message"),
+    }
+
+    async def main() -> None:
+        handler = None if kind == "absent" else answer
+        script = shows(asking(name=params))
+        async with met(script, elicitation_callback=handler) as (server, client):
+            error, words = wanted[kind]
+            with pytest.raises(error, match=words):
+                await client.call_tool("work")
+            assert len(server.of("tasks/cancel")) == 1
+            assert server.of("tasks/update") == []
+
+    run(main())
+
+
+# --- time, and whoever waits ----------------------------------------------------------------------
+
+
+def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
+    server: Any = None
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.result(CREATED)
+        elif len(server.of("tasks/get")) == 1:
+            await exchange.closed.wait()  # never answered
+        else:
+            await asyncio.wait_for(server.of("tasks/get")[0].closed.wait(), 10)
+            await exchange.result(COMPLETED)
+
+    async def main() -> None:
+        nonlocal server
+        async with met(script) as (server, client):
+            result = await client.call_tool("work", read_timeout_seconds=0.3)
+            assert text_of(result) == "done"
+            assert len(server.of("tasks/get")) == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize("seconds", [0.2, None], ids=["read timeout", "none"])
+def test_a_server_that_stays_silent_is_given_up(
+    seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requestor, "MOST_FAILURES", 1)
+    monkeypatch.setattr(bridge, "REQUEST_S", 0.2 if seconds is None else 60.0)
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.result(CREATED)
+        else:
+            await exchange.closed.wait()
+
+    async def main() -> None:
+        async with met(script, read_timeout_seconds=seconds) as (server, client):
+            with pytest.raises(ConnectionLost, match="no answer to tasks/get"):
+                await client.call_tool("work")
+            assert len(server.of("tasks/get")) == 2
+
+    run(main())
+
+
+def test_who_stops_waiting_cancels_the_task() -> None:
+    async def main() -> None:
+        async with met(shows(shown_2026())) as (server, client):
+            call = asyncio.create_task(client.call_tool("work"))
+            await server.until("tasks/get")
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+            assert len(server.of("tasks/cancel")) == 1, "before the wait is over"
+
+    run(main())
+
+
+def test_whoever_is_stopped_by_a_scope_cancels_the_task() -> None:
+    """Other than a cancel of asyncio it strikes again at every await."""
+
+    async def main() -> None:
+        async with met(shows(shown_2026())) as (server, client), anyio.create_task_group() as group:
+
+            async def stop() -> None:
+                await server.until("tasks/get")
+                scope.cancel()
+
+            group.start_soon(stop)
+            with anyio.CancelScope() as scope:
+                await client.call_tool("work")
+            assert scope.cancelled_caught
+            assert len(server.of("tasks/cancel")) == 1, "before the wait is over"
+
+    run(main())
+
+
+def test_a_cancel_that_is_not_answered_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "LAST_WORDS_S", 0.2)
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tasks/cancel":
+            await exchange.closed.wait()
+        else:
+            await exchange.result(CREATED if exchange.what == "tools/call" else shown_2026())
+
+    async def main() -> None:
+        async with met(script) as (server, client):
+            call = asyncio.create_task(client.call_tool("work"))
+            await server.until("tasks/get")
+            call.cancel()
+            async with asyncio.timeout(5):
+                await asyncio.wait([call])
+            assert call.cancelled()
+
+    run(main())
+
+
+# --- news -----------------------------------------------------------------------------------------
+
+
+def telling(news: asyncio.Event, **more: Any) -> Script:
+    """Nothing is found out by polls; when there are news, whoever listens is told the result."""
+
+    async def script(exchange: Exchange) -> None:
+        match exchange.what:
+            case "tools/call":
+                await exchange.result({**CREATED, "pollIntervalMs": FAR_AWAY})
+            case "subscriptions/listen":
+                meta = {"io.modelcontextprotocol/subscriptionId": exchange.message["id"]}
+                await exchange.stream()
+                wanted = {"notifications": exchange.params["notifications"], "_meta": meta}
+                await _tell(exchange, "notifications/subscriptions/acknowledged", wanted)
+                await news.wait()
+                body = {key: value for key, value in COMPLETED.items() if key != "resultType"}
+                await _tell(exchange, "notifications/tasks", {**body, **more, "_meta": meta})
+                await exchange.closed.wait()
+            case _:
+                await exchange.result(shown_2026())
+
+    return script
+
+
+async def _tell(exchange: Exchange, method: str, params: Json) -> None:
+    await exchange.event({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+@contextlib.asynccontextmanager
+async def listening(script: Script) -> AsyncIterator[Scripted]:
+    """Like `modern`, with a server that also takes subscriptions."""
+    others = modern(script)
+
+    async def act(exchange: Exchange) -> None:
+        await (script if exchange.what == "subscriptions/listen" else others)(exchange)
+
+    async with asyncio.timeout(20), serving(act) as server:
+        yield server
+
+
+def test_news_come_without_a_poll_and_nobody_listens_afterwards() -> None:
+    async def main() -> None:
+        news = asyncio.Event()
+        async with listening(telling(news)) as server:
+            async with Client(server.url, extensions=[Tasks()]) as client:
+                call = asyncio.create_task(client.call_tool("work"))
+                stream = await server.until("subscriptions/listen")
+                assert stream.params["notifications"] == {"taskIds": ["t-1"]}
+                news.set()
+                assert text_of(await call) == "done"
+                await asyncio.wait_for(stream.closed.wait(), 5)
+            assert server.of("tasks/get") == []
+
+    run(main())
+
+
+def test_news_of_another_task_are_not_taken_for_ours() -> None:
+    async def main() -> None:
+        news = asyncio.Event()
+        news.set()
+        async with (
+            listening(telling(news, taskId="t-2")) as server,
+            Client(server.url, extensions=[Tasks()]) as client,
+        ):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.call_tool("work"), 0.5)
+
+    run(main())
+
+
+def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
+    """Or a server could say of the other's task that it is done."""
+    done = {key: value for key, value in COMPLETED.items() if key != "resultType"}
+
+    async def lie(exchange: Exchange) -> None:
+        await exchange.stream()
+        await _tell(exchange, "notifications/tasks", done)
+        await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
+
+    async def main() -> None:
+        shared = Tasks()
+        async with (
+            met(lie, shared) as (_, other),
+            met(shows(shown_2026()), shared) as (honest, client),
+        ):
+            call = asyncio.create_task(client.call_tool("work"))
+            await honest.until("tasks/get")
+            assert text_of(await other.call_tool("work")) == "done"
+            await honest.until("tasks/get", len(honest.of("tasks/get")) + 3)
+            assert not call.done()
+            call.cancel()
+            await asyncio.wait([call])
+        assert honest.of("subscriptions/listen") == []
+
+    run(main())
+
+
+def test_so_many_listen_at_once_and_the_others_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "MOST_STREAMS", 2)
+
+    async def main() -> None:
+        news = asyncio.Event()
+        async with (
+            listening(telling(news)) as server,
+            Client(server.url, extensions=[Tasks(longest_poll_s=0.1)]) as client,
+        ):
+            calls = [asyncio.create_task(client.call_tool("work")) for _ in range(5)]
+            await server.until("subscriptions/listen", 2)
+            await server.until("tools/call", 5)
+            await server.until("tasks/get", 20)
+            assert len(server.of("subscriptions/listen")) == 2
+            news.set()  # they all are "t-1" here
+            assert [text_of(result) for result in await asyncio.gather(*calls)] == ["done"] * 5
+
+    run(main())
+
+
+# --- a task in the hand ---------------------------------------------------------------------------
+
+
+def test_a_task_shows_its_changes_and_its_result_to_whoever_asks() -> None:
+    async def main() -> None:
+        tasks = Tasks()
+        script = shows(shown_2026(statusMessage="half"), COMPLETED)
+        async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
+            assert task.id == "t-1"
+            seen = [(update.status, update.message) async for update in task]
+            assert seen == [("working", None), ("working", "half"), ("completed", None)]
+            assert text_of(await task.result()) == text_of(await task.result()) == "done"
+
+    run(main())
+
+
+def test_leaving_the_block_leaves_the_task_alone() -> None:
+    async def main() -> None:
+        tasks = Tasks()
+        async with met(shows(shown_2026()), tasks) as (server, client):
+            async with tasks.start(client, "work"):
+                await server.until("tasks/get")
+            assert server.of("tasks/cancel") == []
+
+    run(main())
+
+
+def test_a_cancel_is_heard_before_the_block_is_left() -> None:
+    async def main() -> None:
+        tasks = Tasks()
+        async with met(shows(shown_2026()), tasks) as (server, client):
+            async with tasks.start(client, "work") as task:
+                await task.cancel()
+            assert len(server.of("tasks/cancel")) == 1
+
+    run(main())
+
+
+def test_a_task_is_found_again_by_its_id() -> None:
+    async def main() -> None:
+        tasks = Tasks()
+        async with met(shows(COMPLETED), tasks) as (server, client):
+            created = await client.session.call_tool("work", allow_claimed=True)
+            assert isinstance(created, CreatedTask)
+            async with tasks.follow(client, created.task_id) as task:
+                assert text_of(await task.result()) == "done"
+            assert len(server.of("tools/call")) == 1
+
+    run(main())
+
+
+def test_a_call_that_is_answered_at_once_is_an_ended_task() -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.result({"resultType": "complete", **DONE})
+
+    async def main() -> None:
+        tasks = Tasks()
+        async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
+            assert task.id is None
+            assert [update.status async for update in task] == ["completed"]
+            await task.cancel()
+            assert text_of(await task.result()) == "done"
+
+    run(main())
+
+
+def test_calls_inside_the_block_are_ordinary_calls() -> None:
+    server: Any = None
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
+            await exchange.result({"resultType": "complete", **DONE})
+        else:
+            await shows(COMPLETED)(exchange)
+
+    async def main() -> None:
+        nonlocal server
+        tasks = Tasks()
+        async with met(script, tasks) as (server, client):
+            async with tasks.start(client, "work") as task:
+                assert task.id is None
+                assert text_of(await client.call_tool("work")) == "done"
+            async with tasks.start(client, "work") as task:
+                assert task.id == "t-1"
+                assert text_of(await client.call_tool("work")) == "done"
+
+    run(main())
+
+
+def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
+    server: Any = None
+    first = {
+        "resultType": "input_required",
+        "inputRequests": {"name": {"method": "elicitation/create", "params": FORM}},
+        "requestState": "s",
+    }
+
+    async def answer(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
+            await exchange.result(first)
+        else:
+            await shows(COMPLETED)(exchange)
+
+    async def main() -> None:
+        nonlocal server
+        tasks = Tasks()
+        async with met(script, tasks, elicitation_callback=answer) as (server, client):
+            async with tasks.start(client, "work") as task:
+                assert task.id == "t-1"
+                assert text_of(await task.result()) == "done"
+            assert server.of("tools/call")[1].params["requestState"] == "s"
+
+    run(main())
+
+
+def test_what_the_tool_promised_to_return_is_checked_here_as_well() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tool = {"name": "work", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    wrong = {**DONE, "structuredContent": {"n": "many"}}
+
+    async def main() -> None:
+        tasks = Tasks()
+        async with (
+            serving(modern(shows(shown_2026("completed", result=wrong)), tool)) as server,
+            Client(server.url, extensions=[tasks]) as client,
+        ):
+            with pytest.raises(RuntimeError, match="many"):
+                await client.call_tool("work")
+            async with tasks.start(client, "work") as task:
+                with pytest.raises(RuntimeError, match="many"):
+                    await task.result()
+
+    run(main())
+
+
+# --- broken ways ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
+def test_what_breaks_once_is_asked_again(kind: str) -> None:
+    server: Any = None
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
+            await shows(COMPLETED)(exchange)
+        elif kind == "busy":
+            await exchange.reply(503, "busy", "text/plain")
+        elif kind == "cut off":
+            await exchange.stream()
+        else:
+            await exchange.reply(200, json.dumps("?"))
+
+    async def main() -> None:
+        nonlocal server
+        async with met(script) as (server, client):
+            assert text_of(await client.call_tool("work")) == "done"
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["closed", "half"])
+def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
+    server: Any = None
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
+            await shows(COMPLETED)(exchange)
+        elif kind == "half":
+            await exchange.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+            await exchange.send('Content-Length: 100\r\n\r\n{"jsonrpc"')
+
+    async def main() -> None:
+        nonlocal server
+        async with (
+            asyncio.timeout(20),
+            serving(modern(script)) as server,
+            Client(steady_http(server.url), extensions=[Tasks()]) as client,
+        ):
+            assert text_of(await client.call_tool("work")) == "done"
+            assert len(server.of("tasks/get")) == 2
+
+    run(main())
+
+
+def test_a_steady_way_gives_up_in_the_end_and_only_on_that_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requestor, "MOST_FAILURES", 2)
+
+    async def script(exchange: Exchange) -> None:
+        if exchange.what == "tools/call":
+            await exchange.result(CREATED)  # and no word about tasks
+
+    async def main() -> None:
+        async with asyncio.timeout(20), serving(modern(script)) as server:
+            way = steady_http(server.url, headers={"X-Test": "1"})
+            async with Client(way, extensions=[Tasks()]) as client:
+                with pytest.raises(ConnectionLost, match="cannot be reached"):
+                    await client.call_tool("work")
+                assert (await client.list_tools()).tools
+            assert {exchange.headers["x-test"] for exchange in server.seen} == {"1"}
+
+    run(main())

@@ -1,0 +1,222 @@
+"""Questions and news of tasks of 2025-11-25 over HTTP: on which stream, and until when."""
+
+import asyncio
+from typing import Any
+
+from tests.adapters.bridges.mcp.legacy_visitor import RELATED, House, Visitor, accept, visited
+
+JSON = dict[str, Any]
+
+
+async def asked(visitor: Visitor) -> str:
+    """A task that waits for an answer."""
+    task_id = await visitor.create("deploy", {"version": "1"})
+    await visitor.until_status(task_id, "input_required")
+    return task_id
+
+
+def test_a_question_comes_where_the_result_is_waited_for_and_names_its_task() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)  # who looks at a task has perhaps no stream but this
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.called("elicitation/create")
+            assert question["params"]["_meta"][RELATED] == {"taskId": task_id}
+            assert question["params"]["message"] == "Deploy 1?"
+            await visitor.tell(accept(question))
+            done = (await stream.answer())["result"]
+            assert done["content"][0]["text"] == "1 is deployed to test."
+            assert done["_meta"][RELATED] == {"taskId": task_id}
+
+    visited(act)
+
+
+def test_who_only_looks_is_asked_on_the_general_stream_if_somebody_reads_it() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        async with visitor.listening() as general:
+            task_id = await asked(visitor)
+            ping = await general.called("ping")
+            assert "elicitation/create" not in str(general.heard)
+            await visitor.tell({"id": ping["id"], "result": {}})
+            looking = asyncio.create_task(visitor.until_status(task_id, "completed"))
+            question = await general.called("elicitation/create")
+            assert question["params"]["_meta"][RELATED] == {"taskId": task_id}
+            await visitor.tell(accept(question))
+            await looking
+
+    visited(act)
+
+
+def test_a_stream_that_nobody_answers_on_is_not_asked_on() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        async with visitor.listening() as general:
+            task_id = await asked(visitor)
+            await general.called("ping")
+            async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+                await visitor.tell(accept(await stream.called("elicitation/create")))
+                await stream.answer()
+            last = await general.until(lambda m: m["params"].get("status") == "completed")
+            assert last["params"]["taskId"] == task_id
+            assert "elicitation/create" not in str(general.heard)
+
+    visited(act)
+
+
+def test_a_question_on_a_general_stream_that_broke_comes_where_the_result_is_waited_for() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        async with visitor.listening() as general:
+            task_id = await asked(visitor)
+            looking = asyncio.create_task(visitor.until_status(task_id, "completed"))
+            while (first := await general.next()).get("method") != "elicitation/create":
+                if first["method"] == "ping":
+                    await visitor.tell({"id": first["id"], "result": {}})
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            second = await stream.called("elicitation/create")
+            assert second["id"] != first["id"]
+            await visitor.tell(accept(second))
+            assert "result" in await stream.answer()
+        await looking
+
+    visited(act)
+
+
+def test_a_question_whose_stream_broke_is_asked_again_on_the_next_one() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as broken:
+            first = await broken.called("elicitation/create")
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            second = await stream.called("elicitation/create")
+            assert second["id"] != first["id"]
+            assert second["params"] == first["params"]
+            await visitor.tell(accept(second))
+            assert "result" in await stream.answer()
+
+    visited(act)
+
+
+def test_a_question_is_not_asked_twice_while_somebody_may_answer_it() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with (
+            visitor.asking("tasks/result", {"taskId": task_id}) as first,
+            visitor.asking("tasks/result", {"taskId": task_id}) as second,
+        ):
+            await visitor.tell(accept(await first.called("elicitation/create")))
+            assert (await first.answer())["result"] == (await second.answer())["result"]
+            assert len(second.heard) == 1
+
+    visited(act)
+
+
+def test_the_question_of_a_cancelled_task_is_taken_back_before_the_end_is_told() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.called("elicitation/create")
+            cancelled = (await visitor.ask("tasks/cancel", {"taskId": task_id}))["result"]
+            assert cancelled["status"] == "cancelled"
+            answer = await stream.answer()
+            [withdrawal] = [
+                message
+                for message in stream.heard
+                if message.get("method") == "notifications/cancelled"
+            ]
+            assert withdrawal["params"]["requestId"] == question["id"]
+            assert isinstance(answer["error"]["code"], int)
+            again = await visitor.error("tasks/cancel", {"taskId": task_id})
+            assert again["code"] == -32602
+
+    visited(act)
+
+
+def test_who_cancels_the_wait_for_a_result_can_wait_again() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with visitor.asking("tasks/result", {"taskId": task_id}, id="tired") as stream:
+            question = await stream.called("elicitation/create")
+            cancel = {"method": "notifications/cancelled", "params": {"requestId": "tired"}}
+            await visitor.tell(cancel)
+            withdrawal = await stream.called("notifications/cancelled")
+            assert withdrawal["params"]["requestId"] == question["id"]
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            await visitor.tell(accept(await stream.called("elicitation/create")))
+            assert "result" in await stream.answer()
+
+    visited(act)
+
+
+def test_what_somebody_answers_with_an_error_the_tool_gets_as_an_error() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.called("elicitation/create")
+            refusal = {"code": -1, "message": "User rejected the form"}
+            await visitor.tell({"id": question["id"], "error": refusal})
+            assert "User rejected the form" in str(await stream.answer())
+        await visitor.until_status(task_id, "failed")
+
+    visited(act)
+
+
+def test_an_answer_that_is_none_is_an_error_of_the_question() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        task_id = await asked(visitor)
+        async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.called("elicitation/create")
+            await visitor.tell({"id": question["id"], "result": {"action": "perhaps"}})
+            assert "no result of elicitation/create" in str(await stream.answer())
+        await visitor.until_status(task_id, "failed")
+
+    visited(act)
+
+
+def test_a_question_that_was_not_declared_fails_the_task_at_once() -> None:
+    async def act(home: House, _: Visitor) -> None:
+        visitor = await home.visit(roots={})
+        task_id = await visitor.create("deploy", {"version": "1"})
+        await visitor.until_status(task_id, "failed")
+        error = await visitor.error("tasks/result", {"taskId": task_id})
+        assert "elicitation/create" in error["message"]
+
+    visited(act)
+
+
+def test_progress_goes_to_whoever_waits_else_to_the_general_stream() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        async with visitor.listening() as general:
+            arguments: JSON = {"to": 2, "pause_ms": 0}
+            task_id = await visitor.create("count", arguments, _meta={"progressToken": "mine"})
+            heard = [await general.called("notifications/progress") for _ in range(2)]
+            assert [message["params"]["progress"] for message in heard] == [1, 2]
+            for message in heard:
+                assert message["params"]["progressToken"] == "mine"
+                assert message["params"]["_meta"][RELATED] == {"taskId": task_id}
+
+            arguments = {"to": 2, "pause_ms": 200}
+            task_id = await visitor.create("count", arguments, _meta={"progressToken": 7})
+            async with visitor.asking("tasks/result", {"taskId": task_id}) as stream:
+                await stream.answer()
+                heard = stream.heard[:-1]
+                assert [message["params"]["progress"] for message in heard] == [1, 2]
+                assert all(message["params"]["progressToken"] == 7 for message in heard)
+
+    visited(act)
+
+
+def test_a_status_is_told_once_and_none_after_the_last() -> None:
+    async def act(_: House, visitor: Visitor) -> None:
+        async with visitor.listening() as general:
+            task_id = await visitor.create("deploy", {"version": "1"})
+            asks = await general.until(lambda m: m["params"].get("status") == "input_required")
+            assert asks["params"].keys() >= {"taskId", "status", "createdAt", "ttl"}
+            await visitor.ask("tasks/cancel", {"taskId": task_id})
+            await general.until(lambda m: m["params"].get("status") == "cancelled")
+            other = await visitor.create("count", {"to": 1, "pause_ms": 0})
+            await general.until(lambda m: m["params"].get("status") == "completed")
+            told = [message["params"] for message in general.heard]
+            mine = [task["status"] for task in told if task["taskId"] == task_id]
+            assert mine[-1] == "cancelled"
+            assert mine.count("input_required") == mine.count("cancelled") == 1
+            assert {task["taskId"] for task in told} == {task_id, other}
+
+    visited(act)

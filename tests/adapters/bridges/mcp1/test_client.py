@@ -1,0 +1,25 @@
+"""A client session of `mcp` 1.x with our tasks: `inside_client.py`, in an environment with it."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from tests.adapters.bridges.mcp1.environment import run_with_mcp1
+from tests.oracle import REPOSITORY
+
+INSIDE: Final = Path(__file__).with_name("inside_client.py")
+
+
+def test_a_client_session_takes_questions_as_tasks(tmp_path: Path) -> None:
+    alone = ["-p", "no:cacheprovider", "--noconftest", "-c", "/dev/null"]
+    ended = run_with_mcp1(tmp_path, "-W", "error", "-m", "pytest", "-q", *alone, str(INSIDE))
+    assert ended.returncode == 0, ended.stdout[-10_000:] + ended.stderr[-2_000:]
+
+
+def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "receiver.md").read_text()
+    [example] = re.findall(r"^```py\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    [output] = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "docs").symlink_to(REPOSITORY / "docs")
+    ended = run_with_mcp1(tmp_path, "-c", example)
+    assert (ended.stdout, ended.returncode) == (output, 0), ended.stderr[-2_000:]

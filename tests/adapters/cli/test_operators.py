@@ -1,0 +1,464 @@
+"""What operators do to the store of a server, by the real command on real files."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.cli.main import main
+from taskmachine.adapters.rendering.tasks import duration
+from taskmachine.adapters.rendering.wording import printable
+from taskmachine.adapters.stores import Worker, open_store
+from taskmachine.adapters.stores.sqlite.schema import VERSION
+from taskmachine.adapters.stores.sqlite.store import open_sqlite
+from taskmachine.statemachine import ConfigurationError, Entry, Task
+from tests.adapters.example_store import OTHER, OWNER, RUDE, make
+from tests.oracle import REPOSITORY
+
+COMMAND = str(Path(sys.executable).with_name("taskmachine"))
+PAGE = (REPOSITORY / "docs" / "cli.md").read_text()
+UNKNOWN = "task9" + "0" * 27
+DASHED = "--state_" + "0" * 24
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A store `tasks.db` in the working directory; the ids of its tasks by tool."""
+    monkeypatch.chdir(tmp_path)
+    return asyncio.run(make("sqlite:tasks.db"))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(arguments) == code
+        out, err = capsys.readouterr()
+        assert bool(err) == (code != 0 and not out), err
+        return out or err
+
+    return run
+
+
+def run_json(run: Run, *arguments: str, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code))
+
+
+def everything(url: str) -> dict[str, tuple[Task, list[Entry]]]:
+    async def read() -> dict[str, tuple[Task, list[Entry]]]:
+        store = await open_store(url)
+        try:
+            return {task.id: (task, list(entries)) async for task, entries in store.export()}
+        finally:
+            await store.close()
+
+    return asyncio.run(read())
+
+
+# --- tasks list ------------------------------------------------------------------------------
+
+
+def test_a_list_shows_the_newest_first(ids: dict[str, str], run: Run) -> None:
+    listed = run_json(run, "tasks", "list", "--store", "sqlite:tasks.db")
+    assert [task["tool"] for task in listed] == ["index", "mirror", "deploy", "convert", "greet"]
+    lines = run("tasks", "list", "--store", "sqlite:tasks.db").splitlines()
+    assert [line.split()[0] for line in lines[2:]] == [task["taskId"] for task in listed]
+    assert [line.split()[1] for line in lines[2:]] == [task["state"] for task in listed]
+    assert re.search(rf"{ids['mirror']} +working +mirror +bob +\ds +59m +42/1000 copying", lines[3])
+
+
+@pytest.mark.parametrize(
+    ("options", "tools"),
+    [
+        (["--owner", OWNER], ["deploy", "greet"]),
+        (["--owner", OTHER, "--state", "failed"], ["convert"]),
+        (["--state", "input_required"], ["deploy"]),
+        (["--state", "cancelled"], []),
+        (["--owner", "nobody"], []),
+        (["--limit", "2"], ["index", "mirror"]),
+        (["--limit", "1", "--state", "completed"], ["greet"]),
+    ],
+)
+@pytest.mark.usefixtures("ids")
+def test_a_list_can_be_narrowed(options: list[str], tools: list[str], run: Run) -> None:
+    arguments = ["tasks", "list", "--store", "sqlite:tasks.db", *options]
+    assert [task["tool"] for task in run_json(run, *arguments)] == tools
+    if not tools:
+        assert run(*arguments) == "There are no such tasks.\n"
+
+
+def test_a_list_goes_on_beyond_one_page_of_the_store(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+    asyncio.run(make(url))
+
+    async def multiply() -> None:
+        store = await open_store(url)
+        async for task, _ in store.export():
+            call = task.call
+        for number in range(250):
+            await store.adopt(Task(f"more{number:028}", "eve", call, number, number), ())
+        await store.close()
+
+    asyncio.run(multiply())
+    assert len(run_json(run, "tasks", "list", "--store", url, "--limit", "1000")) == 255
+    shown = run("tasks", "list", "--store", url)
+    assert shown.endswith("These are the newest 50: --limit shows more.\n")
+    assert (
+        len(run_json(run, "tasks", "list", "--store", url, "--owner", "eve", "--limit", "240"))
+        == 240
+    )
+
+
+def test_a_store_without_tasks(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'new.db'}"
+    asyncio.run(_touch(url))
+    assert run("tasks", "list", "--store", url) == "There are no tasks.\n"
+    assert run_json(run, "tasks", "list", "--store", url) == []
+    assert "tasks     0 " in run("store", "check", url)
+
+
+async def _touch(url: str) -> None:
+    await (await open_store(url)).close()
+
+
+def test_what_a_task_says_cannot_take_over_a_terminal(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+    ids = asyncio.run(make(url, rude=True))
+    for command in (["list"], ["show", ids["shout"]], ["history", ids["shout"]]):
+        for options in ([], ["--json"]):
+            shown = run("tasks", *command, "--store", url, *options)
+            assert all(char.isprintable() or char == "\n" for char in shown)
+            assert "owned" in shown or (command[0] != "show" and not options)
+    [task] = run_json(run, "tasks", "list", "--store", url, "--owner", RUDE)
+    assert task["statusMessage"] == task["outcome"]["message"] == RUDE
+    refused = run("tasks", "show", "\x1b[31m", "--store", url, code=1)
+    assert refused == "taskmachine: error: no task '\\x1b[31m'\n"
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_terminal_gets_colours_and_its_width() -> None:
+    for columns in (70, 100, 160):
+        shown = in_terminal(columns, "tasks", "list", "--store", "sqlite:tasks.db")
+        assert "\x1b[32mcompleted" in shown
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+        assert max(map(len, plain.splitlines())) <= columns
+
+
+def in_terminal(columns: int, *arguments: str) -> str:
+    main_end, child_end = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen([COMMAND, *arguments], stdout=child_end, env=environment) as child:
+        os.close(child_end)
+        shown = b""
+        while chunk := _read(main_end):
+            shown += chunk
+    os.close(main_end)
+    assert child.returncode == 0
+    return shown.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how a terminal says that nobody writes any more
+        return b""
+
+
+# --- one task --------------------------------------------------------------------------------
+
+
+def test_a_task_is_shown_with_all_that_it_has(ids: dict[str, str], run: Run) -> None:
+    shown = run("tasks", "show", ids["deploy"], "--store", "sqlite:tasks.db")
+    for words in ('{"version": "1.4"}', "alice", "building", "1/3", "Deploy 1.4 now?", "open"):
+        assert words in shown
+    assert 'answered: {"action": "accept", "content": {"stage": "live"}}' in shown
+    task = run_json(run, "tasks", "show", ids["deploy"], "--store", "sqlite:tasks.db")
+    assert task["arguments"] == {"version": "1.4"}
+    assert [question["isOpen"] for question in task["questions"]] == [False, True]
+    assert task["questions"][0]["answer"]["body"]["content"] == {"stage": "live"}
+    assert "Hello, Ada!" in run("tasks", "show", ids["greet"], "--store", "sqlite:tasks.db")
+    assert "-32050 page 3 is damaged" in run(
+        "tasks", "show", ids["convert"], "--store", "sqlite:tasks.db"
+    )
+
+
+def test_long_values_are_cut(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+    ids = asyncio.run(make(url, name="long " * 10_000))
+    shown = run("tasks", "show", ids["greet"], "--store", url)
+    assert len(shown.splitlines()) < 40
+    assert "…" in shown
+    assert len(run("tasks", "show", ids["greet"], "--store", url, "--json")) > 50_000
+
+
+def test_a_history_has_every_move(ids: dict[str, str], run: Run) -> None:
+    arguments = ("tasks", "history", ids["convert"], "--store", "sqlite:tasks.db")
+    moves = run_json(run, *arguments)
+    events = ["submit", "start", "report", "report", "report", "fail"]
+    assert [move["event"] for move in moves] == events
+    assert moves[-1]["note"] == "page 3 is damaged"
+    lines = run(*arguments).splitlines()[2:]
+    assert [line.split()[3] for line in lines] == events
+
+
+def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
+    arguments = ("tasks", "cancel", ids["index"], "--store", "sqlite:tasks.db")
+    assert run(*arguments, "--reason", "no space") == f"Task {ids['index']} is cancelled.\n"
+    again = run(*arguments, code=1)
+    assert again == (
+        f"taskmachine: error: task '{ids['index']}' has ended already: it is cancelled\n"
+    )
+    task, entries = everything("sqlite:tasks.db")[ids["index"]]
+    assert task.outcome is not None
+    assert (task.outcome.cause, task.outcome.message) == ("cancelled", "no space")
+    assert entries[-1].note == "no space"
+    cancelled = run_json(run, "tasks", "cancel", ids["deploy"], "--store", "sqlite:tasks.db")
+    assert cancelled["outcome"]["message"] == "The task was cancelled by an operator."
+    assert not any(question["isOpen"] for question in cancelled["questions"])
+
+
+def test_a_purge_forgets_only_what_has_ended(ids: dict[str, str], run: Run) -> None:
+    assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks forgotten.\n"
+    arguments = ("tasks", "purge", "--all-ended", "--store", "sqlite:tasks.db")
+    assert run_json(run, *arguments) == {"purged": 2}
+    assert everything("sqlite:tasks.db").keys() == {ids[t] for t in ("index", "mirror", "deploy")}
+    assert run(*arguments) == "0 tasks forgotten.\n"
+    assert "problems  none" in run("store", "check", "sqlite:tasks.db")
+
+
+def test_a_purge_forgets_what_is_over(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+    ids = asyncio.run(make(url, ago_ms=2 * 24 * 3_600_000))
+    assert run("tasks", "purge", "--store", url) == "2 tasks forgotten.\n"
+    assert everything(url).keys() == {ids[tool] for tool in ("index", "mirror", "deploy")}
+
+
+# --- stores ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_check_counts_and_finds_nothing(run: Run) -> None:
+    found = run_json(run, "store", "check", "sqlite:tasks.db")
+    states = {"completed": 1, "failed": 1, "input_required": 1, "submitted": 1, "working": 1}
+    assert (found["tasks"], found["workers"], found["problems"]) == (states, 0, [])
+    assert found["schemaVersion"] >= 1
+
+
+def spoil(statement: str, task_id: str) -> None:
+    with closing(sqlite3.connect("tasks.db", isolation_level=None)) as connection:
+        connection.execute(statement, (task_id,))
+
+
+def test_a_check_finds_damage(ids: dict[str, str], run: Run, tmp_path: Path) -> None:
+    spoil("UPDATE tasks SET version = 99 WHERE id = ?", ids["greet"])
+    shown = run("store", "check", "sqlite:tasks.db", code=1)
+    assert "problems  1" in shown
+    assert ids["greet"] in shown
+    assert len(run_json(run, "store", "check", "sqlite:tasks.db", code=1)["problems"]) == 1
+    spoil("UPDATE tasks SET record = x'00' WHERE id = ?", ids["greet"])
+    assert "cannot be read" in run("store", "check", "sqlite:tasks.db", code=1)
+    (tmp_path / "torn.db").write_bytes(b"SQLite format 3\0" + b"\1" * 5_000)
+    assert "torn.db" in run("store", "check", "sqlite:torn.db", code=1)
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_backup_is_a_store(run: Run) -> None:
+    assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("copy.db has the copy, ")
+    assert everything("sqlite:copy.db") == everything("sqlite:tasks.db")
+    assert run("store", "backup", "sqlite:tasks.db", "copy.db", code=2).endswith(
+        "copy.db exists: a backup replaces nothing\n"
+    )
+    assert run_json(run, "store", "backup", "sqlite:tasks.db", "more.db")["file"] == "more.db"
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_migration_takes_everything_along(run: Run) -> None:
+    assert run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db") == "5 tasks copied.\n"
+    assert everything("sqlite:new.db") == everything("sqlite:tasks.db")
+    refused = run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db", code=1)
+    assert refused == "taskmachine: error: sqlite:new.db is not empty\n"
+    assert run_json(run, "store", "migrate", "sqlite:tasks.db", "sqlite:b.db") == {"copied": 5}
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_store_in_use_does_not_migrate(run: Run) -> None:
+    async def enlist() -> None:
+        store = await open_sqlite("sqlite:tasks.db")
+        await store.enlist(Worker("somebody", "another machine", 1))
+        await store.close()
+
+    asyncio.run(enlist())
+    refused = run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db", code=1)
+    assert "stop it first" in refused
+    assert not Path("new.db").exists()
+
+
+@pytest.mark.usefixtures("ids")
+def test_before_an_upgrade_one_can_look(run: Run) -> None:
+    command = ("store", "migrate", "--check", "sqlite:tasks.db")
+    assert run(*command) == f"The schema has version {VERSION}, as this program wants it.\n"
+    assert run_json(run, *command) == {"schemaVersion": VERSION, "knownVersion": VERSION}
+    with closing(sqlite3.connect("tasks.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    assert "has version 99 of the schema" in run(*command, code=2)
+
+
+# --- what cannot be --------------------------------------------------------------------------
+
+WRONG = [
+    (["tasks", "list", "--store", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["tasks", "list", "--store", "memory:"], 2, "'memory:' is in the memory of one server"),
+    (["tasks", "list", "--store", "tasks.db"], 2, "no store for 'tasks.db'"),
+    (["tasks", "list", "--store", "sqlite:"], 2, "'sqlite:' names no file"),
+    (["tasks", "list", "--store", "sqlite:a\0b"], 2, "there is no file 'a\\x00b'"),
+    (["tasks", "list", "--store", "sqlite:."], 2, ". is no file"),
+    (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["tasks", "show", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
+    (["tasks", "history", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
+    (["tasks", "cancel", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
+    (["tasks", "show", "--store", "sqlite:tasks.db", "--", "-x"], 1, "no task '-x'"),
+    (["tasks", "show", DASHED, "--store", "sqlite:tasks.db"], 1, f"no task '{DASHED}'"),
+    (["tasks", "cancel", "--store", "sqlite:tasks.db", "--", DASHED], 1, f"no task '{DASHED}'"),
+    (["store", "check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "check", "memory:"], 2, "'memory:' is in the memory of one server"),
+    (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be made"),
+    (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "there is no file 'typo.db'"),
+    (["store", "migrate", "sqlite:tasks.db", "memory:"], 2, "'memory:' is in the memory"),
+    (
+        ["store", "migrate", "sqlite:tasks.db", "sqlite:no/b.db"],
+        2,
+        "no/b.db cannot be made: there is no folder",
+    ),
+    (["store", "migrate", "sqlite:tasks.db"], 2, "'store migrate' takes either TO or --check"),
+    (
+        ["store", "migrate", "--check", "sqlite:tasks.db", "sqlite:b.db"],
+        2,
+        "'store migrate' takes either TO or --check",
+    ),
+    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to look at"),
+    (
+        ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
+        2,
+        "the schema of the store must be up to 50 small letters",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), WRONG)
+@pytest.mark.usefixtures("ids")
+def test_what_is_wrong_is_said_in_a_sentence(
+    arguments: list[str], code: int, words: str, run: Run
+) -> None:
+    Path("notes.txt").write_text("not a database, " * 100)
+    before = set(Path().iterdir())
+    said = run(*arguments, code=code)
+    assert said.startswith(f"taskmachine: error: {words}")
+    assert said.count("\n") == 1
+    assert set(Path().iterdir()) == before, "nothing was made"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tasks"],
+        ["tasks", "list"],
+        ["tasks", "list", "--store", "sqlite:x", "--limit", "0"],
+        ["tasks", "list", "--store", "sqlite:x", "--limit", "many"],
+        ["tasks", "list", "--store", "sqlite:x", "--state", "removed"],
+        ["tasks", "show", "--store", "sqlite:x"],
+        ["store"],
+        ["store", "backup", "sqlite:x"],
+    ],
+)
+def test_usage_errors_leave_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    assert leaving.value.code == 2
+    assert "usage: taskmachine" in capsys.readouterr().err
+
+
+def test_debug_shows_where_it_came_from() -> None:
+    with pytest.raises(ConfigurationError):
+        main(["--debug", "tasks", "list", "--store", "memory:"])
+
+
+def test_an_error_that_nobody_thought_of_is_no_traceback(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    link = locked / "loop"
+    link.symlink_to(link)
+    done = subprocess.run(
+        [COMMAND, "tasks", "list", "--store", f"sqlite:{link / 'tasks.db'}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith("taskmachine: ")
+    assert done.stderr.count("\n") == 1
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+def test_durations_have_at_most_four_characters() -> None:
+    for ms, words in [
+        (-1, "0s"), (999, "0s"), (99_999, "99s"), (100_000, "1m"), (5_999_999, "99m"),
+        (6_000_000, "1h"), (48 * 3_600_000 - 1, "47h"), (48 * 3_600_000, "2d"),
+    ]:  # fmt: skip
+        assert duration(ms) == words
+
+
+def test_text_for_a_terminal_is_only_to_be_seen() -> None:
+    assert printable("plain ä 日本 🎉") == "plain ä 日本 🎉"
+    assert printable("\x1b[1m\r\n\t\x7f\x9b\u202e\u2028") == r"\x1b[1m\r\n\t\x7f\x9b\u202e\u2028"
+
+
+# --- the document ----------------------------------------------------------------------------
+
+
+def examples() -> list[tuple[str, str]]:
+    """Each command in a text block of docs/cli.md, and what it is said to print."""
+    blocks = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return [
+        (command, output)
+        for block in blocks
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+def test_the_document_shows_what_is_printed(ids: dict[str, str], run: Run) -> None:
+    shown = examples()
+    assert ids
+    for command, output in shown:
+        program, *arguments = shlex.split(command)
+        assert program == "taskmachine"
+        assert comparable(run(*arguments)) == comparable(output), command
+    said = {tuple(shlex.split(command)[1:3]) for command, _ in shown}
+    tasks = {("tasks", verb) for verb in ("list", "show", "history", "cancel", "purge")}
+    assert said == tasks | {("store", verb) for verb in ("check", "backup", "migrate")}
+
+
+def comparable(text: str) -> list[str]:
+    """Without what differs from run to run: times and sizes, and the space around them."""
+    text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)?", "TIME", text)
+    text = re.sub(r"\b\d+([smhd]\b| bytes)|(?<=^schema    version )\d+", "SOME", text, flags=re.M)
+    return [" ".join(line.split()) for line in text.splitlines()]

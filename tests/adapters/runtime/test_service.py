@@ -1,0 +1,431 @@
+"""What callers can do with tasks, and what they cannot."""
+
+import asyncio
+
+import pytest
+
+from taskmachine.adapters.runtime import service
+from taskmachine.adapters.runtime.limits import Limits
+from taskmachine.adapters.stores import Caps, Conflict
+from taskmachine.adapters.tools.errors import Gone
+from taskmachine.protocol.errors import InvalidParams
+from taskmachine.protocol.operations import Advance, Amend, Answer
+from taskmachine.statemachine import (
+    Event,
+    IllegalTransition,
+    LimitExceeded,
+    NotFound,
+    Progress,
+    Reply,
+    State,
+    lifecycle,
+)
+from tests.adapters.rig import DONE, FORM, HOUR, Rig, call, run
+
+# --- create ----------------------------------------------------------------------------------
+
+
+def test_a_created_task_can_be_read_at_once() -> None:
+    """Every created task can be retrieved, the same ids in order."""
+
+    async def main() -> None:
+        rig = Rig()
+        made = []
+        for _ in range(20):
+            rig.clock.now += 1
+            made.append(await rig.create())
+        assert [await rig.service.get("alice", task.id) for task in made] == made
+        page = await rig.service.page("alice")
+        assert [task.id for task in page.tasks] == [task.id for task in reversed(made)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("ttl", [0, -1, -(10**30), 1.5, "60000", True, [], float("nan")])
+def test_a_ttl_that_cannot_be_is_refused_and_makes_no_task(ttl: object) -> None:
+    async def main() -> None:
+        rig = Rig()
+        with pytest.raises(InvalidParams, match="positive number of milliseconds"):
+            await rig.service.create("alice", call(), ttl_ms=ttl)  # type: ignore[arg-type]
+        assert (await rig.service.page("alice")).tasks == []
+
+    run(main())
+
+
+def test_a_requested_ttl_is_honoured_and_a_huge_one_is_cut() -> None:
+    async def main() -> None:
+        rig = Rig()
+        assert (await rig.create(ttl_ms=90_000)).ttl_ms == 90_000
+        assert (await rig.create(ttl_ms=10**30)).ttl_ms == 7 * 24 * HOUR
+        assert (await rig.create()).ttl_ms == HOUR
+
+    run(main())
+
+
+def test_the_same_call_under_the_same_key_is_the_same_task() -> None:
+    """A lost answer to a create makes no duplicate."""
+
+    async def main() -> None:
+        rig = Rig()
+        create = rig.service.create
+        first = await create("alice", call(arguments=b'{"a":1,"b":2}', key="k"))
+        again = await create("alice", call(arguments=b'{"b":2,"a":1}', key="k"))
+        assert again == first
+        await (await rig.claim(first.id)).settle(DONE)
+        later = await create("alice", call(arguments=b'{"a":1,"b":2}', key="k"))
+        assert (later.id, later.state) == (first.id, State.COMPLETED), "the task as it is now"
+        with pytest.raises(InvalidParams, match="other arguments"):
+            await create("alice", call(arguments=b'{"a":2}', key="k"))
+        others = [
+            await create("bob", call(arguments=b'{"a":2}', key="k")),
+            await create("alice", call("other", b'{"a":2}', key="k")),
+            await create("alice", call(arguments=b'{"a":2}', key="K")),
+        ]
+        assert len({first.id, *(task.id for task in others)}) == 4
+
+    run(main())
+
+
+@pytest.mark.parametrize("key", ["", "x" * 257])
+def test_a_key_that_cannot_be_is_refused(key: str) -> None:
+    with pytest.raises(InvalidParams, match="1 to 256 characters"):
+        run(Rig().service.create("alice", call(key=key)))
+
+
+@pytest.mark.parametrize(
+    ("caps", "words"),
+    [
+        (Caps(live_of_owner=3), "3 unfinished tasks of this caller"),
+        (Caps(live=3), "3 unfinished tasks"),
+        (Caps(retained_of_owner=3), "3 stored tasks of this caller"),
+        (Caps(retained=3), "3 stored tasks"),
+    ],
+)
+def test_beyond_a_cap_nothing_is_created(caps: Caps, words: str) -> None:
+    async def main() -> None:
+        rig = Rig(Limits(caps=caps))
+        tasks = [await rig.create() for _ in range(3)]
+        with pytest.raises(LimitExceeded) as refused:
+            await rig.create()
+        assert refused.value.limit == words
+        assert refused.value.retry_after_ms > 0
+        await rig.service.cancel("alice", tasks[0].id)
+        if "unfinished" in words:
+            await rig.create()  # what has ended frees its place
+        else:
+            with pytest.raises(LimitExceeded):
+                await rig.create()
+
+    run(main())
+
+
+def test_the_default_cap_is_a_thousand_live_tasks() -> None:
+    async def main() -> None:
+        rig = Rig()
+        for n in range(1_000):
+            await rig.create(f"owner-{n}")
+        with pytest.raises(LimitExceeded, match="1000 unfinished tasks"):
+            await rig.create()
+
+    run(main())
+
+
+# --- read ------------------------------------------------------------------------------------
+
+
+def test_reading_changes_nothing() -> None:
+    """Neither the version nor the time of the last change."""
+
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        rig.clock.now += 10 * HOUR
+        await rig.service.wait("alice", task.id, after=0)
+        await rig.service.page("alice")
+        await rig.service.history("alice", task.id)
+        assert await rig.service.get("alice", task.id) == task
+
+    run(main())
+
+
+@pytest.mark.parametrize("task_id", ["", "no-such-task", "x" * 1_000_000, "\0", "task-1 "])
+def test_an_id_of_nothing_is_not_found(task_id: str) -> None:
+    async def main() -> None:
+        rig = Rig()
+        await rig.create()
+        for act in (
+            rig.service.get("alice", task_id),
+            rig.service.wait("alice", task_id, after=0),
+            rig.service.collect("alice", task_id),
+            rig.service.cancel("alice", task_id),
+            rig.service.history("alice", task_id),
+        ):
+            with pytest.raises(NotFound):
+                await act
+
+    run(main())
+
+
+def test_pages_are_complete_disjoint_and_end() -> None:
+    """Fifty tasks by twenty are 20, 20, 10, and then there is no cursor."""
+
+    async def main() -> None:
+        rig = Rig()
+        for n in range(50):
+            rig.clock.now += n % 3  # some of the same millisecond
+            await rig.create()
+        seen: list[str] = []
+        sizes = []
+        cursor = None
+        while True:
+            page = await rig.service.page("alice", cursor, 20)
+            sizes.append(len(page.tasks))
+            seen += [task.id for task in page.tasks]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert sizes == [20, 20, 10]
+        assert len(set(seen)) == 50
+
+    run(main())
+
+
+def test_a_page_that_is_exactly_full_has_no_cursor() -> None:
+    async def main() -> None:
+        rig = Rig()
+        for _ in range(3):
+            await rig.create()
+        assert (await rig.service.page("alice", None, 3)).cursor is None
+        assert len((await rig.service.page("alice", None, 10**9)).tasks) == 3
+        with pytest.raises(InvalidParams):
+            await rig.service.page("alice", None, 0)
+
+    run(main())
+
+
+def test_a_cursor_of_somebody_else_or_of_nobody_is_refused() -> None:
+    async def main() -> None:
+        rig = Rig()
+        for _ in range(3):
+            await rig.create()
+            await rig.create("bob")
+        cursor = (await rig.service.page("alice", None, 1)).cursor
+        assert cursor is not None
+        damaged = cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB")
+        for bad in ("", "x", damaged, cursor + "A", "x" * 1_000_000):
+            with pytest.raises(InvalidParams):
+                await rig.service.page("alice", bad)
+        with pytest.raises(InvalidParams):
+            await rig.service.page("bob", cursor)
+
+    run(main())
+
+
+# --- wait ------------------------------------------------------------------------------------
+
+
+def test_a_wait_for_what_has_happened_returns_at_once() -> None:
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        assert await rig.service.wait("alice", task.id, after=0) == task
+        await rig.service.cancel("alice", task.id)
+        assert (await rig.service.collect("alice", task.id)).state is State.CANCELLED
+
+    run(main())
+
+
+def test_a_wait_without_time_returns_the_task_as_it_is() -> None:
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        assert await rig.service.wait("alice", task.id, after=1, timeout_s=0) == task
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel", "purge"])
+def test_whoever_waits_is_answered_however_the_task_ends(end: str) -> None:
+    """Every cause of an end wakes everybody."""
+
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        waiters = [asyncio.create_task(rig.service.collect("alice", task.id)) for _ in range(10)]
+        while rig.service.waiting("alice") < 10:
+            await asyncio.sleep(0)
+        held = await rig.claim(task.id)
+        if end == "complete":
+            await held.settle(DONE)
+        elif end == "fail":
+            await held.settle(DONE.of_error(1, "no"))
+        else:
+            await rig.service.cancel("alice", task.id)
+        ended = {(await waiter).state.value for waiter in waiters}
+        assert ended == {{"fail": "failed", "complete": "completed"}.get(end, "cancelled")}
+        assert rig.service.waiting("alice") == 0
+
+    run(main())
+
+
+def test_the_calls_that_one_caller_can_block_are_bounded() -> None:
+    async def main() -> None:
+        rig = Rig(Limits(blocked_calls=2))
+        task = await rig.create()
+        other = await rig.create("bob")
+        waiters = [asyncio.create_task(rig.service.collect("alice", task.id)) for _ in range(2)]
+        while rig.service.waiting("alice") < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(LimitExceeded):
+            await rig.service.collect("alice", task.id)
+        assert await rig.service.wait("bob", other.id, after=0)
+        waiters[0].cancel()
+        await asyncio.gather(waiters[0], return_exceptions=True)
+        await rig.service.cancel("alice", task.id)
+        assert (await rig.service.collect("alice", task.id)).is_terminal
+        await waiters[1]
+
+    run(main())
+
+
+# --- change ----------------------------------------------------------------------------------
+
+
+def test_a_cancelled_task_stays_cancelled_and_cancelling_it_again_does_nothing() -> None:
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        first = await rig.service.cancel("alice", task.id, "changed my mind")
+        assert first.outcome is not None
+        assert first.outcome.message == "changed my mind"
+        assert await rig.service.cancel("alice", task.id) == first
+        done = await rig.ended()
+        assert await rig.service.cancel("alice", done.id) == done
+
+    run(main())
+
+
+def test_answers_with_unknown_or_repeated_keys_change_nothing() -> None:
+    async def main() -> None:
+        rig = Rig()
+        task = await rig.create()
+        held = await rig.claim(task.id)
+        await held.ask([FORM])
+        before = await rig.service.get("alice", task.id)
+        unknown = Answer(task.id, {"nobody-asked": Reply(b"{}")})
+        assert await rig.service.perform("alice", unknown) == (before, ())
+        first = Answer(task.id, {"name": Reply(b'{"action":"accept"}')})
+        after, steps = await rig.service.perform("alice", first)
+        assert [step.entry.event for step in steps] == [Event.RESUME]
+        second = Answer(task.id, {"name": Reply(b'{"action":"decline"}')})
+        assert await rig.service.perform("alice", second) == (after, ())
+        assert after.questions[0].answer == Reply(b'{"action":"accept"}')
+
+    run(main())
+
+
+def test_what_is_illegal_changes_nothing_and_says_so() -> None:
+    async def main() -> None:
+        rig = Rig()
+        done = await rig.ended()
+        with pytest.raises(IllegalTransition):
+            await rig.service.perform("alice", Advance(done.id, Progress(1)))
+        assert await rig.service.get("alice", done.id) == done
+
+    run(main())
+
+
+def test_every_step_is_a_line_of_the_history() -> None:
+    async def main() -> None:
+        rig = Rig()
+        done = await rig.ended()
+        events = [entry.event for entry in await rig.service.history("alice", done.id)]
+        assert events == [Event.SUBMIT, Event.START, Event.COMPLETE]
+        with pytest.raises(NotFound):
+            await rig.service.history("bob", done.id)
+
+    run(main())
+
+
+# --- two processes ---------------------------------------------------------------------------
+
+
+def two() -> tuple[Rig, Rig]:
+    """Two services on one store: what one wrote last may be old news."""
+    one = Rig()
+    return one, Rig(store=one.store)
+
+
+def test_what_was_written_last_is_only_a_guess() -> None:
+    """Nobody is answered from memory."""
+
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        held = await one.claim(task.id)
+        cancelled = await other.service.cancel("alice", task.id)
+        assert await one.service.get("alice", task.id) == cancelled
+        assert await one.service.cancel("alice", task.id) == cancelled
+        with pytest.raises(Gone):
+            await held.settle(DONE)
+        assert await one.service.get("alice", task.id) == cancelled
+
+    run(main())
+
+
+def test_what_was_illegal_of_old_may_be_legal_by_now() -> None:
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        await one.service.perform("alice", Amend(task.id, b'{"a":1}'))
+        await other.claim(task.id)
+        asked, _ = await one.service.perform("alice", Amend(task.id, asks=True))
+        assert asked.state is State.INPUT_REQUIRED
+
+    run(main())
+
+
+def test_what_does_nothing_does_so_on_the_newest_version() -> None:
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+        await one.claim(task.id)
+        moved, _ = await other.service.perform("alice", Amend(task.id, b'{"a":1}'))
+        nothing = Answer(task.id, {"nobody-asked": Reply(b"{}")})
+        assert await one.service.perform("alice", nothing) == (moved, ())
+
+    run(main())
+
+
+def test_only_so_many_guesses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "_MOST_REMEMBERED", 2)
+
+    async def main() -> None:
+        rig = Rig()
+        for _ in range(5):
+            await rig.claim((await rig.create()).id)
+        assert len(rig.service._last) == 2
+        done = await rig.ended()
+        await rig.service.move(done.id, lambda task, now: (lifecycle.purge(task, now),))
+        assert done.id not in rig.service._last, "what is over will not move again"
+
+    run(main())
+
+
+def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is refused was overtaken each time: that cannot go on for ever."""
+    monkeypatch.setattr(service, "_TRIES", 3)
+
+    async def main() -> None:
+        one, other = two()
+        task = await one.create()
+
+        async def overtaken(*_: object) -> None:
+            raise Conflict("somebody was faster")
+
+        monkeypatch.setattr(one.store, "commit", overtaken)
+        with pytest.raises(LimitExceeded, match="3 tries to move one task"):
+            await one.service.cancel("alice", task.id)
+        assert await other.service.get("alice", task.id) == task
+
+    run(main())

@@ -1,0 +1,214 @@
+"""A server in a process of its own, spoken to in plain JSON over its standard streams."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Final
+
+import pytest
+
+from tests.oracle import REPOSITORY
+
+COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
+DEADLINE_S: Final = 20.0
+ODD: Final = "tests.adapters.transports.odd_tools:TOOLS"
+
+JSON = dict[str, Any]
+
+HELLO: Final[JSON] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"elicitation": {}, "sampling": {}},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+MODERN: Final[JSON] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {"form": {}},
+        "sampling": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    },
+}
+
+
+class Heard:
+    """What comes out of a pipe, line by line, while nobody looks."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.lines: list[bytes] = []
+        self.is_over = False
+        self._pipe = pipe
+        self._changed = threading.Condition()
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def _read(self) -> None:
+        for line in self._pipe:
+            with self._changed:
+                self.lines.append(line)
+                self._changed.notify()
+        with self._changed:
+            self.is_over = True
+            self._changed.notify()
+
+    def until(self, is_there: Callable[[], bool]) -> bool:
+        """Whether it came before the end, in good time."""
+        with self._changed:
+            return (
+                self._changed.wait_for(lambda: is_there() or self.is_over, DEADLINE_S)
+                and is_there()
+            )
+
+    def close(self) -> None:
+        self._reading.join()
+        self._pipe.close()
+
+
+class Client:
+    """Starts a server, and hears what it says.  `ask` is 2025-11-25, `ask_modern` 2026-07-28."""
+
+    def __init__(
+        self, folder: Path, *arguments: str, tools: str = "demo", is_deaf: bool = False
+    ) -> None:
+        store = f"sqlite:{folder / 'tasks.db'}"
+        self.process = subprocess.Popen(
+            [COMMAND, "serve", "--stdio", "--store", store, "--tools", tools, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY,
+        )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self._aside = Heard(self.process.stderr)
+        self._said: Heard | None = None
+        if not is_deaf:
+            self.listen()
+        self._messages: list[JSON] = []
+        self._taken: set[int] = set()
+        self._numbers = count(1)
+
+    def listen(self) -> None:
+        self._said = Heard(self.stdout)
+
+    # --- saying ------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        self.stdin.write(data)
+        self.stdin.flush()
+
+    def tell(self, message: JSON) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def request(self, method: str, params: JSON, id: int | str | None = None) -> int | str:
+        """Send it; the id under which the answer will come."""
+        id = next(self._numbers) if id is None else id
+        self.tell({"id": id, "method": method, "params": params})
+        return id
+
+    def introduce(self) -> JSON:
+        answer = self.ask("initialize", HELLO)
+        self.tell({"method": "notifications/initialized"})
+        return answer
+
+    def ask(self, method: str, params: JSON | None = None) -> JSON:
+        return self.answer(self.request(method, params or {}))
+
+    def ask_modern(self, method: str, params: JSON | None = None) -> JSON:
+        return self.ask(method, {**(params or {}), "_meta": MODERN})
+
+    # --- hearing -----------------------------------------------------------------------------
+
+    @property
+    def heard(self) -> list[JSON]:
+        """Everything, in order; ValueError if a line is no JSON."""
+        assert self._said is not None
+        self._messages += map(json.loads, self._said.lines[len(self._messages) :])
+        return self._messages
+
+    def expect(self, is_wanted: Callable[[JSON], bool]) -> JSON:
+        """The first message that is wanted, and was not expected before."""
+        assert self._said is not None
+
+        def found() -> int | None:
+            return next(
+                (
+                    index
+                    for index, message in enumerate(self.heard)
+                    if index not in self._taken and is_wanted(message)
+                ),
+                None,
+            )
+
+        self._said.until(lambda: found() is not None)
+        index = found()
+        if index is None:
+            pytest.fail(f"the server said {self.heard}, and aside: {self.aside}")
+        self._taken.add(index)
+        return self.heard[index]
+
+    def answer(self, id: int | str) -> JSON:
+        return self.expect(lambda message: message.get("id") == id and "method" not in message)
+
+    def called(self, method: str) -> JSON:
+        """A request or notification of the server."""
+        return self.expect(lambda message: message.get("method") == method)
+
+    def until_status(self, task_id: str, status: str) -> JSON:
+        """The task of 2026-07-28, polled until it shows this status."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            result: JSON = self.ask_modern("tasks/get", {"taskId": task_id})["result"]
+            if result["status"] == status:
+                return result
+        pytest.fail(f"the task stayed {result}")
+
+    @property
+    def aside(self) -> str:
+        """What it said on the standard error output."""
+        return b"".join(self._aside.lines).decode()
+
+    def until_aside(self, words: str, times: int = 1) -> None:
+        assert self._aside.until(lambda: self.aside.count(words) >= times), self.aside
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def end(self) -> int:
+        """Close the input, and see how the server leaves."""
+        self.stdin.close()
+        return self.wait()
+
+    def wait(self) -> int:
+        """How it left; then everything is there that it said."""
+        status = self.process.wait(DEADLINE_S)
+        for heard in (self._said, self._aside):
+            assert heard is None or heard.until(lambda: False) is False
+        return status
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def peak_bytes(self) -> int:
+        """The most memory that the process ever had."""
+        [peak] = [
+            line.split()[1]
+            for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+            if line.startswith("VmHWM:")
+        ]
+        return int(peak) * 1024
+
+    def close(self) -> None:
+        self.kill()
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        for heard in (self._said, self._aside):
+            if heard is not None:
+                heard.close()
+        self.stdout.close()

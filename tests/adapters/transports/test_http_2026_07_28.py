@@ -1,0 +1,246 @@
+"""Requests of 2026-07-28 over real sockets: each one stands alone."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.settings import Transport
+from tests.adapters.transports.wire import Caller, Gate, callers, serving
+from tests.requirements import covers
+
+
+def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with serving(gate.tools, **settings) as url, callers(url) as [caller]:
+            await act(caller, gate)
+
+    asyncio.run(main())
+
+
+ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+
+
+@covers("2026-07-28:http-single-endpoint")
+def test_a_whole_life() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        found = (await caller.call("server/discover"))["result"]
+        assert found["supportedVersions"] == ["2026-07-28"]
+        task_id = await caller.create("greet", {})
+        await caller.wait_for(task_id, "input_required")
+        shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
+        assert shown["inputRequests"].keys() == {"name"}
+        update = {"taskId": task_id, "inputResponses": ANSWER}
+        assert (await caller.call("tasks/update", update))["result"]["resultType"] == "complete"
+        await caller.wait_for(task_id, "completed")
+        shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
+        assert shown["result"]["content"][0]["text"] == "Hello, Ada!"
+        waiting = await caller.create("wait", {})
+        for _ in range(2):
+            assert "result" in await caller.call("tasks/cancel", {"taskId": waiting})
+        assert await caller.status(waiting) == "cancelled"
+        gone = await caller.call("tasks/list")
+        assert gone["error"]["code"] == -32601
+
+    with_caller(act)
+
+
+def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        call = {"name": "greet_later", "arguments": {}}
+        paused = (await caller.call("tools/call", call))["result"]
+        assert paused["resultType"] == "input_required"
+        assert "taskId" not in paused
+        again = {**call, "inputResponses": ANSWER, "requestState": paused["requestState"]}
+        created = (await caller.call("tools/call", again))["result"]
+        assert created["resultType"] == "task"
+        assert "requestState" not in created
+        await caller.wait_for(created["taskId"], "completed")
+        shown = (await caller.call("tasks/get", {"taskId": created["taskId"]}))["result"]
+        assert shown["result"]["content"][0]["text"] == "Hello, Ada!"
+        forged = {**again, "requestState": paused["requestState"][:-2] + "xx"}
+        assert (await caller.call("tools/call", forged))["error"]["code"] == -32602
+
+    with_caller(act)
+
+
+@covers("2026-07-28:sse-not-resumable")
+def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        caller.capabilities = {"elicitation": {}}
+        call = {"name": "greet", "arguments": {}}
+        paused = (await caller.call("tools/call", call))["result"]
+        again = {**call, "inputResponses": ANSWER, "requestState": paused["requestState"]}
+        assert (await caller.call("tools/call", again))["result"]["content"][0]["text"] == (
+            "Hello, Ada!"
+        )
+        stepping = {"name": "step", "arguments": {"count": 1}, "_meta": {"progressToken": "p"}}
+        gate.steps.release()
+        async with caller.stream("tools/call", stepping) as events:
+            told = await events.next()
+            assert told["method"] == "notifications/progress"
+            assert told["params"]["progressToken"] == "p"
+            assert events.last_id is None, "streams of this revision are not resumed"
+            assert (await events.result())["result"]["content"][0]["text"] == "stepped"
+
+    with_caller(act)
+
+
+@covers("2026-07-28:http-disconnect-is-cancel", "2026-07-28:cancelled-request-stopped")
+def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        task_id = await caller.create("wait", {})
+        caller.capabilities = {}
+        async with caller.stream("tools/call", {"name": "wait", "arguments": {}}):
+            pass
+        async with asyncio.timeout(10):
+            await gate.stopped.wait()
+        gate.open.set()
+        caller.capabilities = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        await caller.wait_for(task_id, "completed")
+
+    with_caller(act)
+
+
+@covers("2026-07-28:sse-no-buffering-header")
+def test_a_subscription_begins_with_its_acknowledgement_and_tells_what_get_would() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        task_id = await caller.create("wait", {})
+        wanted = {"notifications": {"taskIds": [task_id, "x" * 32]}}
+        async with caller.stream("subscriptions/listen", wanted, id="s") as events:
+            begun = await events.next()
+            assert begun["method"] == "notifications/subscriptions/acknowledged"
+            assert begun["params"]["notifications"] == {"taskIds": [task_id]}
+            assert (await events.next())["params"]["status"] == "working"
+            gate.open.set()
+            told = await events.next()
+            shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
+            subscription = {"io.modelcontextprotocol/subscriptionId": "s"}
+            assert told["params"].pop("_meta") == subscription
+            for changing in ("resultType", "_meta"):
+                shown.pop(changing)
+            assert told["params"] == shown
+
+    with_caller(act)
+
+
+def test_subscriptions_are_ended_when_the_server_is() -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with callers("unused") as [caller]:
+            async with serving(gate.tools) as url:
+                caller.url = url
+                task_id = await caller.create("wait", {})
+                wanted = {"notifications": {"taskIds": [task_id]}}
+                opened = caller.stream("subscriptions/listen", wanted, id="s")
+                events = await opened.__aenter__()
+                await events.next()
+            cancelled = await events.until("notifications/cancelled")
+            assert cancelled["params"]["requestId"] == "s"
+            final = await events.next()
+            assert final["id"] == "s"
+            assert final["result"]["resultType"] == "complete"
+            await opened.__aexit__(None, None, None)
+
+    asyncio.run(main())
+
+
+def test_a_quiet_stream_shows_that_it_is_alive() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        task_id = await caller.create("wait", {})
+        wanted = {"notifications": {"taskIds": [task_id]}}
+        async with caller.stream("subscriptions/listen", wanted) as events:
+            comments = 0
+            async with asyncio.timeout(10):
+                async for line in events._lines:
+                    comments += line.startswith(":")
+                    if comments == 3:
+                        break
+
+    with_caller(act, transport=Transport(keep_alive_s=0.01))
+
+
+def _x_mcp_tools() -> Tools:
+    tools = Tools()
+    region = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": region}}
+
+    @tools.task(schema=schema)
+    async def place(region: str = "here") -> str:
+        return region
+
+    return tools
+
+
+@covers(
+    "2026-07-28:header-mismatch-400",
+    "2026-07-28:binding-may-mirror",
+    "2026-07-28:param-headers-optional",
+)
+def test_headers_are_compared_with_the_body() -> None:
+    async def main() -> None:
+        async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
+            params: dict[str, Any] = {"name": "place", "arguments": {"region": "Köln"}}
+            coded = base64.b64encode("Köln".encode()).decode()
+            good = {"mcp-param-region": f"=?base64?{coded}?="}
+            for change, expected in (
+                ({}, 200),
+                ({"mcp-name": "=?base64?cGxhY2U=?="}, 200),
+                ({"mcp-param-region": "Bonn"}, 400),
+                ({"mcp-name": "other"}, 400),
+                ({"mcp-method": "tools/list"}, 400),
+                ({"mcp-protocol-version": "2025-11-25"}, 400),
+            ):
+                message, headers = caller.request("tools/call", params)
+                response = await caller.post(message, **{**headers, **good, **change})
+                assert response.status_code == expected, change
+                if expected == 400:
+                    assert response.json()["error"]["code"] == -32020
+                    assert response.json()["id"] == message["id"]
+
+    asyncio.run(main())
+
+
+@covers("2026-07-28:undeclared-capability-400")
+@pytest.mark.parametrize(
+    ("capabilities", "method", "params"),
+    [
+        ({}, "tasks/get", {"taskId": "x"}),
+        ({}, "tasks/update", {"taskId": "x", "inputResponses": {}}),
+        ({}, "tasks/cancel", {"taskId": "x"}),
+        ({}, "subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
+        ({}, "tools/call", {"name": "greet_later", "arguments": {}}),
+    ],
+)
+def test_who_did_not_declare_tasks_is_told_so(
+    capabilities: dict[str, Any], method: str, params: dict[str, Any]
+) -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        caller.capabilities = capabilities
+        message, headers = caller.request(method, params)
+        response = await caller.post(message, **headers)
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert error["code"] == -32021
+        needed: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        assert error["data"]["requiredCapabilities"] == needed
+
+    with_caller(act)
+
+
+def test_lookups_are_bounded_and_misses_cost_more() -> None:
+    async def act(caller: Caller, gate: Gate) -> None:
+        task_id = await caller.create("wait", {})
+        assert await caller.status(task_id) == "working"
+        for _ in range(2):
+            missed = await caller.call("tasks/get", {"taskId": "x" * 32})
+            assert missed["error"]["code"] == -32602
+        limited = (await caller.call("tasks/get", {"taskId": task_id}))["error"]
+        assert "lookups per second" in limited["message"]
+        assert limited["data"]["retryAfterMs"] > 0
+
+    with_caller(act, transport=Transport(lookups_per_second=1, lookups_burst=20))

@@ -1,0 +1,465 @@
+"""What the revisions demand of a server on HTTP, one by one, where no other test shows it."""
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from taskmachine.adapters.tools.context import Context
+from tests.adapters.transports.wire import NAME_FORM, Caller, Events, Gate, callers, serving
+from tests.requirements import covers
+
+OLD: Final = "2025-11-25"
+NEW: Final = "2026-07-28"
+EXTENSION: Final[dict[str, Any]] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+in_both = pytest.mark.parametrize("revision", [OLD, NEW])
+
+
+class Tools(Gate):
+    """And one that reports and asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        @self.tools.task()
+        async def talk(ctx: Context) -> str:
+            await self.open.wait()
+            await ctx.progress(1, 2)
+            await ctx.ask("name", NAME_FORM)
+            await ctx.progress(2, 2)
+            return "talked"
+
+
+def serve(revision: str, act: Callable[[Caller, Tools], Awaitable[None]], **settings: Any) -> None:
+    """Run against a fresh server, in one of the revisions."""
+
+    async def main() -> None:
+        gate = Tools()
+        async with serving(gate.tools, **settings) as address, callers(address) as [caller]:
+            if revision == OLD:
+                await caller.introduce()
+            await act(caller, gate)
+
+    asyncio.run(main())
+
+
+async def raw(
+    caller: Caller, method: str, params: dict[str, Any], **changed: str
+) -> httpx.Response:
+    message, headers = caller.request(method, params)
+    return await caller.post(message, **{**headers, **changed})
+
+
+async def rest(events: Events) -> list[dict[str, Any]]:
+    """All that comes until the stream ends."""
+    messages = []
+    while True:
+        try:
+            messages.append(await events.next())
+        except EOFError:
+            return messages
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+# --- who may call ----------------------------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:http-origin-validated",
+    "2025-11-25:http-origin-403",
+    "2025-11-25:http-origin-403-body",
+    "2026-07-28:http-origin-validated",
+    "2026-07-28:http-origin-403",
+    "2026-07-28:http-origin-403-body",
+)
+@pytest.mark.parametrize(
+    ("revision", "method"), [(OLD, "POST"), (OLD, "GET"), (OLD, "DELETE"), (NEW, "POST")]
+)
+def test_a_page_of_a_stranger_is_refused_whatever_it_does(revision: str, method: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        message, headers = caller.request("tools/list", {})
+        sent = {**caller.headers, **headers, "origin": "https://evil.example"}
+        body: dict[str, Any] = {"json": {"jsonrpc": "2.0", **message}} if method == "POST" else {}
+        refused = await caller.client.request(method, caller.url, headers=sent, **body)
+        assert refused.status_code == 403
+        assert refused.json().keys() == {"jsonrpc", "error"}
+        assert "result" in await caller.call("tools/list"), "the session is still there"
+
+    serve(revision, act)
+
+
+@covers("2025-11-25:http-bind-localhost", "2026-07-28:http-bind-localhost")
+def test_a_local_server_listens_at_one_address_only() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        port = urlsplit(caller.url).port
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port or 0), timeout=5)
+
+    serve(NEW, act)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> dict[str, Any]:
+    """Settings by which alice and bob are known."""
+    file = tmp_path / "tokens.toml"
+    file.write_text(f'alice = "{"a" * 40}"\nbob = "{"b" * 40}"\n')
+    os.chmod(file, 0o600)
+    return {"kind": "tokens", "tokens": str(file)}
+
+
+@covers("2025-11-25:tool-access-controlled")
+@pytest.mark.parametrize("token", [None, "c" * 40])
+def test_who_has_no_right_to_a_tool_makes_no_task(
+    token: str | None, tokens: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        gate = Tools()
+        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+            alice, nobody = Caller(client, address, "a" * 40), Caller(client, address, token)
+            await alice.introduce()
+            nobody.headers["mcp-session-id"] = alice.headers["mcp-session-id"]
+            nobody.is_legacy = True
+            call = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {}}
+            assert (await raw(nobody, "tools/call", call)).status_code == 401
+            assert (await alice.call("tasks/list"))["result"]["tasks"] == []
+
+    asyncio.run(main())
+
+
+@covers("2025-11-25:elicitation-state-per-user", "2025-11-25:elicitation-state-not-session-only")
+def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[str, Any]) -> None:
+    async def main() -> None:
+        gate = Tools()
+        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+            alice, bob = Caller(client, address, "a" * 40), Caller(client, address, "b" * 40)
+            await alice.introduce()
+            await bob.introduce()
+            task_id = await alice.create("greet", {})
+            async with alice.stream("tasks/result", {"taskId": task_id}) as events:
+                question = await events.next()
+                stolen = {"mcp-session-id": alice.headers["mcp-session-id"]}
+                asked = await raw(bob, "tasks/result", {"taskId": task_id}, **stolen)
+                assert asked.status_code == 404
+                forged = {"action": "accept", "content": {"name": "Bob"}}
+                reply = {"id": question["id"], "result": forged}
+                assert (await bob.post(reply, **stolen)).status_code == 404
+                await bob.post(reply)  # in his own session, where nobody asked
+                await alice.answer(question)
+                assert text_of(await events.result()) == "Hello, Ada!"
+
+    asyncio.run(main())
+
+
+# --- messages and answers --------------------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:http-202-for-notification",
+    "2025-11-25:http-error-for-refused-notification",
+    "2025-11-25:http-refused-notification-body",
+    "2026-07-28:http-202-for-notification",
+    "2026-07-28:http-error-for-refused-notification",
+    "2026-07-28:http-refused-notification-body",
+)
+@in_both
+def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        version = {"mcp-protocol-version": revision}
+        cancelled = {"method": "notifications/cancelled", "params": {"requestId": "nothing"}}
+        accepted = await caller.post(cancelled, **version)
+        assert (accepted.status_code, accepted.content) == (202, b"")
+        for malformed in ({"method": 5}, {"method": "notifications/x", "params": 7}):
+            refused = await caller.post(malformed, **version)
+            assert refused.status_code == 400
+            assert refused.json().keys() == {"jsonrpc", "error"}
+
+    serve(revision, act)
+
+
+@covers(
+    "2025-11-25:http-json-or-sse",
+    "2025-11-25:get-not-upgraded-to-sse",
+    "2025-11-25:get-stream-sse-or-405",
+    "2026-07-28:http-json-or-sse",
+)
+@in_both
+def test_an_answer_is_json_or_a_stream_of_events(revision: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        task_id = await caller.create("wait", {})
+        for method, params in (
+            ("tools/list", {}),
+            ("tasks/get", {"taskId": task_id}),
+            ("tasks/get", {"taskId": "x"}),
+            ("tasks/undo", {}),
+            ("tools/call", {"name": "nothing", "arguments": {}}),
+        ):
+            response = await raw(caller, method, params)
+            assert response.headers["content-type"] == "application/json", method
+        waiting: tuple[str, dict[str, Any]] = ("tasks/result", {"taskId": task_id})
+        if revision == NEW:
+            waiting = "subscriptions/listen", {"notifications": {"taskIds": [task_id]}}
+        async with caller.stream(*waiting) as events:  # which looks at the type
+            assert events.response.status_code == 200
+        if revision == OLD:
+            async with caller.listen() as general:
+                assert general.response.headers["content-type"] == "text/event-stream"
+
+    serve(revision, act)
+
+
+@covers("2025-11-25:streamable-http-still-applies")
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"])
+def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        params = {"taskId": "x"}
+        for headers, status in (
+            ({"accept": "text/html"}, 406),
+            ({"content-type": "text/plain"}, 415),
+            ({"mcp-session-id": "nobody"}, 404),
+            ({"mcp-protocol-version": "1900-01-01"}, 400),
+            ({"origin": "https://evil.example"}, 403),
+        ):
+            assert (await raw(caller, method, params, **headers)).status_code == status, headers
+        del caller.headers["mcp-session-id"]
+        assert (await raw(caller, method, params)).status_code == 400
+
+    serve(OLD, act)
+
+
+# --- sessions and streams of 2025-11-25 ------------------------------------------------------
+
+
+@covers(
+    "2025-11-25:session-id-assigned",
+    "2025-11-25:session-id-secure",
+    "2025-11-25:session-id-visible-ascii",
+)
+def test_the_id_of_a_session_is_visible_and_nobody_guesses_it() -> None:
+    async def main() -> None:
+        async with serving(Tools().tools) as address, callers(address, 20) as many:
+            for caller in many:
+                await caller.introduce()
+            ids = {caller.headers["mcp-session-id"] for caller in many}
+            assert len(ids) == 20
+            assert all(re.fullmatch(r"[\x21-\x7e]{32,}", id) for id in ids)
+            assert all(len(set(column)) > 5 for column in zip(*ids, strict=True)), "no pattern"
+
+    asyncio.run(main())
+
+
+@covers("2025-11-25:protocol-version-assumed")
+def test_a_session_knows_its_version_without_the_header() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        del caller.headers["mcp-protocol-version"]
+        task_id = await caller.create("add", {"a": 1, "b": 2})
+        assert "result" in await caller.call("tasks/result", {"taskId": task_id})
+
+    serve(OLD, act)
+
+
+@covers(
+    "2025-11-25:sse-priming-event",
+    "2025-11-25:sse-retry-before-close",
+    "2025-11-25:get-stream-retry-before-close",
+)
+def test_a_stream_says_first_where_and_when_to_come_back() -> None:
+    async def first_event(events: Events) -> set[str]:
+        lines: set[str] = set()
+        async for line in events._lines:
+            if not line:
+                return lines
+            lines.add(re.sub(r"\S+\.0$|\d+$", "...", line))
+        raise EOFError
+
+    async def act(caller: Caller, gate: Tools) -> None:
+        primed = {"id: ...", "retry: ...", "data: "}
+        async with caller.stream("tools/call", {"name": "wait", "arguments": {}}) as events:
+            assert await first_event(events) == primed
+        async with caller.listen() as general:
+            assert await first_event(general) == primed
+            async with caller.listen():
+                assert await rest(general) == [], "closed early, and the retry was said"
+
+    serve(OLD, act)
+
+
+@covers(
+    "2025-11-25:many-streams",
+    "2025-11-25:message-on-one-stream",
+    "2025-11-25:no-broadcast",
+    "2025-11-25:sse-messages-related",
+    "2025-11-25:get-stream-unrelated",
+    "2025-11-25:get-stream-no-responses",
+)
+def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        async def follow(events: Events) -> list[dict[str, Any]]:
+            heard: list[dict[str, Any]] = []
+            while not heard or "result" not in heard[-1]:
+                heard.append(await events.next())
+                if heard[-1].get("method") == "elicitation/create":
+                    await caller.answer(heard[-1])
+            return heard
+
+        async with caller.listen() as general, AsyncExitStack() as stack:
+            one, other = [
+                await caller.create("talk", {}, _meta={"progressToken": token}) for token in "ab"
+            ]
+            streams = [
+                await stack.enter_async_context(
+                    caller.stream("tasks/result", {"taskId": task_id}, id=id)
+                )
+                for id, task_id in (("one", one), ("again", one), ("other", other))
+            ]
+            gate.open.set()
+            heard = await asyncio.gather(*map(follow, streams))
+            await caller.client.delete(caller.url, headers=caller.headers)
+            on_general = await rest(general)
+        for messages, of in zip(heard, (one, one, other), strict=True):
+            assert f"'taskId': '{one if of == other else other}'" not in str(messages)
+        assert [messages[-1]["id"] for messages in heard] == ["one", "again", "other"]
+        assert {m["method"] for m in on_general} == {"notifications/tasks/status"}
+        told = [*on_general, *(message for messages in heard for message in messages[:-1])]
+        assert len(told) == len({str(message) for message in told}), "nothing twice"
+        progress = [m["params"] for m in told if m["method"] == "notifications/progress"]
+        assert sorted((p["progressToken"], p["progress"]) for p in progress) == [
+            ("a", 1), ("a", 2), ("b", 1), ("b", 2),
+        ]  # fmt: skip
+        assert len([m for m in told if m["method"] == "elicitation/create"]) == 2
+
+    serve(OLD, act)
+
+
+@covers(
+    "2025-11-25:sse-event-ids-unique",
+    "2025-11-25:sse-event-ids-name-stream",
+    "2025-11-25:resume-no-other-stream",
+)
+def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        seen: dict[str, str] = {}
+        async with AsyncExitStack() as stack:
+            for token in "ab":
+                meta = {"_meta": {"progressToken": token}}
+                task_id = await caller.create("step", {"count": 2}, **meta)
+                reading = caller.stream("tasks/result", {"taskId": task_id}, id=token)
+                events = await stack.enter_async_context(reading)
+                gate.steps.release()
+                await events.next()
+                seen[token] = str(events.last_id)
+                await events.response.aclose()
+                gate.steps.release()
+        ids = [*seen.values()]
+        for token in "ba":
+            async with caller.listen(seen[token]) as events:
+                progress, answer = await events.next(), await events.next()
+                assert progress["params"]["progressToken"] == token
+                assert answer["id"] == token
+                ids.append(str(events.last_id))
+                assert await rest(events) == []
+        assert len(set(ids)) == 4
+
+    serve(OLD, act)
+
+
+# --- streams of 2026-07-28 -------------------------------------------------------------------
+
+
+@covers(
+    "2026-07-28:http-session-id-ignored",
+    "2026-07-28:http-last-event-id-ignored",
+    "2026-07-28:http-get-delete-405",
+)
+def test_what_only_sessions_have_means_nothing() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        task_id = await caller.create("wait", {})
+        old = {"mcp-session-id": "nobody", "last-event-id": "g.7"}
+        response = await raw(caller, "tasks/get", {"taskId": task_id}, **old)
+        assert response.json()["result"]["status"] == "working"
+        assert "mcp-session-id" not in response.headers
+        caller.headers |= old
+        wanted = {"notifications": {"taskIds": [task_id]}}
+        async with caller.stream("subscriptions/listen", wanted) as events:
+            begun = await events.next()
+            assert begun["method"] == "notifications/subscriptions/acknowledged"
+        for method in ("GET", "DELETE"):
+            headers = {"mcp-protocol-version": NEW, "accept": "text/event-stream"}
+            refused = await caller.client.request(method, caller.url, headers=headers)
+            assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+    serve(NEW, act)
+
+
+@covers("2026-07-28:http-unknown-method-404")
+@pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "tasks/undo"])
+def test_a_method_that_there_is_not_is_not_found(method: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        response = await raw(caller, method, {"taskId": "x"})
+        assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
+
+    serve(NEW, act)
+
+
+@covers("2026-07-28:sse-notifications-related", "2026-07-28:http-silence-after-cancel")
+def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent() -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        kept, left = [await caller.create("wait", {}) for _ in range(2)]
+        async with caller.stream(
+            "subscriptions/listen", {"notifications": {"taskIds": [kept]}}, id="kept"
+        ) as events:
+            async with caller.stream(
+                "subscriptions/listen", {"notifications": {"taskIds": [left]}}, id="left"
+            ) as leaving:
+                await leaving.until("notifications/tasks")
+            meta = {"progressToken": "p"}
+            call = {"name": "step", "arguments": {"count": 1}, "_meta": meta}
+            gate.steps.release()
+            caller.capabilities = {}
+            async with caller.stream("tools/call", call, id="call") as calling:
+                gate.open.set()
+                told, answer = await rest(calling)
+            assert told["params"]["progressToken"] == "p"
+            assert answer["id"] == "call"
+            caller.capabilities = EXTENSION
+            await caller.wait_for(left, "completed")
+            status = ""
+            while status != "completed":
+                message = await events.next()
+                assert str(message).count("'kept'") == 1
+                assert left not in str(message)
+                status = message["params"].get("status", "")
+
+    serve(NEW, act)
+
+
+@covers("2025-11-25:protocol-version-bad-400")
+@pytest.mark.parametrize("version", ["1900-01-01", "2025-06-18", "soon"])
+def test_a_version_that_nobody_speaks_is_refused_whatever_is_sent(version: str) -> None:
+    async def act(caller: Caller, gate: Tools) -> None:
+        bad = {"mcp-protocol-version": version}
+        for message in (
+            {"id": 7, "method": "ping"},
+            {"method": "notifications/cancelled", "params": {"requestId": 7}},
+            {"id": 7, "result": {}},
+        ):
+            refused = await caller.post(message, **bad)
+            assert refused.status_code == 400, message
+        for method in ("GET", "DELETE"):
+            headers = {**caller.headers, "accept": "text/event-stream", **bad}
+            async with caller.client.stream(method, caller.url, headers=headers) as answer:
+                assert answer.status_code == 400, method
+        assert (await raw(caller, "ping", {})).status_code == 200, "the session is still there"
+
+    serve(OLD, act)

@@ -1,0 +1,285 @@
+"""`taskmachine serve` as a command: what it refuses, what it says, and how it ends."""
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from taskmachine.adapters.cli.main import main
+from taskmachine.adapters.tools.loading import load_tools
+from taskmachine.statemachine import ConfigurationError
+from tests.adapters.transports.conftest import Start
+from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, ODD, Heard
+from tests.oracle import REPOSITORY
+
+FAILING: Final = "tests.adapters.transports.failing_tools:TOOLS"
+HEADERS: Final = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(autouse=True)
+def _same_log_level() -> Iterator[None]:
+    log = logging.getLogger("taskmachine")
+    level = log.level
+    yield
+    log.setLevel(level)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the command says, and it leaves with 2."""
+    assert main(["serve", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("taskmachine: error: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("taskmachine: error: ").strip()
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
+    """A server over HTTP: what it says of itself.  It has to end well by a signal."""
+    process = subprocess.Popen(
+        [COMMAND, "serve", *arguments], stderr=subprocess.PIPE, cwd=folder,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = Heard(process.stderr)
+    try:
+        assert said.until(lambda: b"serving" in b"".join(said.lines)), said.lines
+        [line] = [line for line in said.lines if b"serving" in line]
+        yield line.decode()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        said.close()
+    assert b"Traceback" not in b"".join(said.lines)
+
+
+# --- where -----------------------------------------------------------------------------------
+
+
+def test_it_has_to_be_said_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys) == "where to serve? Say --http HOST:PORT or --stdio"
+    with pytest.raises(SystemExit) as leaving:
+        main(["serve", "--stdio", "--http", "127.0.0.1:0"])
+    assert leaving.value.code == 2
+
+
+def test_http_from_the_command_line(tmp_path: Path) -> None:
+    with serving(tmp_path, "--http", "127.0.0.1:0") as line:
+        found = re.fullmatch(
+            r"taskmachine: serving 6 tools on (http://127\.0\.0\.1:\d+/mcp), "
+            r"tasks in sqlite:taskmachine\.db\n",
+            line,
+        )
+        assert found is not None, line
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+        answer = httpx.post(found[1], json=hello, headers=HEADERS)
+        assert answer.status_code == 200
+        assert "2025-11-25" in answer.text
+    assert (tmp_path / "taskmachine.db").exists()
+
+
+def test_http_from_a_file_and_the_environment(tmp_path: Path) -> None:
+    config = 'http = "127.0.0.1:1"\nstore = "sqlite:other.db"\npath = "/tools/mcp"\n'
+    (tmp_path / "server.toml").write_text(config)
+    with serving(tmp_path, "--config", "server.toml", TASKMACHINE_HTTP="127.0.0.1:0") as line:
+        assert re.search(r"on http://127\.0\.0\.1:\d\d+/tools/mcp, tasks in sqlite:other\.db", line)
+
+
+def test_stdio_wins_over_an_address_in_a_file(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text('http = "127.0.0.1:1"\n')
+    client = start("--config", str(tmp_path / "server.toml"))
+    assert "result" in client.introduce()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8000", "[::]:8000", "tasks.example:80"])
+def test_nobody_serves_the_world_without_authentication_by_mistake(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Tools that do not exist, lest the world be served if this test fails.
+    said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
+    assert said == (
+        f"everybody who reaches {address} could call the tools: "
+        "set up [auth], or allow it with --insecure"
+    )
+
+
+def test_it_can_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    # An address for documentation, which this machine does not have.
+    arguments = ["--http", "192.0.2.1:8000", "--store", "memory:"]
+    assert "--insecure" in refused(capsys, *arguments)
+    assert "192.0.2.1:8000" in refused(capsys, *arguments, "--insecure")
+    assert "cannot listen on" in refused(capsys, *arguments, "--insecure")
+
+
+def test_an_address_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(capsys, "--http", address, "--store", "memory:")
+    assert said.startswith(f"cannot listen on {address}: Address already in use")
+
+
+WITHOUT: Final = """
+import sys
+missing = sys.argv.pop(1).split()
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from taskmachine.adapters.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run_without(packages: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, packages, *arguments],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+
+
+def test_the_rest_works_without_the_packages_for_http() -> None:
+    extra = "starlette uvicorn httptools uvloop httpx jwt"
+    done = run_without(extra, "serve", "--http", "127.0.0.1:0", "--store", "memory:")
+    assert done.returncode == 2
+    assert done.stderr.endswith(": pip install 'taskmachine[server]'\n")
+    assert done.stderr.startswith("taskmachine: error: HTTP needs the package ")
+    assert run_without(extra, "table").returncode == 0
+    assert run_without(extra, "serve", "--stdio", "--store", "memory:").returncode == 0
+
+
+def test_http_works_without_the_fast_loop() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run_without("uvloop", "serve", "--http", address, "--store", "memory:")
+    assert done.returncode == 2
+    assert "cannot listen on" in done.stderr, "it came that far"
+
+
+# --- with what -------------------------------------------------------------------------------
+
+
+def test_tools_of_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_tools.py").write_text(
+        "from taskmachine.adapters.tools.registry import Tools\n"
+        "class Shop:\n    tools = Tools()\n"
+        "@Shop.tools.task()\nasync def buy() -> None: pass\n"
+    )
+    assert list(load_tools("shop_tools:Shop.tools")) == ["buy"]
+    assert "greet" in load_tools("demo")
+    assert len(load_tools("conformance")) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nonsense", "tools must be demo, conformance or MODULE:OBJECT, got 'nonsense'"),
+        (":x", "tools must be demo, conformance or MODULE:OBJECT, got ':x'"),
+        ("x:", "tools must be demo, conformance or MODULE:OBJECT, got 'x:'"),
+        (
+            "no_such:x",
+            "tools 'no_such:x': the import failed with "
+            "ModuleNotFoundError: No module named 'no_such'",
+        ),
+        ("json:nope", "tools 'json:nope': module 'json' has no attribute 'nope'"),
+        ("json:loads", "tools 'json:loads': this is no Tools, but of type function"),
+        ("bad_syntax:x", "tools 'bad_syntax:x': the import failed with SyntaxError: "),
+        ("bad_start:x", "tools 'bad_start:x': the import failed with ZeroDivisionError: "),
+        ("bad_exit:x", "tools 'bad_exit:x': the import failed with SystemExit: 3"),
+        ("..x:y", "tools '..x:y': the import failed with TypeError: "),
+    ],
+)
+def test_tools_that_are_none(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad_syntax.py").write_text("def")
+    (tmp_path / "bad_start.py").write_text("1 / 0")
+    (tmp_path / "bad_exit.py").write_text("raise SystemExit(3)")
+    with pytest.raises(ConfigurationError) as error:
+        load_tools(name)
+    assert str(error.value).startswith(says)
+
+
+def test_what_cannot_be_is_said_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = ("--http", "127.0.0.1:0")
+    assert refused(capsys, *here, "--tools", "json:loads").startswith("tools 'json:loads': ")
+    assert refused(capsys, *here, "--store", "paper:x").startswith("no store for 'paper:x'")
+    assert refused(capsys, *here, "--dialect", "2024-11-05") == (
+        "command line: dialect must be 'erlmcp', got '2024-11-05'"
+    )
+    assert refused(capsys, *here, "--config", "no-such.toml") == (
+        "no-such.toml cannot be read: No such file or directory"
+    )
+    monkeypatch.setenv("TASKMACHINE_LIMITS__PAGE", "many")
+    assert refused(capsys, *here) == (
+        "TASKMACHINE_LIMITS__PAGE: limits.page must be an integer, got string"
+    )
+
+
+# --- what it says, and how it ends -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [["--stdio"], ["--http", "127.0.0.1:0"]])
+def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[str]) -> None:
+    """Its input stays open, so nothing else ends it."""
+    process = subprocess.Popen(
+        [COMMAND, "serve", *where, "--store", "memory:", "--tools", FAILING],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY,
+    )  # fmt: skip
+    try:
+        assert process.wait(DEADLINE_S) == 1
+    finally:
+        process.kill()
+        said = process.communicate()[1].decode()
+    assert said.endswith("taskmachine: the sweep failed too often: the disk is gone\n")
+    assert "Traceback" not in said
+
+
+def test_log_lines_are_what_they_seem(start: Start) -> None:
+    client = start(tools=ODD)
+    client.introduce()
+    client.ask("tools/call", {"name": "forge"})
+    client.until_aside("tool 'forge' raised")
+    assert client.end() == 0
+    assert "\x1b" not in client.aside
+    assert not re.search(r"^INFO", client.aside, re.MULTILINE), "what others wrote is indented"
+    assert r"\x1b[2J" in client.aside
+
+
+def test_the_log_has_a_level(start: Start) -> None:
+    client = start("--log-level", "error")
+    client.introduce()
+    client.ask("tools/call", {"name": "count", "arguments": {"to": 1, "pause_ms": 0}, "task": {}})
+    assert client.end() == 0
+    assert len(client.aside.splitlines()) == 1, "that it serves"
+
+
+def test_the_store_is_named_without_its_password(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path}//ada:secret@tasks.db"
+    done = subprocess.run(
+        [COMMAND, "serve", "--stdio", "--store", store],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert f"tasks in sqlite:{tmp_path}//tasks.db\n" in done.stderr
+    assert "secret" not in done.stderr

@@ -1,0 +1,1 @@
+"""The proxy that plants a bug between a correct server and the tester."""

@@ -219,7 +219,7 @@ SCHEMAS: list[tuple[Any, Any]] = [
     (Size, {"$ref": "#/$defs/Size"}),
     (Annotated[int, "how many"], {"type": "integer", "description": "how many"}),
     (Annotated[Size, "how big"], {"$ref": "#/$defs/Size", "description": "how big"}),
-    (Annotated[int, object()], {"type": "integer"}),
+    (Annotated[int, frozenset()], {"type": "integer"}),
     (
         Annotated[int, Meta(ge=1, lt=9, description="d", title="t", examples=[1])],
         {

@@ -1,4 +1,4 @@
-"""The console: tasks in a browser, live.  What it is for its readers: docs/console.md.
+"""The console: tasks in a browser, live.  What it is for its readers: docs/howto/watch.md.
 
 Pages are made here, whole; the little JavaScript there is puts newer pieces of them in place.
 What is in a task was written by others: it reaches a page as text only, and no page may run or

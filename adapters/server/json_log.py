@@ -1,4 +1,4 @@
-"""The log as JSON: one object for each line, under documented keys (docs/telemetry.md).
+"""The log as JSON: one object for each line, under documented keys (docs/howto/watch.md).
 
 Nothing that a caller or a tool said is in it.  So of what was raised only the kind and the place
 are told: the message of an exception may quote anything.

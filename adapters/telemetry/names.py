@@ -1,4 +1,4 @@
-"""Every name that telemetry uses, in one place: docs/telemetry.md lists the same.
+"""Every name that telemetry uses, in one place: docs/howto/watch.md lists the same.
 
 What the OpenTelemetry semantic conventions for MCP and generative AI name is called so here.
 They are in development, so their constants are not imported: an update must not rename a metric.

@@ -78,7 +78,7 @@ class Settings:
     public_url: str | None = None
     """Where clients find the server, if a proxy stands before it."""
     console: bool = True
-    """Whether there is a console at `/console`, where one is allowed: see docs/console.md."""
+    """Whether there is a console at `/console`, where one is allowed: see docs/howto/watch.md."""
     insecure: bool = False
     """Whether everybody in reach of a public address may call without authentication."""
     otel: bool = False

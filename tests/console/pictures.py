@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md, taken of the real thing: `python -m tests.console.pictures`."""
+"""Take the pictures of docs/howto/watch.md: `python -m tests.console.pictures`."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Servers of others, and what `taskmachine check` is known to find in them (docs/findings.md)."""
+"""Other servers, and the known findings in them (docs/explanation/findings.md)."""
 
 import contextlib
 import json

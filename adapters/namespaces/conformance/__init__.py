@@ -1,4 +1,4 @@
-"""The conformance tester, for programs: what `taskmachine check` does.  docs/conformance.md."""
+"""The conformance tester, for programs: what `taskmachine check` does.  docs/howto/check.md."""
 
 from taskmachine.adapters.bridges.required import require
 

@@ -1,4 +1,4 @@
-"""Stores: opening one by its URL, and writing one.  The guide: docs/adapters.md."""
+"""Stores: opening one by its URL, and writing one.  The guide: docs/howto/adapters.md."""
 
 from taskmachine.adapters.stores import (
     MAX_REPORTS,

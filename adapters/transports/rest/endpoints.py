@@ -1,7 +1,7 @@
 """Tasks for browsers and scripts: plain HTTP next to MCP, to look at a task and wait for it.
 
 They only read.  Who is asking, and whether from an allowed origin, is the transport's business.
-What they are for callers: docs/endpoints.md, and `/openapi.json`.
+What they are for callers: docs/reference/http.md, and `/openapi.json`.
 """
 
 import asyncio

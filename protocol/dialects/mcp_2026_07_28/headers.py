@@ -36,7 +36,7 @@ _NAMED_BY: Final = {
 
 _NAME_REQUIRED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Of tasks the extension obliges the client only, and some clients do not know; see
-docs/open-questions.md.  What is sent has to be right."""
+docs/reference/requirements.md.  What is sent has to be right."""
 
 _SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _LEGAL: Final = re.compile(r"[\x20-\x7e\t]*")

@@ -23,6 +23,7 @@ from tests.adapters.bridges.mcp.serving import run, seen
 from tests.adapters.transports.wire import Caller, callers
 from tests.oracle import REPOSITORY
 from tests.ports import free_port
+from tests.site.pages import example_of
 
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "fastmcp_server.py"
 
@@ -291,9 +292,7 @@ def test_the_example_speaks_on_its_pipes(tmp_path: Path) -> None:
 
 
 def test_the_page_tells_how(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "sdk-fastmcp.md").read_text()
-    example_text = page.split("```python\n")[1].split("```")[0]
-    shown = page.split("```text\n")[1].split("```")[0]
+    example_text, shown = example_of("docs/howto/fastmcp.md")
 
     async def act() -> None:
         program = await asyncio.create_subprocess_exec(

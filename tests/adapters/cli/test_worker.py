@@ -66,7 +66,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def commands_of_the_page(url: str) -> tuple[list[str], list[str]]:
-    page = (REPOSITORY / "docs" / "workers.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "operations.md").read_text()
     said = {
         "127.0.0.1:8000": "127.0.0.1:0",
         "postgresql://tasks@db/tasks": url,

@@ -634,7 +634,7 @@ def test_a_mistake_with_tokens_is_named_too(settings: dict[str, Any]) -> None:
 def test_the_settings_that_the_page_shows_are_accepted(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (REPOSITORY / "docs" / "authentication.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "authentication.md").read_text()
     shown = [block.partition("```")[0] for block in page.split("```toml\n")[1:]]
     tables = [tomllib.loads(block) for block in shown]
     settings = [table["auth"] for table in tables if "auth" in table]

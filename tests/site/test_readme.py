@@ -27,6 +27,12 @@ def test_it_fits_two_screens() -> None:
     assert len(shown.splitlines()) <= MOST_LINES
 
 
+def test_its_pictures_exist() -> None:
+    pictures = re.findall(r'<img src="(\S+)" width="\d+" alt="[^"]+">', page(README))
+    assert len(pictures) == page(README).count("<img") == 3
+    assert all((REPOSITORY / picture).exists() for picture in pictures)
+
+
 def test_every_command_of_the_readme(tmp_path: Path) -> None:
     demo, test, serve, check = (block.text for block in blocks_of(README, "sh"))
     assert demo.endswith(f"&& {PROGRAM} demo\n")  # tests/adapters/cli/test_demo.py

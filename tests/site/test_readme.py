@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from taskmachine.adapters.conformance.command_line import read_arguments
+from tests.oracle import REPOSITORY
 from tests.ports import free_port
 from tests.site.pages import blocks_of, page
 from tests.site.pictures import BROKEN, PICTURE, run_check

@@ -48,6 +48,7 @@ def test_a_change_changes_one_line() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.lifecycle
 def test_a_requestor_notices_every_changed_cell() -> None:
     """Each in a process of its own: a quarter of a second of work, if the machine is idle."""
     with ThreadPoolExecutor(2) as pool:

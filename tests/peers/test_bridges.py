@@ -11,6 +11,8 @@ from tests.peers.conformance import NOT_APPLICABLE, Suite, table
 from tests.peers.installed import Unavailable
 from tests.peers.serving import command, serving
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 
 def test_the_official_suite_finds_nothing_wrong_with_its_tasks(tmp_path: Path) -> None:
     try:

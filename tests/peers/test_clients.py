@@ -33,6 +33,8 @@ def lives() -> Iterator[Lives]:
         yield found
 
 
+@pytest.mark.slow
+@pytest.mark.peers
 @pytest.mark.parametrize(("transport", "served"), WAYS)
 @pytest.mark.parametrize("name", PEERS)
 def test_a_client_sees_what_the_specification_says(

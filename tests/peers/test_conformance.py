@@ -19,6 +19,8 @@ from tests.peers.conformance import (
 from tests.peers.installed import Unavailable
 from tests.peers.serving import serving
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 
 @pytest.fixture(scope="module")
 def suite() -> Suite:

@@ -17,6 +17,8 @@ from tests.oracle import REPOSITORY
 from tests.peers.checked import SERVERS
 from tests.peers.installed import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 ELICITATION: Final = "trigger-elicitation-request-async"
 SAMPLING: Final = "trigger-sampling-request-async"
 PROMPT: Final = {"prompt": "What is the answer?", "maxTokens": 10}

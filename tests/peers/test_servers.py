@@ -11,6 +11,8 @@ from tests.oracle import REPOSITORY
 from tests.peers.checked import SERVERS, check
 from tests.peers.installed import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 Reports = Mapping[str, Future[tuple[int, Mapping[str, Any]]]]
 
 

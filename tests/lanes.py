@@ -97,7 +97,7 @@ class Lanes:
         items.sort(key=lambda item: _position(item, order))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self.left_out.update(_lane(item.keywords) for item in items)
+        self.left_out.update(_lane(item.keywords) for item in items if "slow" in item.keywords)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

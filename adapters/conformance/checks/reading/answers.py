@@ -1,4 +1,4 @@
-"""Answers of ours that are wrong on purpose, and whether a target took them for good."""
+"""Deliberately invalid responses of the tester, and whether the target rejected or used them."""
 
 import json
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from taskmachine.adapters.conformance.judging import Observation, bad, good
 __all__ = ["is_sampling_result", "outcome_after", "refused_or_taken", "still_asks"]
 
 LONG_ENOUGH = 12
-"""A text of so many characters is not in a result by chance."""
+"""Minimum length of a text whose presence in a result is not a coincidence."""
 
 
 def refused_or_taken(history: History, told: Told, words: str) -> Iterator[Observation]:
-    """Good if a wrong answer was not taken; bad if what it said came out of the tool.
+    """Yield good if the target rejected an invalid response, bad if its content reached the result.
 
-    All else is open: a tool may take what it cannot use as a refusal, and go on.
+    Other outcomes are not judged: a tool may treat an unusable response as a refusal and continue.
     """
     asks_again = still_asks(history, told)
     outcome = outcome_after(history, told)
@@ -38,7 +38,7 @@ def refused_or_taken(history: History, told: Told, words: str) -> Iterator[Obser
 
 
 def outcome_after(history: History, told: Told) -> Outcome | None:
-    """The end of what asked, if this was the only answer that it got."""
+    """Return the outcome of the call or task that asked, if it received only this response."""
     asked = told.asked
     if asked.task_id is not None:
         answers = [
@@ -52,7 +52,7 @@ def outcome_after(history: History, told: Told) -> Outcome | None:
 
 
 def still_asks(history: History, told: Told) -> Entry | Exchange | Sighting | None:
-    """Where the same is asked again, or still, after the answer."""
+    """Return where the target repeats the request after the response, or still lists it."""
     key, task_id = told.asked.key, told.asked.task_id
     if history.revision == "2025-11-25":
         later = (a for a in all_asked(history) if a.entry.number > told.sent.number)
@@ -72,7 +72,7 @@ def still_asks(history: History, told: Told) -> Entry | Exchange | Sighting | No
 
 
 def _call_of(history: History, told: Told) -> Exchange | None:
-    """Of 2025-11-25 over HTTP: the plain call on whose stream the question came."""
+    """Return the plain call on whose stream the request came (2025-11-25 over HTTP)."""
     post = told.asked.entry.post
     calls = history.calls("tools/call")
     return None if post is None else next((c for c in calls if c.request.post == post), None)
@@ -96,7 +96,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def is_sampling_result(answer: Any) -> bool:
-    """Whether it has what the answer to a sampling request needs."""
+    """Return whether the value has the required members of a sampling result."""
     if not isinstance(answer, dict):
         return False
     content = answer.get("content")

@@ -1,4 +1,7 @@
-"""What a target asked of us, and what we answered: as requests, or inside of results."""
+"""Input that the target requested from the client, and the client's responses.
+
+2025-11-25 uses JSON-RPC requests; 2026-07-28 uses `inputRequests` inside results.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -17,37 +20,36 @@ KINDS: Final = {
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-"""What a target may ask, and the capability that allows it."""
+"""Methods a target may request, and the client capability that each requires."""
 
 
 @attrs.frozen(eq=False)
 class Asked:
-    """One question."""
+    """One request for input."""
 
     request: Mapping[str, Any]
-    """With `method` and `params`."""
+    """Has `method` and `params`."""
     where: Entry | Exchange
-    """What shows it."""
+    """The message that contains it."""
     declared: Mapping[str, Any] | None
-    """What the client could do; None if that is not known."""
+    """The capabilities of the client; None if unknown."""
     task_id: str | None
     key: str | None
-    """Of 2026-07-28; the id of the JSON-RPC request is in the entry."""
+    """Key in `inputRequests` (2026-07-28); 2025-11-25 uses the JSON-RPC id of the entry."""
 
     @property
     def method(self) -> Any:
-        """What is asked."""
         return self.request.get("method")
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """How it is asked."""
+        """Return the parameters; empty if they are missing or not an object."""
         params = self.request.get("params")
         return params if isinstance(params, dict) else {}
 
     @property
     def entry(self) -> Entry:
-        """Where it was heard."""
+        """Return the entry in which it was received."""
         if isinstance(self.where, Entry):
             return self.where
         assert self.where.response is not None
@@ -56,26 +58,26 @@ class Asked:
 
 @attrs.frozen(eq=False)
 class Told:
-    """One answer of ours to a question."""
+    """One response of the client to a request for input."""
 
     asked: Asked
     answer: Any
-    """Usually a result; of any JSON type."""
+    """Usually a result; may be any JSON type."""
     sent: Entry
     exchange: Exchange | None
-    """Of 2026-07-28: the `tasks/update`, or the call that was tried again."""
+    """The `tasks/update`, or the retried call (2026-07-28)."""
 
 
 @lru_cache(maxsize=2)
 def all_asked(history: History) -> tuple[Asked, ...]:
-    """Every question, in the order it was heard; one that is shown twice comes twice."""
+    """Return every request for input in the order received; repeated ones appear repeatedly."""
     if history.revision == "2025-11-25":
         return tuple(_requests(history))
     return tuple(sorted(_inputs(history), key=lambda asked: asked.entry.number))
 
 
 def input_requests(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The map of questions in a result or a task; empty if there is none."""
+    """Return the `inputRequests` of a result or task; empty if there are none."""
     requests = fields.get("inputRequests")
     return requests if isinstance(requests, dict) else {}
 
@@ -111,7 +113,7 @@ def _inputs(history: History) -> Iterator[Asked]:
 def _declared(
     history: History, task_id: str | None, seen_by: Entry, exchange: Exchange | None
 ) -> Mapping[str, Any] | None:
-    """What the call that made the task declared, or the one that looks at it."""
+    """Return the capabilities declared by the creating call and by the poll."""
     created = maker(history, task_id, seen_by)
     if created is None:
         return None
@@ -128,7 +130,7 @@ def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def all_told(history: History) -> tuple[Told, ...]:
-    """Every answer of ours to a question that was heard before."""
+    """Return every response of the client to a request for input that was received before it."""
     if history.revision == "2025-11-25":
         answers = {entry.number: answer for entry, answer in history.questions}
         return tuple(
@@ -156,7 +158,7 @@ def _updates(history: History) -> Iterator[Told]:
 
 
 def _place(history: History, entry: Entry) -> int | None:
-    """Over pipes each line is a process, with ids of its own."""
+    """Return the connection over stdio, where each process has its own ids."""
     return entry.line if history.transport == "stdio" else None
 
 
@@ -171,7 +173,7 @@ def _retries(history: History) -> Iterator[Told]:
 
 
 def _asked_before(history: History, retry: Exchange) -> list[Asked]:
-    """The questions that a retry answers: those that came with its state."""
+    """Return the requests that a retry responds to: those sent with its `requestState`."""
     state = retry.params.get("requestState")
     return [
         asked

@@ -1,4 +1,4 @@
-"""What 2025-11-25 says about tasks that need input."""
+"""Checks of tasks that need input (2025-11-25)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,12 +12,12 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-A_QUESTION: Final = "a task that asks for input"
+A_QUESTION: Final = "a task that requests input"
 
 
 @check("2025-11-25:input-required-when-asking", needs=A_QUESTION)
 def who_asks_needs_input(history: History) -> Iterator[Observation]:
-    """As long as a question is open the task is `input_required`."""
+    """Check that a task is `input_required` while a request for input is open."""
     for life in lives(history):
         for question, reply in _questions(history, life):
             for seen in life.sightings:
@@ -26,12 +26,17 @@ def who_asks_needs_input(history: History) -> Iterator[Observation]:
                 if seen.status == "input_required":
                     yield good(question, seen)
                 elif seen.status == "working":
-                    yield bad("a task asks, and is 'working'", question, seen)
+                    yield bad(
+                        "a task is 'working' while its request for input is open; it must be "
+                        "'input_required'",
+                        question,
+                        seen,
+                    )
 
 
 @check("2025-11-25:leaves-input-required-when-answered", needs=A_QUESTION)
 def who_is_answered_goes_on(history: History) -> Iterator[Observation]:
-    """When all is answered the task goes on, soon."""
+    """Check that a task leaves `input_required` soon after all responses."""
     for life in lives(history):
         questions = _questions(history, life)
         replies = [reply for _, reply in questions if reply is not None and "result" in reply.body]
@@ -48,16 +53,21 @@ def who_is_answered_goes_on(history: History) -> Iterator[Observation]:
                 break
             is_late = seen.since > last.at + SOON_MS
             if is_late and _listens(history, life, last, seen.entry):
-                yield bad("all is answered, and the task is still 'input_required'", last, seen)
+                yield bad(
+                    "all requests for input received a response, but the task is still "
+                    "'input_required'",
+                    last,
+                    seen,
+                )
                 break
 
 
 @check("2025-11-25:status-input-required", needs=A_QUESTION)
 def who_needs_input_asks(history: History) -> Iterator[Observation]:
-    """A task that needs input asks for it where somebody listens."""
+    """Check that a task in `input_required` sends a request where the client can receive it."""
     for life in lives(history):
         for silent in _silent(history, life):
-            yield bad("a task is 'input_required', and asks nothing", *silent)
+            yield bad("a task is 'input_required', but sent no request for input", *silent)
         waiting = next((s for s in life.sightings if s.status == "input_required"), None)
         if waiting is not None and _questions(history, life):
             yield good(waiting, _questions(history, life)[0][0])
@@ -65,18 +75,18 @@ def who_needs_input_asks(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:status-working", needs="a task")
 def who_asks_nothing_works(history: History) -> Iterator[Observation]:
-    """A task that is not over and asks nothing is `working`."""
+    """Check that a running task without open requests is `working`."""
     for life in lives(history):
         for silent in _silent(history, life):
-            yield bad("a task asks nothing, and is not 'working'", *silent)
+            yield bad("a task sent no request for input, but is not 'working'", *silent)
         working = next((s for s in life.sightings if s.status == "working"), None)
         if working is not None:
             yield good(working)
 
 
-@check("2025-11-25:question-task-id-matches", needs="two tasks that ask at the same time")
+@check("2025-11-25:question-task-id-matches", needs="two tasks that request input at the same time")
 def questions_name_the_task_that_asks(history: History) -> Iterator[Observation]:
-    """Who needed input, and got it, was asked under his own id."""
+    """Check that a task that received input had a request under its own id."""
     for life in lives(history):
         own = _questions(history, life)
         needed = next((s for s in life.sightings if s.status == "input_required"), None)
@@ -88,15 +98,15 @@ def questions_name_the_task_that_asks(history: History) -> Iterator[Observation]
         went_on = next((s for s in life.sightings if _is_served(needed, s)), None)
         other = _asked_twice(history, life)
         if went_on is not None and other and _was_listened_to(history, life):
-            words = "a task got its input, but all questions named another one"
+            words = "a task left 'input_required', but all requests for input named another task"
             yield bad(words, needed, *other, went_on)
 
 
-# --- what stands behind them ---------------------------------------------------------------------
+# --- selections -----------------------------------------------------------------------------------
 
 
 def _questions(history: History, life: Life) -> list[tuple[Entry, Entry | None]]:
-    """What was asked for a task, each with our reply."""
+    """Return the requests for input of a task, each with the client's response."""
     return [
         (question, reply)
         for question, reply in history.questions
@@ -107,16 +117,16 @@ def _questions(history: History, life: Life) -> list[tuple[Entry, Entry | None]]
 
 
 def _is_between(seen: Sighting, question: Entry, reply: Entry | None) -> bool:
-    """Whether it was asked for after the question was heard, and heard before our reply."""
+    """Return whether the poll falls entirely between the request and the response."""
     if seen.exchange is None or seen.exchange.request.number < question.number:
         return False
-    if reply is None:  # It may have been withdrawn after a while.
+    if reply is None:  # It may have been withdrawn meanwhile.
         return seen.until < question.at + SOON_MS
     return seen.entry.number < reply.number
 
 
 def _is_refused(history: History, reply: Entry) -> bool:
-    """Whether the target did not take it."""
+    """Return whether the target rejected the response."""
     head = taken(history, reply)
     return head is not None and head.http is not None and head.http.status >= 400
 
@@ -128,12 +138,12 @@ def _results(history: History, life: Life) -> Iterator[Exchange]:
 
 
 def _listens(history: History, life: Life, since: Entry, until: Entry) -> bool:
-    """Whether a `tasks/result` was open all the time, so that more questions could come."""
+    """Return whether a `tasks/result` was open all the time, to carry more requests."""
     return any(in_flight(asked, since, until) for asked in _results(history, life))
 
 
 def _silent(history: History, life: Life) -> Iterator[tuple[Exchange, Sighting, Sighting]]:
-    """A long wait for input while somebody listened and nothing was asked for the task."""
+    """Yield long `input_required` periods with an open `tasks/result` and no request for input."""
     waiting = [s for s in life.sightings if s.status == "input_required" and s.exchange is not None]
     for asked in _results(history, life):
         line = asked.request.line
@@ -149,7 +159,7 @@ def _silent(history: History, life: Life) -> Iterator[tuple[Exchange, Sighting, 
 
 
 def _hears_everything(history: History, asked: Exchange, until: Entry) -> bool:
-    """Whether questions would have been heard: they may come on the stream of a GET as well."""
+    """Return whether requests would have been received: they may also come on a GET stream."""
     if history.transport == "stdio":
         return True
     gets = {
@@ -178,7 +188,7 @@ def _is_served(needed: Sighting, later: Sighting) -> bool:
 
 
 def _asked_twice(history: History, life: Life) -> list[Entry]:
-    """Two questions that named another task of the same tool, which asked no more than one."""
+    """Return two requests that named another task of the same tool, which sends only one."""
     created = None if life.created is None else life.created.exchange
     for other in lives(history):
         made = None if other.created is None else other.created.exchange

@@ -1,4 +1,4 @@
-"""`notifications/cancelled`, in both directions."""
+"""Checks of `notifications/cancelled`, in both directions."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -32,7 +32,7 @@ CANCELLED = "notifications/cancelled"
 
 @attrs.frozen(eq=False)
 class _Cancellation:
-    """One of ours."""
+    """A cancellation sent by the client."""
 
     sent: Entry
     what: Literal["malformed", "unknown", "finished", "running"]
@@ -42,7 +42,7 @@ class _Cancellation:
 
 @lru_cache(maxsize=2)
 def _ours(history: History) -> tuple[_Cancellation, ...]:
-    """What we cancelled; of 2026-07-28 only on the pipe, where it is the way to do it."""
+    """Return the client's cancellations; in 2026-07-28 they exist on stdio only."""
     if history.revision == "2026-07-28" and history.transport == "http":
         return ()
     asked: dict[tuple[Any, ...], Exchange] = {}
@@ -71,7 +71,7 @@ def _kind(
 
 
 def _named(history: History, notice: Entry) -> list[Entry]:
-    """The requests of the target that its cancellation can mean."""
+    """Return the requests of the target that its cancellation may refer to."""
     id = id_key(notice.params.get("requestId"))
     return [
         entry
@@ -83,23 +83,23 @@ def _named(history: History, notice: Entry) -> list[Entry]:
 
 
 def _theirs(history: History) -> Iterator[Entry]:
-    """The cancellations of the target that name a request."""
+    """Yield the target's cancellations that name a request."""
     for notice in history.notifications(CANCELLED):
         if "requestId" in notice.params:
             yield notice
 
 
-# --- the target cancels: 2025-11-25 ----------------------------------------------------------
+# --- cancellations by the target: 2025-11-25 --------------------------------------------------
 
 
 @check(
     "2025-11-25:cancelled-same-direction",
-    needs="a task that ends while its question is open",
+    needs="a task that ends while its request for input is open",
 )
 def same_direction(history: History) -> Iterator[Observation]:
-    """A request of the sender's own is meant.
+    """Check that the target cancels only its own requests.
 
-    If a stream was broken off, the request may have been on it.
+    After a disconnect the request may have been lost with the stream.
     """
     for notice in _theirs(history):
         named = _named(history, notice)
@@ -116,10 +116,10 @@ def same_direction(history: History) -> Iterator[Observation]:
 
 @check(
     "2025-11-25:cancelled-still-running",
-    needs="a task that ends while its question is open",
+    needs="a task that ends while its request for input is open",
 )
 def still_running(history: History) -> Iterator[Observation]:
-    """A request that has no answer yet is meant."""
+    """Check that the cancelled request has no response yet."""
     answers = {entry.number: answer for entry, answer in history.questions}
     for notice in _theirs(history):
         for asked in _named(history, notice):
@@ -127,24 +127,29 @@ def still_running(history: History) -> Iterator[Observation]:
             if answer is None or answer.number > notice.number:
                 yield good(asked, notice)
             elif is_received_before(history, answer, notice):
-                yield bad("the target cancelled what was answered", asked, answer, notice)
+                yield bad(
+                    "the target cancelled a request that the client had already responded to",
+                    asked,
+                    answer,
+                    notice,
+                )
 
 
 @check(
     "2025-11-25:late-response-ignored",
-    needs="a task that ends while its question is open",
+    needs="a task that ends while its request for input is open",
 )
 def late_response_ignored(history: History) -> Iterator[Observation]:
-    """Our answer to what the target cancelled does no harm."""
+    """Check that a response to a request that the target cancelled causes no failure."""
     answers = {entry.number: answer for entry, answer in history.questions}
     for notice in _theirs(history):
         for asked in _named(history, notice):
             answer = answers[asked.number]
             if answer is not None and answer.number > notice.number:
-                yield from _shrugs(history, answer, "an answer that came too late")
+                yield from _shrugs(history, answer, "a response to a cancelled request")
 
 
-# --- the target cancels: 2026-07-28 ----------------------------------------------------------
+# --- cancellations by the target: 2026-07-28 --------------------------------------------------
 
 
 def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
@@ -156,11 +161,13 @@ def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
 
 @check("2026-07-28:server-cancelled-only-for-listen")
 def only_for_listen(history: History) -> Iterator[Observation]:
-    """A server cancels nothing but subscriptions, whatever becomes of tasks and calls."""
+    """Check that a server cancels only subscriptions."""
     listens = _listens(history)
     for notice in history.notifications(CANCELLED):
         if (notice.line, *id_key(notice.params.get("requestId"))) not in listens:
-            yield bad("the target cancelled something that is no subscription", notice)
+            yield bad(
+                "the target cancelled a request other than an open 'subscriptions/listen'", notice
+            )
     for sighting in history.sightings:
         if sighting.is_terminal:
             yield good(sighting)
@@ -171,22 +178,28 @@ def only_for_listen(history: History) -> Iterator[Observation]:
     needs="a subscription that the target ends",
 )
 def names_listen(history: History) -> Iterator[Observation]:
-    """It names an open subscription, and nothing but its answer follows."""
+    """Check that it names an open subscription, whose notifications then stop."""
     listens = _listens(history)
     for notice in history.notifications(CANCELLED):
         listen = listens.get((notice.line, *id_key(notice.params.get("requestId"))))
         if listen is None or listen.request.number > notice.number:
-            yield bad("the target cancelled something that is no subscription", notice)
+            yield bad(
+                "the target cancelled a request other than an open 'subscriptions/listen'", notice
+            )
             continue
         late = _told_after(history, listen, notice)
         if late is not None:
-            yield bad("a subscription went on after the target had ended it", notice, late)
+            yield bad(
+                "the target sent a notification of a subscription that it had cancelled",
+                notice,
+                late,
+            )
         else:
             yield good(listen.request, notice)
 
 
 def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | None:
-    """What a subscription still tells after its end."""
+    """Return a notification that the subscription sent after its end."""
     id = id_key(listen.request.body.get("id"))
     for entry in history.heard:
         if entry.number <= notice.number or entry.line != notice.line or not entry.is_notification:
@@ -202,7 +215,7 @@ def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | No
     needs="a subscription that the target ends",
 )
 def teardown_cancelled(history: History) -> Iterator[Observation]:
-    """A subscription that the target ends is cancelled; an answer alone is a note."""
+    """Check that the target cancels a subscription that it ends; a response alone is noted."""
     for listen in history.calls("subscriptions/listen"):
         response = listen.response
         if response is None or listen.error is not None:
@@ -215,18 +228,18 @@ def teardown_cancelled(history: History) -> Iterator[Observation]:
                 yield good(listen.request, notice)
                 break
         else:
-            yield note("a subscription ended without `notifications/cancelled`", listen)
+            yield note("the target ended a subscription without `notifications/cancelled`", listen)
 
 
-# --- we cancel -------------------------------------------------------------------------------
+# --- cancellations by the client --------------------------------------------------------------
 
 
 @check(
     "2025-11-25:cancelled-notification-keeps-task",
-    needs="a tool that becomes a task",
+    needs="a tool that creates a task",
 )
 def keeps_task(history: History) -> Iterator[Observation]:
-    """Cancelling the call that made a task does not cancel the task."""
+    """Check that cancelling the call that created a task does not cancel the task."""
     for ours in _ours(history):
         task_id = None if ours.target is None else made_by(ours.target)
         if task_id is None or ours.what != "finished" or not maker(history, task_id, ours.sent):
@@ -237,13 +250,13 @@ def keeps_task(history: History) -> Iterator[Observation]:
             if sighting.status != "cancelled":
                 yield good(ours.sent, sighting)
             elif not _was_cancelled(history, task_id, sighting.entry):
-                words = "a task was cancelled because its call was"
+                words = "cancelling the call that created a task cancelled the task"
                 yield bad(words, ours.sent, sighting)
                 break
 
 
 def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
-    """Whether anybody asked for that in the right way."""
+    """Return whether `tasks/cancel` was sent for the task before that entry."""
     return any(
         exchange.task_id == task_id and exchange.request.number < before.number
         for exchange in history.calls("tasks/cancel")
@@ -253,10 +266,10 @@ def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
 @check(
     "2025-11-25:cancelled-request-stopped",
     "2026-07-28:cancelled-request-stopped",
-    needs="a tool that reports progress in a plain call, for longer than a moment",
+    needs="a tool that reports progress for several seconds in a plain call",
 )
 def request_stopped(history: History) -> Iterator[Observation]:
-    """The progress of a call that was cancelled ceases soon."""
+    """Check that the progress of a cancelled call soon stops."""
     reports = history.notifications("notifications/progress")
     for ours in _ours(history):
         token = MISSING if ours.target is None else _token(ours.target)
@@ -272,7 +285,11 @@ def request_stopped(history: History) -> Iterator[Observation]:
         late = [entry for entry in told if entry.at - ours.sent.at > SOON_MS]
         after = went_on(history, ours.sent)
         if late:
-            yield bad("a call went on for long after it was cancelled", ours.sent, late[0])
+            yield bad(
+                "a call still reported progress more than 5 s after it was cancelled",
+                ours.sent,
+                late[0],
+            )
         elif before and after is not None and told[-1].number < after.number:
             yield good(before[-1], ours.sent, after)
 
@@ -287,7 +304,7 @@ def _token(exchange: Exchange) -> Any:
     needs="a request that takes long enough to be cancelled",
 )
 def request_not_answered(history: History) -> Iterator[Observation]:
-    """What was cancelled is not answered; an answer may have crossed the cancellation."""
+    """Check that a cancelled request gets no response, unless it crossed the cancellation."""
     for ours in _ours(history):
         if ours.what != "running" or ours.target is None or not _can_be_cancelled(ours.target):
             continue
@@ -297,11 +314,13 @@ def request_not_answered(history: History) -> Iterator[Observation]:
             if after is not None:
                 yield good(ours.target.request, ours.sent, after)
         elif _is_answered_on_purpose(history, ours.sent, ours.target, response):
-            yield bad("a request was answered after it was cancelled", ours.sent, ours.target)
+            yield bad(
+                "the target responded to a request after it was cancelled", ours.sent, ours.target
+            )
 
 
 def _can_be_cancelled(target: Exchange) -> bool:
-    """Not what becomes a task, nor a subscription, which has rules of its own."""
+    """Return whether cancellation applies: task calls and subscriptions have other rules."""
     is_task = "task" in target.params or target.fields.get("resultType") == "task"
     return not is_task and target.method not in ("initialize", "subscriptions/listen")
 
@@ -309,7 +328,7 @@ def _can_be_cancelled(target: Exchange) -> bool:
 def _is_answered_on_purpose(
     history: History, sent: Entry, target: Exchange, response: Entry
 ) -> bool:
-    """Whether the target certainly knew: it says so, it had time, or the task was still running."""
+    """Return whether the target responded although it had certainly received the cancellation."""
     error = target.error or {}
     if target.method == "tools/call" and "cancel" in str(error.get("message")).lower():
         return True
@@ -331,7 +350,7 @@ def _is_answered_on_purpose(
 
 @check("2025-11-25:cancelled-may-be-ignored", "2026-07-28:cancelled-may-be-ignored")
 def may_be_ignored(history: History) -> Iterator[Observation]:
-    """Silence is a fine answer."""
+    """Record cancellations that the target ignored, which is allowed."""
     for ours in _ours(history):
         after = went_on(history, ours.sent)
         if ours.what in ("unknown", "finished") and after is not None:
@@ -340,7 +359,7 @@ def may_be_ignored(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:cancellation-races-handled", "2026-07-28:cancellation-races-handled")
 def races_handled(history: History) -> Iterator[Observation]:
-    """A cancellation that comes near the answer does no harm."""
+    """Check that a cancellation that crosses the response causes no failure."""
     for ours in _ours(history):
         if ours.what in ("running", "finished"):
             request = None if ours.target is None else ours.target.request
@@ -349,22 +368,32 @@ def races_handled(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:invalid-cancellation-ignored", "2026-07-28:invalid-cancellation-ignored")
 def invalid_ignored(history: History) -> Iterator[Observation]:
-    """A cancellation of nothing is ignored: no error comes back."""
+    """Check that a cancellation without a matching request is ignored, without an error."""
     for ours in _ours(history):
         if ours.what == "running":
             continue
         status, shown = _status(history, ours.sent)
-        is_message = is_well_formed(ours.sent)  # what is none may be refused before it is read
+        is_message = is_well_formed(
+            ours.sent
+        )  # a malformed message may be rejected before it is parsed
         if status in (400, 422) and is_message:
-            yield bad(f"an invalid cancellation was answered with HTTP {status}", *shown)
+            yield bad(
+                f"the target responded to an invalid cancellation with HTTP status {status}; "
+                "it must ignore it",
+                *shown,
+            )
         elif is_message and (error := _error_on_the_pipe(history, ours.sent)) is not None:
-            yield bad("an invalid cancellation was answered", ours.sent, error)
+            yield bad(
+                "the target responded to an invalid cancellation with an error; it must ignore it",
+                ours.sent,
+                error,
+            )
         else:
             yield from _shrugs(history, ours.sent, "an invalid cancellation")
 
 
 def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
-    """An error for nobody, before the next answer; nothing else that was sent can be meant."""
+    """Return an error without an id before the next response, if it can only mean this message."""
     if sent.post is not None:
         return None
     line = [entry for entry in history.entries if entry.line == sent.line]
@@ -380,20 +409,20 @@ def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
 def _shrugs(
     history: History, sent: Entry, what: str, besides: Entry | None = None
 ) -> Iterator[Observation]:
-    """The target goes on after that: no failure of the server, no end of the process."""
+    """Check that a message causes neither a server error nor the end of the process."""
     status, shown = _status(history, sent)
     gone = gone_right_after(history, sent, besides)
     after = went_on(history, sent)
     if status >= 500 and status != 503:
-        yield bad(f"{what} was answered with HTTP {status}", *shown)
+        yield bad(f"the target responded to {what} with HTTP status {status}", *shown)
     elif gone is not None:
-        yield bad(f"the process ended at {what}", sent, gone)
+        yield bad(f"the target's process exited after {what}", sent, gone)
     elif after is not None:
         yield good(sent, after)
 
 
 def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
-    """Of HTTP; 0 over pipes.  And what shows it."""
+    """Return the HTTP status, or 0 over stdio, and its evidence."""
     head = taken(history, sent)
     if head is None or head.http is None:
         return 0, [sent]
@@ -401,11 +430,11 @@ def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
 
 
 cannot_check(
-    "What a tool does after its caller has gone cannot be seen from outside.",
+    "A tool's behavior after its caller disconnected is not observable through the protocol.",
     "2026-07-28:http-disconnect-is-cancel",
 )
 cannot_check(
-    "A server of this revision sends no requests that could take too long.",
+    "A server of this revision sends no requests, so it has no request timeouts.",
     "2026-07-28:request-timeouts",
     "2026-07-28:timeout-cancels",
     "2026-07-28:timeout-reset-by-progress",

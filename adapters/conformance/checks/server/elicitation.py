@@ -1,4 +1,4 @@
-"""Elicitation: what is asked, in which way, and of whom."""
+"""Checks of elicitation: modes, parameters, responses, and users."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,8 +21,8 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-ASKS = "a tool that asks for a form"
-ASKS_URL = "a tool that asks for something at a URL"
+ASKS = "a tool that requests a form"
+ASKS_URL = "a tool that requests URL elicitation"
 
 
 def _elicitations(history: History) -> Iterator[Asked]:
@@ -32,19 +32,19 @@ def _elicitations(history: History) -> Iterator[Asked]:
 
 
 def _modes(declared: Mapping[str, Any]) -> set[str]:
-    """The modes that a client can do."""
+    """Return the modes that a client supports."""
     can = declared.get("elicitation")
     if not isinstance(can, dict):
         return set()
     return {"form"} if not can else {"form", "url"} & can.keys()
 
 
-# --- in which way ----------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------
 
 
 @check("2025-11-25:elicitation-empty-is-form", needs=ASKS)
 def empty_is_form(history: History) -> Iterator[Observation]:
-    """A client that says no more than `elicitation: {}` is asked for forms only."""
+    """Check that a client that declares `elicitation: {}` receives forms only."""
     for asked in _elicitations(history):
         if asked.declared is not None and asked.declared.get("elicitation") == {}:
             yield from _in_a_mode(asked, {"form"})
@@ -56,7 +56,7 @@ def empty_is_form(history: History) -> Iterator[Observation]:
     needs=ASKS,
 )
 def declared_modes_only(history: History) -> Iterator[Observation]:
-    """Nothing is asked in a way that the client did not declare."""
+    """Check that elicitations use only modes that the client declared."""
     for asked in _elicitations(history):
         if asked.declared is not None:
             yield from _in_a_mode(asked, _modes(asked.declared))
@@ -67,10 +67,13 @@ def _in_a_mode(asked: Asked, modes: set[str]) -> Iterator[Observation]:
     if isinstance(mode, str) and mode in modes:
         yield good(asked.where)
     else:
-        yield bad(f"the client was asked in mode {mode!r}, which it did not declare", asked.where)
+        yield bad(
+            f"the target sent an elicitation in mode {mode!r}, which the client did not declare",
+            asked.where,
+        )
 
 
-# --- what is asked ---------------------------------------------------------------------------
+# --- parameters -------------------------------------------------------------------------------
 
 
 @check(
@@ -79,23 +82,27 @@ def _in_a_mode(asked: Asked, modes: set[str]) -> Iterator[Observation]:
     needs=ASKS,
 )
 def required_params(history: History) -> Iterator[Observation]:
-    """There is a message, and a mode unless it is a form."""
+    """Check that there is a message, and a mode unless it is a form."""
     for asked in _elicitations(history):
         params = asked.params
         is_unnamed_url = (
             "mode" not in params and "url" in params and "requestedSchema" not in params
         )
         if not isinstance(params.get("message"), str):
-            yield bad("an elicitation has no `message`", asked.where)
+            yield bad("an elicitation request has no `message`", asked.where)
         elif params.get("mode", "form") not in ("form", "url") or is_unnamed_url:
-            yield bad("an elicitation is neither a form nor says that it is a URL", asked.where)
+            yield bad(
+                "an elicitation request has no valid `mode`: it must be 'form' or 'url', and "
+                "only 'form' is the default",
+                asked.where,
+            )
         else:
             yield good(asked.where)
 
 
 @check("2025-11-25:elicitation-mode-omitted", needs=ASKS)
 def mode_omitted(history: History) -> Iterator[Observation]:
-    """A form may say that it is one, or not."""
+    """Record forms; their mode may be omitted."""
     for asked in _elicitations(history):
         if asked.params.get("mode", "form") == "form":
             yield good(asked.where)
@@ -103,19 +110,19 @@ def mode_omitted(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:elicitation-form-schema", "2026-07-28:elicitation-form-schema", needs=ASKS)
 def form_schema(history: History) -> Iterator[Observation]:
-    """A form has a schema."""
+    """Check that a form has a schema."""
     for asked in _elicitations(history):
         if asked.params.get("mode", "form") != "form" or "url" in asked.params:
             continue
         if isinstance(asked.params.get("requestedSchema"), dict):
             yield good(asked.where)
         else:
-            yield bad("a form has no `requestedSchema`", asked.where)
+            yield bad("a form elicitation has no `requestedSchema`", asked.where)
 
 
 @check("2025-11-25:elicitation-schema-flat", needs=ASKS)
 def schema_flat(history: History) -> Iterator[Observation]:
-    """The fields of a form are simple."""
+    """Check that the fields of a form are primitive."""
     for asked in _elicitations(history):
         schema = asked.params.get("requestedSchema")
         if not isinstance(schema, dict):
@@ -124,15 +131,18 @@ def schema_flat(history: History) -> Iterator[Observation]:
         fields = properties if isinstance(properties, dict) else {}
         nested = [name for name, field in fields.items() if not _is_simple(field)]
         if schema.get("type", "object") != "object" or not isinstance(properties, dict):
-            yield bad("the schema of a form is no object with properties", asked.where)
+            yield bad(
+                "the `requestedSchema` of a form is not an object schema with `properties`",
+                asked.where,
+            )
         elif nested:
-            yield bad(f"the field {nested[0]!r} of a form is no simple value", asked.where)
+            yield bad(f"the form field {nested[0]!r} is not of a primitive type", asked.where)
         else:
             yield good(asked.where)
 
 
 def _is_simple(field: Any) -> bool:
-    """Neither an object nor an array, unless of values to choose from."""
+    """Return whether it is neither an object nor an array, except an array of enumerated values."""
     if not isinstance(field, dict) or field.get("type") == "object" or "properties" in field:
         return False
     if field.get("type") != "array":
@@ -143,7 +153,7 @@ def _is_simple(field: Any) -> bool:
 
 @check("2025-11-25:elicitation-url-params", needs=ASKS_URL)
 def url_params(history: History) -> Iterator[Observation]:
-    """A URL comes with a message and an id."""
+    """Check that a URL elicitation has a message, a URL, and an id."""
     for asked in _elicitations(history):
         if asked.params.get("mode") != "url":
             continue
@@ -157,11 +167,17 @@ def url_params(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:elicitation-url-valid", needs=ASKS_URL)
 def url_valid(history: History) -> Iterator[Observation]:
-    """The URL is one."""
+    """Check that the URL is valid."""
     for asked in _elicitations(history):
         url = asked.params.get("url")
         if asked.params.get("mode") == "url" and isinstance(url, str):
-            yield good(asked.where) if _is_url(url) else bad(f"{url!r} is no URL", asked.where)
+            yield (
+                good(asked.where)
+                if _is_url(url)
+                else bad(
+                    f"the `url` of an elicitation is {url!r}, which is not a valid URL", asked.where
+                )
+            )
 
 
 def _is_url(text: str) -> bool:
@@ -172,28 +188,28 @@ def _is_url(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path)) and not set(text) & set(" \t\r\n<>")
 
 
-# --- what becomes of answers -----------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------
 
 
 @check(
     "2025-11-25:elicitation-server-validates",
     "2026-07-28:elicitation-server-validates",
-    needs=f"{ASKS} and shows what it was told",
+    needs=f"{ASKS} and returns the user's input",
 )
 def server_validates(history: History) -> Iterator[Observation]:
-    """Content that breaks the schema of the form is not taken for an answer."""
+    """Check that content that violates the form's schema is not accepted."""
     for told in _answers(history):
         if told.answer.get("action") != "accept":
             continue
         schema = told.asked.params.get("requestedSchema")
         if certain_fault(schema, told.answer.get("content", {})) is not None:
-            words = "an answer that breaks the schema of the form was taken"
+            words = "the target accepted form content that violates the `requestedSchema`"
             yield from refused_or_taken(history, told, words)
 
 
 @check("2026-07-28:elicitation-refusals-handled", needs=ASKS)
 def refusals_handled(history: History) -> Iterator[Observation]:
-    """A task or call that is refused an answer goes on, or ends."""
+    """Check that a task or call continues or ends after a declined elicitation."""
     for told in _answers(history):
         if told.answer.get("action") not in ("decline", "cancel") or told.exchange is None:
             continue
@@ -202,7 +218,10 @@ def refusals_handled(history: History) -> Iterator[Observation]:
         elif told.exchange.fields:
             yield good(told.exchange)
         elif not told.exchange.is_answered and (told.exchange.waited_ms or 0) > SOON_MS:
-            yield bad("a call hangs after its question was refused", told.exchange)
+            yield bad(
+                "a call has no response after its elicitation was declined or cancelled",
+                told.exchange,
+            )
 
 
 def _goes_on(history: History, told: Told, task_id: str) -> Iterator[Observation]:
@@ -218,7 +237,11 @@ def _goes_on(history: History, told: Told, task_id: str) -> Iterator[Observation
             yield good(told.exchange, sighting)
             return
         if sighting.since - response.at > SOON_MS:
-            yield bad("a task still asks what it was refused", told.exchange, sighting)
+            yield bad(
+                "a task still lists an elicitation that was declined or cancelled",
+                told.exchange,
+                sighting,
+            )
             return
 
 
@@ -227,24 +250,24 @@ def _is_asked_after(sighting: Sighting, number: int) -> bool:
 
 
 def _answers(history: History) -> Iterator[Told]:
-    """Answers of ours to elicitations that are objects."""
+    """Yield responses to elicitations that are objects."""
     for told in all_told(history):
         if told.asked.method == "elicitation/create" and isinstance(told.answer, dict):
             yield told
 
 
-NEEDS = "HTTP, the tokens of two principals, and a tool that asks for a form"
+NEEDS = "HTTP, the tokens of two principals, and a tool that requests a form"
 LOOKS = ("tasks/get", "tasks/result", "tasks/cancel")
 
 
 def _is_other(history: History, one: Entry, other: Entry) -> bool:
-    """Whether two entries are of different principals."""
+    """Return whether two entries belong to different principals."""
     first, second = (history.principals.get(entry.caller) for entry in (one, other))
     return first is not None and second is not None and first != second
 
 
 def _owned(history: History) -> Iterator[tuple[Asked, Exchange]]:
-    """The questions of tasks, with the calls that made those."""
+    """Yield the elicitations of tasks, with the calls that created the tasks."""
     for asked in all_asked(history):
         made = maker(history, asked.task_id, asked.entry)
         if made is not None and asked.method == "elicitation/create":
@@ -259,10 +282,14 @@ def _looks_of_others(history: History, task_id: str | None, owner: Entry) -> Ite
 
 @check("2025-11-25:elicitation-bound-to-user", needs=NEEDS)
 def bound_to_user(history: History) -> Iterator[Observation]:
-    """Nobody else is asked, and nobody else's answer counts."""
+    """Check that only the task's principal is asked, and only its response counts."""
     for asked, made in _owned(history):
         if _is_other(history, made.request, asked.entry):
-            yield bad("somebody else was asked", made, asked.entry)
+            yield bad(
+                "the target sent the elicitation to another principal than the task's",
+                made,
+                asked.entry,
+            )
             continue
         for look in _looks_of_others(history, asked.task_id, made.request):
             if look.is_answered:
@@ -271,7 +298,7 @@ def bound_to_user(history: History) -> Iterator[Observation]:
 
 
 def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]:
-    """An answer under the same id, by somebody who was not asked anything under it."""
+    """Judge responses with the same id from a principal who received no request with that id."""
     own = {entry.number: answer for entry, answer in history.questions}.get(asked.entry.number)
     for entry in history.entries:
         is_answer = entry.kind is Kind.SENT and entry.is_response
@@ -293,13 +320,18 @@ def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]
             if sighting.status == "input_required":
                 yield good(entry, sighting)
             elif sighting.status in ("working", "completed"):
-                yield bad("somebody else's answer was taken", asked.entry, entry, sighting)
+                yield bad(
+                    "the target accepted the response of another principal",
+                    asked.entry,
+                    entry,
+                    sighting,
+                )
                 break
 
 
 @check("2025-11-25:elicitation-state-per-user", needs=NEEDS)
 def state_per_user(history: History) -> Iterator[Observation]:
-    """What came of an answer is not shown to anybody else."""
+    """Check that the outcome of an elicitation is not shown to another principal."""
     for told in all_told(history):
         made = maker(history, told.asked.task_id, told.sent)
         if made is None or told.asked.method != "elicitation/create":
@@ -308,14 +340,18 @@ def state_per_user(history: History) -> Iterator[Observation]:
             if look.request.number < told.sent.number or not look.is_answered:
                 continue
             if look.error is None:
-                yield bad("somebody else sees a task that was answered", told.sent, look)
+                yield bad(
+                    "another principal can read a task after its elicitation was answered",
+                    told.sent,
+                    look,
+                )
             else:
                 yield good(told.sent, look)
 
 
 @check("2025-11-25:elicitation-state-not-session-only", needs=NEEDS)
 def state_not_session_only(history: History) -> Iterator[Observation]:
-    """Whoever knows the id of a session, but is somebody else, learns nothing by it."""
+    """Check that a session id alone gives another principal no access."""
     sessions = {
         exchange.headers["mcp-session-id"]: exchange
         for exchange in history.calls("initialize")
@@ -327,8 +363,12 @@ def state_not_session_only(history: History) -> Iterator[Observation]:
             continue
         questions = [entry for entry in exchange.others if entry.is_request]
         if questions:
-            yield bad("a session alone was enough to be asked", exchange.request, questions[0])
+            yield bad(
+                "the target sent an elicitation to another principal who used the session id",
+                exchange.request,
+                questions[0],
+            )
         elif exchange.fields:
-            yield bad("a session alone was enough to see a task", exchange)
+            yield bad("another principal who used the session id could read a task", exchange)
         elif exchange.status or exchange.is_answered:
             yield good(exchange)

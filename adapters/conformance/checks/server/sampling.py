@@ -1,4 +1,4 @@
-"""Sampling: what a target may ask of a model, and what it does with wrong answers."""
+"""Checks of sampling requests, and of responses to them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-SAMPLES = "a tool that asks for sampling"
-WITH_TOOLS = "a tool that asks for sampling with tools"
+SAMPLES = "a tool that requests sampling"
+WITH_TOOLS = "a tool that requests sampling with tools"
 
 
 def _samplings(history: History) -> Iterator[tuple[Asked, Mapping[str, Any]]]:
-    """The questions, with what the client can do of sampling, where that is known."""
+    """Yield sampling requests with the client's sampling capability, where it is known."""
     for asked in all_asked(history):
         if asked.method == "sampling/createMessage" and asked.declared is not None:
             can = asked.declared.get("sampling")
@@ -31,29 +31,37 @@ def _samplings(history: History) -> Iterator[tuple[Asked, Mapping[str, Any]]]:
     needs=SAMPLES,
 )
 def tools_only_if_declared(history: History) -> Iterator[Observation]:
-    """No tools for a model of a client that did not offer it."""
+    """Check that tools are only sent to a client that declared `sampling.tools`."""
     for asked, can in _samplings(history):
         used = [name for name in ("tools", "toolChoice") if name in asked.params]
         if used and "tools" not in can:
-            yield bad(f"sampling has `{used[0]}`, which the client did not declare", asked.where)
+            yield bad(
+                f"a sampling request has `{used[0]}`, but the client did not declare "
+                "'sampling.tools'",
+                asked.where,
+            )
         else:
             yield good(asked.where)
 
 
 @check("2025-11-25:sampling-context-avoided", needs=SAMPLES)
 def context_avoided(history: History) -> Iterator[Observation]:
-    """No context of servers for a client that did not offer it."""
+    """Check that server context is only requested if the client declared `sampling.context`."""
     for asked, can in _samplings(history):
         wanted = asked.params.get("includeContext", "none")
         if wanted != "none" and "context" not in can:
-            yield bad(f"sampling wants the context {wanted!r}, which is not declared", asked.where)
+            yield bad(
+                f"a sampling request has `includeContext` {wanted!r}, but the client did not "
+                "declare 'sampling.context'",
+                asked.where,
+            )
         else:
             yield good(asked.where)
 
 
 @check("2025-11-25:sampling-tool-results-alone", needs=WITH_TOOLS)
 def tool_results_alone(history: History) -> Iterator[Observation]:
-    """A message with results of tools has nothing else."""
+    """Check that a message with tool results has no other content."""
     for asked, _ in _samplings(history):
         for message in _messages(asked):
             are_results = [block.get("type") == "tool_result" for block in _blocks(message)]
@@ -62,12 +70,12 @@ def tool_results_alone(history: History) -> Iterator[Observation]:
             if all(are_results):
                 yield good(asked.where)
             else:
-                yield bad("a message mixes results of tools with something else", asked.where)
+                yield bad("a sampling message mixes tool results with other content", asked.where)
 
 
 @check("2025-11-25:sampling-tool-uses-answered", needs=WITH_TOOLS)
 def tool_uses_answered(history: History) -> Iterator[Observation]:
-    """After each use of tools come their results, in the next message."""
+    """Check that each tool use is followed by its results in the next message."""
     for asked, _ in _samplings(history):
         messages = _messages(asked)
         for message, following in zip(messages, [*messages, {}][1:], strict=True):
@@ -79,17 +87,21 @@ def tool_uses_answered(history: History) -> Iterator[Observation]:
             if used <= answered and len(results) == len(_blocks(following)):
                 yield good(asked.where)
             else:
-                yield bad("a use of a tool is not followed by its result", asked.where)
+                yield bad(
+                    "a sampling message with a tool use is not followed by a message with "
+                    "its result",
+                    asked.where,
+                )
 
 
-@check("2025-11-25:sampling-content-validated", needs=f"{SAMPLES} and shows what it was told")
+@check("2025-11-25:sampling-content-validated", needs=f"{SAMPLES} and returns the model's response")
 def content_validated(history: History) -> Iterator[Observation]:
-    """An answer that is no message is not taken for one."""
+    """Check that an invalid sampling result is not accepted."""
     for told in all_told(history):
         if told.asked.method != "sampling/createMessage" or "result" not in told.sent.body:
             continue
         if not is_sampling_result(told.answer):
-            words = "a malformed answer to sampling was taken"
+            words = "the target accepted an invalid sampling result"
             yield from refused_or_taken(history, told, words)
 
 

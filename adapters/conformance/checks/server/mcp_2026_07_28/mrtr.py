@@ -1,4 +1,4 @@
-"""Calls that are tried again, and what becomes of the state that they carry."""
+"""Checks of multi round-trip requests: input requests, retries, and `requestState`."""
 
 import json
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ from taskmachine.adapters.conformance.judging import (
 
 __all__ = ["first_calls", "rounds"]
 
-STATE = "a tool that asks for input and hands out a `requestState`"
+STATE = "a tool that requests input and returns a `requestState`"
 
 
 @lru_cache(maxsize=2)
 def rounds(history: History) -> tuple[tuple[Exchange, Exchange], ...]:
-    """Each call that was tried again as it should be, with the answer that asked for it."""
+    """Return each correct retry of a call, with the result that requested input."""
     found = []
     handed = _handed_out(history)
     for retry in history.calls("tools/call"):
@@ -58,7 +58,7 @@ def rounds(history: History) -> tuple[tuple[Exchange, Exchange], ...]:
 
 
 def first_calls(history: History) -> Iterator[tuple[Exchange, Exchange]]:
-    """Pairs of the same call: the first was asked for input, and not tried again before."""
+    """Yield pairs of the same call whose first one requested input and was not retried between."""
     waiting: dict[Any, Exchange] = {}
     for call in history.calls("tools/call"):
         key = (call.request.line, call.request.caller, _salient(call))
@@ -76,7 +76,7 @@ def first_calls(history: History) -> Iterator[tuple[Exchange, Exchange]]:
 
 @lru_cache(maxsize=2)
 def _handed_out(history: History) -> dict[str | None, list[Exchange]]:
-    """The answers that ask for input, by their state."""
+    """Return the results that request input, by their `requestState`."""
     found: dict[str | None, list[Exchange]] = {}
     for exchange in history.calls("tools/call"):
         if exchange.fields.get("resultType") == "input_required":
@@ -87,13 +87,13 @@ def _handed_out(history: History) -> dict[str | None, list[Exchange]]:
 
 
 def _salient(call: Exchange) -> str:
-    """What a call is about."""
+    """Return what identifies a call."""
     about = [call.params.get("name"), call.params.get("arguments")]
     return json.dumps(about, sort_keys=True)
 
 
 def _carriers(history: History) -> Iterator[tuple[Exchange, list[Exchange]]]:
-    """Calls with a state, each with the answers that had handed it out."""
+    """Yield calls with a `requestState`, each with the results that issued it."""
     handed = _handed_out(history)
     for retry in history.calls("tools/call"):
         state = retry.params.get("requestState")
@@ -109,7 +109,7 @@ def _carriers(history: History) -> Iterator[tuple[Exchange, list[Exchange]]]:
 
 
 def _verdict(history: History, retry: Exchange, words: str) -> Iterator[Observation]:
-    """Refused, or asked again as if there were no state: good.  Done: not."""
+    """Yield good if the retry was rejected or requested input again, bad if it succeeded."""
     outcome = outcome_of_call(history, retry)
     if outcome is not None and outcome.kind == "success":
         yield bad(words, retry, outcome.where)
@@ -119,15 +119,21 @@ def _verdict(history: History, retry: Exchange, words: str) -> Iterator[Observat
 
 @check("2026-07-28:request-state-untrusted", needs=STATE)
 def untrusted(history: History) -> Iterator[Observation]:
-    """A state that was never handed out harms nobody."""
+    """Check that an unknown `requestState` causes no failure."""
     for retry, askings in _carriers(history):
         if askings or not _handed_out(history):
             continue
         gone = gone_right_after(history, retry.request)
         if retry.status >= 500 and retry.status != 503:
-            yield bad(f"a damaged state was answered with HTTP {retry.status}", retry)
+            yield bad(
+                "the target responded to a modified `requestState` with HTTP status "
+                f"{retry.status}",
+                retry,
+            )
         elif gone is not None:
-            yield bad("the process ended at a damaged state", retry.request, gone)
+            yield bad(
+                "the target's process exited after a modified `requestState`", retry.request, gone
+            )
         elif retry.is_answered:
             yield good(retry)
 
@@ -138,72 +144,80 @@ def untrusted(history: History) -> Iterator[Observation]:
     needs=STATE,
 )
 def rejected_if_tampered(history: History) -> Iterator[Observation]:
-    """A state that was changed is not accepted.
+    """Check that a modified `requestState` is rejected.
 
-    It may be if nothing depends on it, which cannot be known: never more than a warning.
+    The target may accept it if nothing depends on it, which the tester cannot know: only a warning.
     """
     if not any(state is not None for state in _handed_out(history)):
         return
     for retry, askings in _carriers(history):
         if askings:
             continue
-        for seen in _verdict(history, retry, "a state that was changed was accepted"):
+        for seen in _verdict(history, retry, "the target accepted a modified `requestState`"):
             yield seen if seen.outcome == "good" else warning(seen.words, *seen.evidence)
 
 
 @check("2026-07-28:request-state-bound-to-principal", needs=f"{STATE}, and two principals")
 def bound_to_principal(history: History) -> Iterator[Observation]:
-    """The state of somebody else is not accepted."""
+    """Check that the `requestState` of another principal is rejected."""
     for retry, askings in _carriers(history):
         who = history.principals.get(retry.request.caller)
         owners = {history.principals.get(asking.request.caller) for asking in askings}
         if askings and who not in owners:
-            yield from _verdict(history, retry, "the state of somebody else was accepted")
+            yield from _verdict(
+                history, retry, "the target accepted the `requestState` of another principal"
+            )
 
 
 @check("2026-07-28:request-state-bound-to-request", needs=STATE)
 def bound_to_request(history: History) -> Iterator[Observation]:
-    """The state of another call is not accepted, where states are read at all."""
+    """Check that the `requestState` of another call is rejected, if the tool uses states."""
     askings = (asking for handed in _handed_out(history).values() for asking in handed)
     readers = [asking.params.get("name") for asking in askings]
     for retry, owners in _carriers(history):
         is_other = _salient(retry) not in {_salient(asking) for asking in owners}
         if owners and is_other and retry.params.get("name") in readers:
-            yield from _verdict(history, retry, "the state of another call was accepted")
+            yield from _verdict(
+                history, retry, "the target accepted the `requestState` of a different call"
+            )
 
 
 cannot_check(
-    "No duration is given, and a tester cannot wait for the longest.",
+    "The specification sets no lifetime, which may exceed the duration of a run.",
     "2026-07-28:request-state-expires",
 )
 cannot_check(
-    "Whether a tool must act once is not said on the wire.",
+    "The protocol does not show whether a tool call may only take effect once.",
     "2026-07-28:request-state-single-use",
 )
 
 
 MAY_ASK: Final = ("tools/call", "prompts/get", "resources/read")
-ASKS = "a tool that asks for input"
+ASKS = "a tool that requests input"
 REFUSED: Final = (-32600, -32602)
-"""What says that the parameters are wrong; all else may be a limit, or a fault of the tool."""
+"""Codes for invalid parameters; any other code may be a limit, or a failure of the tool."""
 
 
 def _asking(history: History) -> Iterator[Exchange]:
-    """The answers that ask for input."""
+    """Yield the results that request input."""
     for exchange in history.exchanges:
         if exchange.fields.get("resultType") == "input_required":
             yield exchange
 
 
-# --- how a server asks -----------------------------------------------------------------------
+# --- how a server requests input --------------------------------------------------------------
 
 
 @check("2026-07-28:server-sends-no-requests")
 def no_requests(history: History) -> Iterator[Observation]:
-    """A server has nothing to request."""
+    """Check that a server sends no requests."""
     for entry in history.heard:
         if entry.is_request:
-            yield bad(f"the target sent a request: {entry.method}", entry)
+            yield bad(
+                f"the target sent the request {entry.method!r}; servers of this revision "
+                "send no requests",
+                entry,
+            )
     for exchange in history.calls("tools/call", "tasks/get"):
         if exchange.is_answered:
             yield good(exchange)
@@ -211,17 +225,19 @@ def no_requests(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:questions-by-mrtr", needs=ASKS)
 def questions_by_mrtr(history: History) -> Iterator[Observation]:
-    """What a server wants to know stands in a result, or in a task."""
+    """Check that input is requested in a result or in a task."""
     for entry in history.heard:
         if entry.is_request and entry.method in KINDS:
-            yield bad(f"{entry.method} came as a request", entry)
+            yield bad(
+                f"the target sent {entry.method!r} as a request instead of inside a result", entry
+            )
     for asked in all_asked(history):
         yield good(asked.where)
 
 
 @check("2026-07-28:request-scoped-notifications", needs="a tool that reports progress")
 def request_scoped_notifications(history: History) -> Iterator[Observation]:
-    """Before its answer a call may tell how far it is."""
+    """Record notifications that precede the response to their call."""
     for exchange in history.exchanges:
         for entry in exchange.others:
             if entry.is_notification:
@@ -233,7 +249,7 @@ def request_scoped_notifications(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:mrtr-supported-requests", "2026-07-28:mrtr-server-may-ask", needs=ASKS)
 def supported_requests(history: History) -> Iterator[Observation]:
-    """Three methods may be answered with questions."""
+    """Record input requests in results of the three methods that allow them."""
     for exchange in _asking(history):
         if exchange.method in MAY_ASK:
             yield good(exchange)
@@ -241,63 +257,73 @@ def supported_requests(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:mrtr-no-other-requests")
 def no_other_requests(history: History) -> Iterator[Observation]:
-    """All others are not."""
+    """Check that other methods return no `input_required`."""
     for exchange in history.exchanges:
         if exchange.method in MAY_ASK or not exchange.fields:
             continue
         if exchange.fields.get("resultType") == "input_required":
-            yield bad(f"{exchange.method} was answered with `input_required`", exchange)
+            yield bad(
+                f"the target responded to {exchange.method!r} with `input_required`, which "
+                "this method does not allow",
+                exchange,
+            )
         else:
             yield good(exchange)
 
 
-# --- what a server asks ----------------------------------------------------------------------
+# --- content of input requests ----------------------------------------------------------------
 
 
 @check("2026-07-28:mrtr-input-requests-optional", needs=ASKS)
 def input_requests_optional(history: History) -> Iterator[Observation]:
-    """There may be questions: a map of them."""
+    """Note `inputRequests` that are not an object; they are optional."""
     for exchange in _asking(history):
         if isinstance(exchange.fields.get("inputRequests", {}), dict):
             yield good(exchange)
         else:
-            yield note("`inputRequests` is no object", exchange)
+            yield note("`inputRequests` is not an object", exchange)
 
 
 @check("2026-07-28:mrtr-request-state-optional", needs=ASKS)
 def request_state_optional(history: History) -> Iterator[Observation]:
-    """There may be a state: a string."""
+    """Note a `requestState` that is not a string; it is optional."""
     for exchange in _asking(history):
         if isinstance(exchange.fields.get("requestState", ""), str):
             yield good(exchange)
         else:
-            yield note("`requestState` is no string", exchange)
+            yield note("`requestState` is not a string", exchange)
 
 
 @check("2026-07-28:mrtr-something-to-do", needs=ASKS)
 def something_to_do(history: History) -> Iterator[Observation]:
-    """There is one of them at least."""
+    """Check that at least one of the two is present."""
     for exchange in _asking(history):
         if {"inputRequests", "requestState"} & exchange.fields.keys():
             yield good(exchange)
         else:
-            yield bad("`input_required` has no `inputRequests` and no `requestState`", exchange)
+            yield bad(
+                "an `input_required` result has neither `inputRequests` nor `requestState`",
+                exchange,
+            )
 
 
 @check("2026-07-28:input-request-kinds", needs=ASKS)
 def input_request_kinds(history: History) -> Iterator[Observation]:
-    """Each question is of one of three kinds."""
+    """Check that the method of each input request is one of the three allowed."""
     for asked in all_asked(history):
         if isinstance(asked.method, str) and asked.method in KINDS:
             yield good(asked.where)
         else:
-            words = f"the question {asked.key!r} has the method {asked.method!r}"
+            words = (
+                f"the input request {asked.key!r} has the method {asked.method!r}, which is "
+                "not allowed"
+            )
             yield bad(words, asked.where)
 
 
 @check("2026-07-28:mrtr-declared-kinds-only", needs=ASKS)
 def declared_kinds_only(history: History) -> Iterator[Observation]:
-    """Nothing is asked of a kind that the client did not declare."""
+    """Check that input requests use only capabilities that the client declared."""
     for asked in all_asked(history):
         capability = KINDS.get(asked.method) if isinstance(asked.method, str) else None
         if capability is None or asked.declared is None:
@@ -305,25 +331,31 @@ def declared_kinds_only(history: History) -> Iterator[Observation]:
         if capability in asked.declared:
             yield good(asked.where)
         else:
-            yield bad(f"{asked.method} was asked without the capability", asked.where)
+            yield bad(
+                f"the target requested {asked.method!r}, but the client did not declare the "
+                "capability",
+                asked.where,
+            )
 
 
-# --- what a server expects -------------------------------------------------------------------
+# --- retries and input responses --------------------------------------------------------------
 
 
 @check("2026-07-28:mrtr-no-assumed-retry", needs=ASKS)
 def no_assumed_retry(history: History) -> Iterator[Observation]:
-    """A call that was never tried again does not block the next one."""
+    """Check that a call that is never retried does not block the next one."""
     for first, second in first_calls(history):
         if second.is_answered:
             yield good(first, second)
         elif (second.waited_ms or 0) > SOON_MS:
-            yield bad("a call waits for an earlier one that nobody tries again", first, second)
+            yield bad(
+                "a call is blocked by an earlier call that the client did not retry", first, second
+            )
 
 
-@check("2026-07-28:mrtr-may-ask-again", needs="a tool that asks twice")
+@check("2026-07-28:mrtr-may-ask-again", needs="a tool that requests input twice")
 def may_ask_again(history: History) -> Iterator[Observation]:
-    """An answer may lead to another question."""
+    """Record responses that lead to another input request."""
     for asking, retry in rounds(history):
         if retry.fields.get("resultType") == "input_required":
             yield good(asking, retry)
@@ -331,19 +363,19 @@ def may_ask_again(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:input-responses-malformed-error", needs=ASKS)
 def malformed_error(history: History) -> Iterator[Observation]:
-    """`inputResponses` that are no object are an error."""
+    """Check that `inputResponses` that are not an object are rejected."""
     for exchange in history.calls("tools/call", "tasks/update"):
         if isinstance(exchange.params.get("inputResponses", {}), dict):
             continue
         if exchange.error is not None:
             yield good(exchange)
         elif exchange.is_answered:
-            yield bad("`inputResponses` that are no object were accepted", exchange)
+            yield bad("the target accepted `inputResponses` that are not an object", exchange)
 
 
 @check("2026-07-28:input-responses-validated", needs=ASKS)
 def responses_validated(history: History) -> Iterator[Observation]:
-    """An answer that has not the shape of one is not taken."""
+    """Check that a malformed input response is not accepted."""
     for told in all_told(history):
         if told.exchange is None or not _is_misshapen(told):
             continue
@@ -353,7 +385,7 @@ def responses_validated(history: History) -> Iterator[Observation]:
         elif asking is not None:
             yield good(told.exchange, asking)
         elif outcome is not None and outcome.kind == "success":
-            words = f"an answer to {told.asked.method} without its shape was taken"
+            words = f"the target accepted a malformed response to {told.asked.method!r}"
             yield bad(words, told.asked.where, told.exchange, outcome.where)
         elif outcome is not None:
             yield good(told.exchange, outcome.where)
@@ -372,9 +404,9 @@ def _is_misshapen(told: Told) -> bool:
 
 @check("2026-07-28:input-responses-extra-ignored", needs=ASKS)
 def extra_ignored(history: History) -> Iterator[Observation]:
-    """An answer that nobody asked for is no error, if the others are right.
+    """Check that an additional input response is ignored, if the others are correct.
 
-    That they are is known if they were accepted without it.
+    They are known to be correct if the target accepted them without it.
     """
     plain: list[tuple[Exchange, Exchange]] = []
     for asking, retry in rounds(history):
@@ -392,13 +424,18 @@ def extra_ignored(history: History) -> Iterator[Observation]:
         if retry.fields:
             yield good(asking, retry)
         elif retry.code in REFUSED and (twin := _accepted(plain, given, retry)) is not None:
-            yield bad("an answer that nobody asked for is an error", twin, retry)
+            yield bad(
+                "the target rejected a retry because of an additional input response, which "
+                "it should ignore",
+                twin,
+                retry,
+            )
 
 
 def _accepted(
     plain: list[tuple[Exchange, Exchange]], given: dict[str, object], retry: Exchange
 ) -> Exchange | None:
-    """A retry of the same tool that was fine with the same answers, but for the extra one."""
+    """Return a successful retry of the same tool with the same responses but the additional one."""
     for asking, other in plain:
         keys = input_requests(asking.fields).keys()
         answers = other.params["inputResponses"]
@@ -413,7 +450,7 @@ def _accepted(
 
 @check("2026-07-28:missing-answers-asked-again", needs=ASKS)
 def missing_asked_again(history: History) -> Iterator[Observation]:
-    """Without an answer that it needs, a server asks again."""
+    """Check that the target requests missing input again."""
     for asking, retry in rounds(history):
         given = retry.params.get("inputResponses", {})
         asked = input_requests(asking.fields)
@@ -422,10 +459,15 @@ def missing_asked_again(history: History) -> Iterator[Observation]:
         if retry.fields.get("resultType") == "input_required":
             yield good(asking, retry)
         elif retry.code in REFUSED:
-            yield bad("an answer was missing, and the call was refused", asking, retry)
+            yield bad(
+                "the target rejected a retry with a missing input response instead of "
+                "requesting it again",
+                asking,
+                retry,
+            )
 
 
 cannot_check(
-    "A key that is there twice is lost when JSON is read.",
+    "A JSON parser keeps only one of several equal keys, so duplicates are not observable.",
     "2026-07-28:mrtr-keys-unique",
 )

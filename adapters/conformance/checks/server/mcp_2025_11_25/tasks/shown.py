@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 as they are shown: ids, statuses, times, fields, notifications."""
+"""Checks of task objects and status notifications: ids, statuses, times, fields (2025-11-25)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +16,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 A_TASK: Final = "a tool that can be called as a task"
-A_NOTICE: Final = "status notifications"
+A_NOTICE: Final = "task status notifications"
 
 
 # --- ids -----------------------------------------------------------------------------------------
@@ -26,14 +26,16 @@ check("2025-11-25:task-id-string", needs=A_TASK)(sightings.ids_are_strings)
 
 @check("2025-11-25:task-id-from-receiver", needs=A_TASK)
 def ids_are_made_by_the_receiver(history: History) -> Iterator[Observation]:
-    """Nobody gets the id that he wishes for."""
+    """Check that the requestor cannot choose the task id."""
     for sighting in _created(history):
         asked = sighting.exchange.params.get("task") if sighting.exchange else None
         wished = asked.get("taskId") if isinstance(asked, dict) else None
         if wished is None:
             continue
         if sighting.id == wished:
-            yield bad(f"the requestor chose the id {wished!r}", sighting)
+            yield bad(
+                f"the target used the task id {wished!r} that the requestor had chosen", sighting
+            )
         else:
             yield good(sighting)
 
@@ -47,31 +49,39 @@ check("2025-11-25:ids-unguessable", needs=A_TASK)(sightings.ids_unguessable)
 
 @check("2025-11-25:begins-working", needs=A_TASK)
 def begins_working(history: History) -> Iterator[Observation]:
-    """A new task is `working`; what it may have become since is only a warning."""
+    """Check that a new task is `working`; a status it may have reached since is only a warning."""
     for sighting in _created(history):
         if sighting.status == "working":
             yield good(sighting)
         elif sighting.status in ("input_required", "completed", "failed"):
-            yield warning(f"a new task is shown as {sighting.status!r}", sighting)
+            yield warning(
+                f"the response that creates the task shows it as {sighting.status!r}, not "
+                "'working'",
+                sighting,
+            )
         elif "status" in sighting.task:
-            yield bad(f"a new task is {sighting.status!r}", sighting)
+            yield bad(
+                f"the response that creates the task shows it as {sighting.status!r}, not "
+                "'working'",
+                sighting,
+            )
 
 
-check("2025-11-25:paths-from-working", needs="a task that is seen twice", source="working")(
-    sightings.paths
-)
+check(
+    "2025-11-25:paths-from-working", needs="a task that is read at least twice", source="working"
+)(sightings.paths)
 check(
     "2025-11-25:paths-from-input-required",
-    needs="a task that asks for input",
+    needs="a task that requests input",
     source="input_required",
 )(sightings.paths)
-check("2025-11-25:terminal-final", needs="a task that ends")(sightings.terminal_final)
+check("2025-11-25:terminal-final", needs="a task that completes")(sightings.terminal_final)
 check("2025-11-25:status-values", needs=A_TASK)(sightings.statuses_known)
 
 
 @check("2025-11-25:status-cancelled", needs="a task that is cancelled")
 def cancelled_means_cancelled(history: History) -> Iterator[Observation]:
-    """A task is `cancelled` after a cancel, or says why it is."""
+    """Check that a `cancelled` task was cancelled by a request, or has a status message."""
     for life in sightings.lives(history):
         seen = next((s for s in life.sightings if s.status == "cancelled"), None)
         if seen is None or _is_creation_cancelled(history, life):
@@ -84,7 +94,11 @@ def cancelled_means_cancelled(history: History) -> Iterator[Observation]:
         if asked or _says_something(seen):
             yield good(*asked[:1], seen)
         else:
-            yield warning("a task is cancelled, and nobody asked for that", seen)
+            yield warning(
+                "a task is 'cancelled' without a cancel request or a 'statusMessage' that "
+                "explains it",
+                seen,
+            )
 
 
 # --- times ---------------------------------------------------------------------------------------
@@ -93,10 +107,10 @@ check("2025-11-25:created-at-everywhere", needs=A_TASK, field="createdAt")(sight
 check("2025-11-25:last-updated-at-everywhere", needs=A_TASK, field="lastUpdatedAt")(
     sightings.timestamps
 )
-check("2025-11-25:created-at-constant", needs="a task that is seen twice")(
+check("2025-11-25:created-at-constant", needs="a task that is read at least twice")(
     sightings.created_at_constant
 )
-check("2025-11-25:last-updated-at-order", needs="a task that is seen twice")(
+check("2025-11-25:last-updated-at-order", needs="a task that is read at least twice")(
     sightings.last_updated_at_in_order
 )
 
@@ -109,15 +123,17 @@ check(
 )(sightings.optional_string)
 
 
-@check("2025-11-25:poll-interval-optional", needs="a target that suggests an interval")
+@check("2025-11-25:poll-interval-optional", needs="a target that sets 'pollInterval'")
 def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
-    """A suggested interval is a duration; it is never more than a suggestion."""
+    """Note poll intervals that are not durations; the value is only a suggestion."""
     for sighting in sightings.shown(history):
         if "pollInterval" not in sighting.task:
             continue
         value = sighting.task["pollInterval"]
         if milliseconds(value) is None:
-            yield note(f"'pollInterval' is {value!r}, which is no duration", sighting)
+            yield note(
+                f"'pollInterval' is {value!r}, which is not a duration in milliseconds", sighting
+            )
         else:
             yield good(sighting)
 
@@ -127,25 +143,29 @@ def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:status-notification-optional", needs=A_NOTICE)
 def notifications_may_come(history: History) -> Iterator[Observation]:
-    """Seen or not seen, both are fine."""
+    """Record status notifications; they are optional."""
     for entry in history.notifications("notifications/tasks/status"):
         yield good(entry)
 
 
 @check("2025-11-25:status-notification-full-task", needs=A_NOTICE)
 def notifications_carry_the_task(history: History) -> Iterator[Observation]:
-    """A status notification is a whole task, without a wrapping."""
+    """Check that the parameters of a status notification are the complete task."""
     for entry in history.notifications("notifications/tasks/status"):
         missing = [name for name in TASK_FIELDS if name not in entry.params]
         if "task" in entry.params and missing:
-            yield bad("the task of a status notification is not flat in 'params'", entry)
+            yield bad(
+                "the task in a status notification is nested under 'task' instead of being "
+                "'params' itself",
+                entry,
+            )
         elif missing:
-            yield bad(f"a status notification without {', '.join(map(repr, missing))}", entry)
+            yield bad(f"a task status notification lacks {', '.join(map(repr, missing))}", entry)
         else:
             yield good(entry)
 
 
-# --- what stands behind them ---------------------------------------------------------------------
+# --- selections -----------------------------------------------------------------------------------
 
 
 def _created(history: History) -> Iterator[Sighting]:
@@ -158,7 +178,7 @@ def _says_something(sighting: Sighting) -> bool:
 
 
 def _is_creation_cancelled(history: History, life: sightings.Life) -> bool:
-    """Whether we took back the call that made it, which is another way to cancel."""
+    """Return whether the creating call was cancelled, which also cancels the task."""
     created = None if life.created is None else life.created.exchange
     if created is None:
         return True

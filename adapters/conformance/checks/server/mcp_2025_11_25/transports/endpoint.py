@@ -1,4 +1,4 @@
-"""Transports of 2025-11-25: bytes, pipes, the endpoint, who may come, and what a POST is told."""
+"""Checks of the 2025-11-25 transports: encoding, stdio, endpoint, access, responses to POST."""
 
 import json
 import re
@@ -25,15 +25,15 @@ _REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
 _NOBODYS_ORIGIN: Final = re.compile(r"https?://([\w-]+\.)*(example|invalid|test)(:\d+)?")
 
 
-# --- bytes ---------------------------------------------------------------------------------------
+# --- encoding -------------------------------------------------------------------------------------
 
 
-@check("2025-11-25:messages-utf8", needs="messages of the target")
+@check("2025-11-25:messages-utf8", needs="messages sent by the target")
 def messages_are_utf8(history: History) -> Iterator[Observation]:
-    """What is heard can be decoded, and ids beyond ASCII come back as they were."""
+    """Check that messages are UTF-8, and that ids outside ASCII are returned unchanged."""
     for entry in history.heard:
         if entry.message is MISSING and _REPLACED in (entry.text or ""):
-            yield bad("the target sent bytes that are no UTF-8", entry)
+            yield bad("the target sent bytes that are not UTF-8", entry)
         elif entry.message is not MISSING:
             yield good(entry)
     answers = [e for e in history.heard if e.is_response and isinstance(e.body.get("id"), str)]
@@ -42,12 +42,12 @@ def messages_are_utf8(history: History) -> Iterator[Observation]:
         if sent.kind is Kind.SENT and sent.is_request and isinstance(id, str) and not id.isascii():
             for answer in answers:
                 if answer.line == sent.line and answer.body["id"] in _misreadings(id):
-                    words = f"the id {id!r} came back as {answer.body['id']!r}"
+                    words = f"the request id {id!r} was returned as {answer.body['id']!r}"
                     yield bad(words, sent, answer)
 
 
 def _misreadings(text: str) -> set[str]:
-    """What becomes of a text that is written or read in another encoding."""
+    """Return what a text becomes when it is encoded or decoded with a wrong encoding."""
     raw = text.encode()
     return {
         raw.decode("latin-1"),
@@ -60,7 +60,7 @@ def _misreadings(text: str) -> set[str]:
 
 
 def _torn(history: History) -> list[list[Entry]]:
-    """Lines that are no JSON each, but together: one message with newlines in it."""
+    """Return groups of lines that are JSON only together: one message with embedded newlines."""
     torn = []
     for is_text, run in groupby(history.heard, lambda entry: entry.message is MISSING):
         lines = list(run)
@@ -79,7 +79,7 @@ def _is_json(text: str) -> bool:
 
 @check("2025-11-25:stdio-no-embedded-newlines", needs="stdio")
 def messages_are_lines(history: History) -> Iterator[Observation]:
-    """A message is one line."""
+    """Check that each message is a single line."""
     if history.transport != "stdio":
         return
     for lines in _torn(history):
@@ -91,31 +91,35 @@ def messages_are_lines(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:stdio-stdout-only-mcp", needs="stdio")
 def output_is_messages(history: History) -> Iterator[Observation]:
-    """Nothing but messages is written to the output."""
+    """Check that the target writes nothing but messages to stdout."""
     if history.transport != "stdio":
         return
     torn = {entry.number for lines in _torn(history) for entry in lines}
     for entry in history.heard:
         if entry.message is MISSING and entry.number not in torn:
-            yield bad("a line on stdout is no JSON", entry)
+            yield bad("the target wrote a line to stdout that is not JSON", entry)
         elif entry.message is not MISSING:
             is_other = message_fault(entry.message) and not {"jsonrpc", "id"} & entry.body.keys()
-            yield bad("a line on stdout is no message", entry) if is_other else good(entry)
+            yield (
+                bad("the target wrote a line to stdout that is not a JSON-RPC message", entry)
+                if is_other
+                else good(entry)
+            )
 
 
 cannot_check(
-    "Output on stderr is allowed and never read as a finding.",
+    "Output on stderr is always allowed, so there is nothing to judge.",
     "2025-11-25:stdio-stderr-free",
 )
 
 
-# --- the endpoint, and who may come --------------------------------------------------------------
+# --- endpoint and access --------------------------------------------------------------------------
 
 
 def _fresh_gets(history: History) -> Iterator[Post]:
-    """GETs that ask for a stream as they should, while no other one is open in the session.
+    """Yield valid GET requests for a stream, without another one open in the session.
 
-    A second one at the same time may be refused: there is no need for two.
+    The target may reject a second concurrent GET stream.
     """
     gets = [post for post in posts(history) if post.method == "GET" and post.resumes is None]
     for post in gets:
@@ -138,7 +142,7 @@ def _fresh_gets(history: History) -> Iterator[Post]:
 
 
 def _is_introduced(history: History, post: Post) -> bool:
-    """Whether `initialize` was answered on its line before."""
+    """Return whether `initialize` had succeeded on the connection."""
     return any(
         hello.request.line == post.line
         and hello.response is not None
@@ -150,11 +154,11 @@ def _is_introduced(history: History, post: Post) -> bool:
 
 @check("2025-11-25:http-single-endpoint", needs="HTTP")
 def one_endpoint(history: History) -> Iterator[Observation]:
-    """The URL takes POST and GET."""
+    """Check that the URL accepts POST and GET."""
     for post in _fresh_gets(history):
         if post.status in (404, 501):
             yield bad(
-                f"GET is unknown at the URL that takes POST: HTTP status {post.status}",
+                f"the URL that accepts POST responds to GET with HTTP status {post.status}",
                 *post.entries,
             )
         else:
@@ -163,17 +167,21 @@ def one_endpoint(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:get-stream-sse-or-405", needs="HTTP")
 def get_is_a_stream_or_405(history: History) -> Iterator[Observation]:
-    """A GET gets a stream of events or 405."""
+    """Check that the response to a GET is an SSE stream or 405."""
     for post in _fresh_gets(history):
         if post.is_stream or post.status == 405:
             yield good(*post.entries)
         else:
-            kind = f" and {post.kind!r}" if post.kind else ""
-            yield bad(f"a GET got HTTP status {post.status}{kind}", *post.entries)
+            kind = f" and the content type {post.kind!r}" if post.kind else ""
+            yield bad(
+                f"the target responded to a GET with HTTP status {post.status}{kind}, "
+                "neither an SSE stream nor 405",
+                *post.entries,
+            )
 
 
 def _foreign_posts(history: History) -> Iterator[Post]:
-    """Requests from pages of nobody; a 405 or 401 says nothing of the Origin."""
+    """Yield requests with an Origin of a reserved domain; 401 and 405 are unrelated to it."""
     for post in posts(history):
         is_foreign = _NOBODYS_ORIGIN.fullmatch(post.sent_headers.get("origin", ""))
         if is_foreign and not post.is_undecided and post.status != 405:
@@ -182,47 +190,50 @@ def _foreign_posts(history: History) -> Iterator[Post]:
 
 @check("2025-11-25:http-origin-validated", needs="HTTP")
 def foreign_origins_are_refused(history: History) -> Iterator[Observation]:
-    """A request with a foreign `Origin` is not served."""
+    """Check that a request with a foreign `Origin` is rejected."""
     for post in _foreign_posts(history):
         if post.status < 300:
             origin = post.sent_headers["origin"]
-            yield bad(f"a {post.method} with 'Origin: {origin}' was served", *post.entries)
+            yield bad(f"the target accepted a {post.method} with 'Origin: {origin}'", *post.entries)
         else:
             yield good(*post.entries)
 
 
 @check("2025-11-25:http-origin-403", needs="HTTP")
 def foreign_origins_get_403(history: History) -> Iterator[Observation]:
-    """It is refused with 403."""
+    """Check that the rejection has status 403."""
     for post in _foreign_posts(history):
         if post.status == 403:
             yield good(*post.entries)
         else:
-            yield bad(f"a foreign 'Origin' got HTTP status {post.status}, not 403", *post.entries)
+            yield bad(
+                f"a request with a foreign 'Origin' got HTTP status {post.status}, not 403",
+                *post.entries,
+            )
 
 
-@check("2025-11-25:http-origin-403-body", needs="a target that refuses a foreign 'Origin'")
+@check("2025-11-25:http-origin-403-body", needs="a target that rejects a foreign 'Origin'")
 def body_of_403(history: History) -> Iterator[Observation]:
-    """The body of the refusal is none, or an error without an id."""
+    """Check that the rejection has no body, or a JSON-RPC error without an id."""
     return (_without_id(post) for post in _foreign_posts(history) if post.status == 403)
 
 
 def _without_id(post: Post) -> Observation:
     body: Any = {} if post.response is None else post.response.body
     if body.get("id") is not None:
-        return note("the refusal has an id in its body", *post.entries)
+        return note("the body of the HTTP error has an 'id'", *post.entries)
     return good(*post.entries)
 
 
 cannot_check(
-    "Through the one URL that was given nobody sees on which other addresses the target listens.",
+    "The tester reaches only the given URL and cannot see on which addresses the target listens.",
     "2025-11-25:http-bind-localhost",
 )
 
 
 @check("2025-11-25:http-authentication", needs="HTTP")
 def callers_are_authenticated(history: History) -> Iterator[Observation]:
-    """Who comes without credentials is not served; if nobody has any that is worth a note."""
+    """Check that requests without credentials are rejected; without any credentials, add a note."""
     if history.transport != "http":
         return
     has_credentials = any(who is not None for who in history.principals.values())
@@ -232,23 +243,27 @@ def callers_are_authenticated(history: History) -> Iterator[Observation]:
         if exchange.status == 401:
             yield good(exchange)
         elif isinstance(exchange.result, dict) and has_credentials:
-            yield bad(f"{exchange.method!r} was served without credentials", exchange)
+            yield bad(
+                f"the target served {exchange.method!r} without credentials, although it "
+                "requires them elsewhere",
+                exchange,
+            )
         elif isinstance(exchange.result, dict):
-            yield note("requests without an 'Authorization' header are served", exchange)
+            yield note("the target serves requests without an 'Authorization' header", exchange)
             return
 
 
-# --- what a POST is told -------------------------------------------------------------------------
+# --- responses to POST ----------------------------------------------------------------------------
 
 
 def _is_one_way(entry: Entry) -> bool:
-    """Whether a proper notification or response was sent."""
+    """Return whether it is a well-formed notification or response."""
     return (entry.is_notification or entry.is_response) and is_well_formed(entry)
 
 
 @check("2025-11-25:http-202-for-notification", needs="HTTP")
 def notifications_get_202(history: History) -> Iterator[Observation]:
-    """An accepted notification or response gets 202 and nothing else."""
+    """Check that an accepted notification or response gets 202 without a body."""
     for post in posts(history):
         if post.method != "POST" or not _is_one_way(post.sent) or not 200 <= post.status < 300:
             continue
@@ -256,16 +271,16 @@ def notifications_get_202(history: History) -> Iterator[Observation]:
         if post.status != 202:
             yield bad(f"a {what} got HTTP status {post.status}, not 202", *post.entries)
         elif post.has_body:
-            yield bad(f"the 202 for a {what} has a body", *post.entries)
+            yield bad(f"the 202 response to a {what} has a body", *post.entries)
         else:
             yield good(*post.entries)
 
 
 @check("2025-11-25:http-error-for-refused-notification", needs="HTTP")
 def refused_notifications_get_an_error_status(history: History) -> Iterator[Observation]:
-    """What is refused has an HTTP error status.
+    """Check that a rejected notification or response gets an HTTP error status.
 
-    A notification whose method is no string cannot have been understood by anybody.
+    A notification whose method is not a string cannot be valid.
     """
     for post in posts(history):
         body = post.sent.body
@@ -277,14 +292,20 @@ def refused_notifications_get_an_error_status(history: History) -> Iterator[Obse
         if post.status >= 400:
             yield good(*post.entries)
         elif is_refused and post.status < 300:
-            yield bad(f"a refused notification got HTTP status {post.status}", *post.entries)
+            yield bad(
+                "the target rejected a notification or response, but with HTTP status "
+                f"{post.status}, not an error status",
+                *post.entries,
+            )
         elif post.status < 300 and not isinstance(body.get("method", ""), str):
-            yield warning("a notification whose 'method' is no string was accepted", *post.entries)
+            yield warning(
+                "the target accepted a notification whose 'method' is not a string", *post.entries
+            )
 
 
-@check("2025-11-25:http-refused-notification-body", needs="a notification that is refused")
+@check("2025-11-25:http-refused-notification-body", needs="a notification that is rejected")
 def body_of_refused_notifications(history: History) -> Iterator[Observation]:
-    """The body of the refusal is none, or an error without an id."""
+    """Check that the rejection has no body, or a JSON-RPC error without an id."""
     for post in posts(history):
         is_request = {"id", "method"} <= post.sent.body.keys()
         if post.method == "POST" and post.sent.body and not is_request and post.status >= 400:
@@ -293,7 +314,7 @@ def body_of_refused_notifications(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:http-json-or-sse", needs="HTTP")
 def answers_are_json_or_events(history: History) -> Iterator[Observation]:
-    """The answer to a request says that it is JSON or a stream of events."""
+    """Check that the content type of the response to a request is JSON or an SSE stream."""
     for exchange in history.exchanges:
         if 200 <= exchange.status < 300:
             kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -304,5 +325,9 @@ def answers_are_json_or_events(history: History) -> Iterator[Observation]:
 
 
 def _unexpected(exchange: Exchange, kind: str) -> str:
-    told = f"the Content-Type {kind!r}" if kind else "no Content-Type"
-    return f"the answer to {exchange.method!r} has {told}"
+    told = (
+        f"the content type {kind!r}, not JSON or an SSE stream"
+        if kind
+        else "no 'Content-Type' header"
+    )
+    return f"the response to {exchange.method!r} has {told}"

@@ -201,7 +201,7 @@ def _misuse(history: History, exchange: Exchange) -> str | None:
             return (
                 None
                 if is_version
-                else "the target used error -32022 (unsupported version) for a version that it supports"
+                else "the target used error -32022 (unsupported version) for a supported version"
             )
         case -32021:
             required = _required_capabilities(exchange)

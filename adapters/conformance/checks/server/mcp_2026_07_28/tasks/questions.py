@@ -1,4 +1,4 @@
-"""2026-07-28, the tasks extension: questions of a task, and their answers by `tasks/update`."""
+"""Checks of input requests of tasks, and of `tasks/update` (2026-07-28, tasks extension)."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -27,7 +27,7 @@ __all__: list[str] = []
 
 _SOON_MS: Final = 5_000.0
 _LETTERS: Final = 8
-"""So many letters do not come into a result by chance."""
+"""Minimum length of a word whose presence in a result is not a coincidence."""
 
 
 def _same_question(one: Any, other: Any) -> bool:
@@ -42,7 +42,7 @@ def _without_meta(question: Any) -> Any:
 
 
 def _keys(life: Life) -> dict[str, Sighting]:
-    """All keys that a task ever used, and where each was first shown."""
+    """Return all keys that a task ever used, each with its first sighting."""
     first: dict[str, Sighting] = {}
     for sighting in life.sightings:
         for key in input_requests(sighting.task):
@@ -51,13 +51,13 @@ def _keys(life: Life) -> dict[str, Sighting]:
 
 
 def _updates(history: History, life: Life, key: str | None = None) -> list[Exchange]:
-    """The answers that were sent, or those under one key."""
+    """Return the `tasks/update` requests of a task, optionally those with one key."""
     sent = of_task(history, life, "tasks/update")
     return [update for update in sent if key is None or key in replies(update)]
 
 
 def _asked_after(sighting: Sighting, update: Exchange) -> bool:
-    """Whether it was asked for after the acknowledgement was heard."""
+    """Return whether the state was requested after the acknowledgement arrived."""
     if sighting.exchange is None or update.response is None:
         return False
     return sighting.exchange.request.number > update.response.number
@@ -66,9 +66,12 @@ def _asked_after(sighting: Sighting, update: Exchange) -> bool:
 # --- keys ----------------------------------------------------------------------------------------
 
 
-@check("2026-07-28:key-not-two-requests", needs="a task that asks, and is read twice meanwhile")
+@check(
+    "2026-07-28:key-not-two-requests",
+    needs="a task that requests input and is read twice meanwhile",
+)
 def key_means_one_question(history: History) -> Iterator[Observation]:
-    """A key stands for the same question wherever it is shown."""
+    """Check that a key identifies the same input request wherever it is shown."""
     for life in lives(modern(history)):
         first = _keys(life)
         for sighting in life.sightings:
@@ -79,15 +82,16 @@ def key_means_one_question(history: History) -> Iterator[Observation]:
                 if _same_question(input_requests(earlier.task)[key], question):
                     yield good(earlier, sighting)
                 else:
-                    words = f"the key {key!r} stood for two different questions"
+                    words = f"the key {key!r} identified two different input requests"
                     yield bad(words, earlier, sighting)
 
 
 @check(
-    "2026-07-28:key-not-reused-after-answer", needs="a task that asks, and goes on when answered"
+    "2026-07-28:key-not-reused-after-answer",
+    needs="a task that requests input and continues after the response",
 )
 def key_is_not_used_again(history: History) -> Iterator[Observation]:
-    """A key that was answered and has gone does not come back."""
+    """Check that a key does not return after its response was acknowledged and it disappeared."""
     for life in lives(modern(history)):
         for key, first in _keys(life).items():
             question = input_requests(first.task)[key]
@@ -105,25 +109,32 @@ def _coming_back(life: Life, key: str, question: Any, update: Exchange) -> Itera
     if back is None:
         yield good(update, gone)
     else:
-        yield bad(f"the key {key!r} was used again after it was answered", update, gone, back)
+        yield bad(
+            f"the target reused the key {key!r} after the client had responded to it",
+            update,
+            gone,
+            back,
+        )
 
 
 def _is_without(sighting: Sighting, key: str, question: Any) -> bool:
-    """Whether the question is certainly not open there."""
+    """Return whether the input request is certainly not open in that state."""
     is_over = sighting.status != "input_required"
     return key not in input_requests(sighting.task) and (is_over or shows_kind(sighting, question))
 
 
-@check("2026-07-28:keys-unique-for-life", needs="a task that asks")
+@check("2026-07-28:keys-unique-for-life", needs="a task that requests input")
 def keys_are_unique(history: History) -> Iterator[Observation]:
-    """Over the life of a task each key is one question."""
+    """Check that each key identifies one input request during the whole life of a task."""
     yield from key_means_one_question(history)
     yield from key_is_not_used_again(history)
 
 
-@check("2026-07-28:key-scope-is-task", needs="a call that asks before its task, with the same key")
+@check(
+    "2026-07-28:key-scope-is-task", needs="a call that requests input with the same key as its task"
+)
 def key_of_the_call_may_come_again(history: History) -> Iterator[Observation]:
-    """A key of the call before the task may be used by the task."""
+    """Record tasks that use a key of the call that created them, which is allowed."""
     found = modern(history)
     for life in lives(found):
         made = found.created.get(life.id)
@@ -132,18 +143,18 @@ def key_of_the_call_may_come_again(history: History) -> Iterator[Observation]:
             yield good(made, life.sightings[-1])
 
 
-# --- what is shown -------------------------------------------------------------------------------
+# --- polling --------------------------------------------------------------------------------------
 
 
 @check(
     "2026-07-28:input-requests-complete",
     "2026-07-28:questions-repeated-until-answered",
-    needs="a task that asks, and is read twice before it is answered",
+    needs="a task that requests input and is read twice before the response",
 )
 def open_questions_are_shown(history: History) -> Iterator[Observation]:
-    """A question is in every answer until it is answered.
+    """Check that an input request is shown in every poll until the client responds.
 
-    One that disappears may have been withdrawn; one that comes back was open all the time.
+    A request that disappears may have been withdrawn; one that returns was open all the time.
     """
     for life in lives(modern(history)):
         for key, first in _keys(life).items():
@@ -171,7 +182,7 @@ def _showings(key: str, question: Any, seen: list[Sighting]) -> Iterator[Observa
             if earlier.precedes(s) and s.precedes(later) and _is_without(s, key, question)
         ]
         if between:
-            yield bad(f"the open question {key!r} was left out", earlier, between[0], later)
+            yield bad(f"a poll omitted the open input request {key!r}", earlier, between[0], later)
         elif _same_question(input_requests(earlier.task)[key], input_requests(later.task)[key]):
             yield good(earlier, later)
 
@@ -179,9 +190,9 @@ def _showings(key: str, question: Any, seen: list[Sighting]) -> Iterator[Observa
 # --- tasks/update --------------------------------------------------------------------------------
 
 
-@check("2026-07-28:questions-answered-by-update", needs="a task that asks")
+@check("2026-07-28:questions-answered-by-update", needs="a task that requests input")
 def answers_are_taken(history: History) -> Iterator[Observation]:
-    """An answer by `tasks/update` is taken: its question goes, if not at once."""
+    """Check that an acknowledged response removes its input request, if not immediately."""
     for life in lives(modern(history)):
         for key, first in _keys(life).items():
             question = input_requests(first.task)[key]
@@ -197,7 +208,11 @@ def _going(life: Life, key: str, question: Any, update: Exchange) -> Iterator[Ob
     if gone is not None:
         yield good(update, gone)
     elif late:
-        yield bad(f"the answer to {key!r} was acknowledged, but is still awaited", update, late[0])
+        yield bad(
+            f"the target acknowledged the response to {key!r}, but still requests it",
+            update,
+            late[0],
+        )
 
 
 def _is_late(sighting: Sighting, update: Exchange) -> bool:
@@ -205,7 +220,7 @@ def _is_late(sighting: Sighting, update: Exchange) -> bool:
 
 
 def _is_fitting(question: Any, reply: Any) -> bool:
-    """Whether nobody could object to the answer."""
+    """Return whether the response is certainly valid."""
     params = question.get("params") if isinstance(question, dict) else None
     if not isinstance(reply, dict) or not isinstance(params, dict):
         return False
@@ -226,9 +241,12 @@ def _is_valid(schema: Any, content: Any) -> bool:
         return False
 
 
-@check("2026-07-28:update-ack-before-effect", needs="a target that shows an answer's effect later")
+@check(
+    "2026-07-28:update-ack-before-effect",
+    needs="a target that applies a response after its acknowledgement",
+)
 def effect_may_come_later(history: History) -> Iterator[Observation]:
-    """After the acknowledgement the question may still be shown."""
+    """Record input requests that are still shown after the acknowledgement, which is allowed."""
     for life in lives(modern(history)):
         for update in _updates(history, life):
             for sighting in life.sightings:
@@ -237,27 +255,31 @@ def effect_may_come_later(history: History) -> Iterator[Observation]:
                     yield good(update, sighting)
 
 
-@check("2026-07-28:ignore-never-issued-keys", needs="a task that asks")
+@check("2026-07-28:ignore-never-issued-keys", needs="a task that requests input")
 def unknown_keys_are_ignored(history: History) -> Iterator[Observation]:
-    """An answer under a key that was never issued is acknowledged, and changes nothing."""
+    """Check that a response with an unknown key is acknowledged and has no effect."""
     for life in lives(modern(history)):
         issued = _keys(life).keys()
         for update in _sound_updates(history, life):
             if replies(update).keys() & issued or not replies(update):
                 continue
             if not is_acknowledged(update):
-                yield bad(f"an answer under an unknown key gave error {update.code!r}", update)
+                yield bad(
+                    f"a response with an unknown key got error {update.code!r}; the target "
+                    "must ignore it",
+                    update,
+                )
                 continue
             moved = _moved_by(history, life, update)
             if moved is None:
                 yield good(update)
             else:
-                words = "an answer under an unknown key was taken for an answer"
+                words = "the target used a response with an unknown key; it must ignore it"
                 yield bad(words, moved[0], update, moved[1])
 
 
 def _moved_by(history: History, life: Life, update: Exchange) -> tuple[Sighting, Sighting] | None:
-    """A task that waited before that update, and then went on though nobody else answered."""
+    """Return the states around the update if the waiting task continued without other responses."""
     others = [u for u in _updates(history, life) if u is not update]
     before = [s for s in life.sightings if s.entry.number < update.request.number]
     after = [s for s in life.sightings if _asked_after(s, update)]
@@ -269,9 +291,11 @@ def _moved_by(history: History, life: Life, update: Exchange) -> tuple[Sighting,
     return (before[-1], after[0]) if is_alone else None
 
 
-@check("2026-07-28:ignore-answered-keys", needs="a task that asks, and is answered twice")
+@check(
+    "2026-07-28:ignore-answered-keys", needs="a task that requests input and receives two responses"
+)
 def second_answers_are_ignored(history: History) -> Iterator[Observation]:
-    """A second answer under one key is acknowledged, and not used."""
+    """Check that a second response to a key is acknowledged and not used."""
     for life in lives(modern(history)):
         for key in _keys(life):
             sent = _updates(history, life, key)
@@ -283,19 +307,24 @@ def second_answers_are_ignored(history: History) -> Iterator[Observation]:
                     continue
                 if not is_acknowledged(update):
                     yield bad(
-                        f"a second answer to {key!r} gave error {update.code!r}", first, update
+                        f"a second response to {key!r} got error {update.code!r}; the target must "
+                        "ignore it",
+                        first,
+                        update,
                     )
                     continue
                 used = _used(life, replies(first)[key], replies(update)[key])
                 if used is None:
                     yield good(first, update)
                 else:
-                    words = f"the task worked with the second answer to {key!r}"
+                    words = (
+                        f"the task used the second response to {key!r}; the target must ignore it"
+                    )
                     yield bad(words, first, update, used)
 
 
 def _used(life: Life, first: Any, second: Any) -> Sighting | None:
-    """A result that has words of the second answer which the first one has not."""
+    """Return a state whose result contains text that only the second response has."""
     words = set(_texts(second)) - set(_texts(first))
     for sighting in life.sightings:
         told = " ".join(_texts(sighting.task.get("result")))
@@ -312,9 +341,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-@check("2026-07-28:ignore-superseded-keys", needs="a task that asks, and has ended")
+@check("2026-07-28:ignore-superseded-keys", needs="a task that requests input and has ended")
 def late_answers_are_ignored(history: History) -> Iterator[Observation]:
-    """An answer to a question that nobody asks any more is acknowledged."""
+    """Check that a response to an input request that is no longer open is acknowledged."""
     for life in lives(modern(history)):
         for update in _sound_updates(history, life):
             end = modern(history).ended_before(life.id, update.request)
@@ -324,12 +353,15 @@ def late_answers_are_ignored(history: History) -> Iterator[Observation]:
             if is_acknowledged(update):
                 yield good(end, update)
             else:
-                words = f"an answer after the end of the task gave error {update.code!r}"
+                words = (
+                    f"a response after the end of the task got error {update.code!r}; the "
+                    "target must ignore it"
+                )
                 yield bad(words, end, update)
 
 
 def _sound_updates(history: History, life: Life) -> list[Exchange]:
-    """Updates that nobody could object to but for their keys."""
+    """Return updates that are valid except for their keys."""
     sound = _without_fault(history)
     return [
         update
@@ -347,17 +379,17 @@ def _without_fault(history: History) -> frozenset[Exchange]:
 
 
 def _is_kept(history: History, life: Life, update: Exchange) -> bool:
-    """Whether the task must still be there."""
+    """Return whether the task must still exist."""
     over = ends_at(modern(history), life.id, update.request)
     was_stopped = was_cancelled(history, life.id, update.request)
     return over is not None and (update.heard_at or 0) < over and not was_stopped
 
 
-# --- partial answers -----------------------------------------------------------------------------
+# --- partial responses ----------------------------------------------------------------------------
 
 
 def _partial(history: History) -> Iterator[tuple[Life, Sighting, Exchange, Mapping[str, Any]]]:
-    """Updates that answered some of several open questions, with what was left open."""
+    """Yield updates that responded to some of several input requests, with those left open."""
     for life in lives(modern(history)):
         for update in _updates(history, life):
             shown = [s for s in life.sightings if s.entry.number < update.request.number]
@@ -368,26 +400,26 @@ def _partial(history: History) -> Iterator[tuple[Life, Sighting, Exchange, Mappi
                 if u.request.number < update.request.number and replies(u).keys() & open_now.keys()
             ]
             if earlier:
-                continue  # what is open then is not certain
+                continue  # which requests are open then is uncertain
             rest = {key: q for key, q in open_now.items() if key not in replies(update)}
             if rest and len(rest) < len(open_now) and is_acknowledged(update):
                 yield life, shown[-1], update, rest
 
 
-@check("2026-07-28:partial-answers", needs="a task that asks several questions at once")
+@check("2026-07-28:partial-answers", needs="a task with several concurrent input requests")
 def partial_answers(history: History) -> Iterator[Observation]:
-    """Answers to some of the open questions may be taken."""
+    """Record partial responses that the target acknowledged."""
     for _, before, update, _ in _partial(history):
         yield good(before, update)
 
 
 @check(
-    "2026-07-28:partial-stays-input-required", needs="a task that asks several questions at once"
+    "2026-07-28:partial-stays-input-required", needs="a task with several concurrent input requests"
 )
 def partial_answers_wait(history: History) -> Iterator[Observation]:
-    """After answers to some of them the task waits for the rest.
+    """Check that the task waits for the remaining responses.
 
-    It may have withdrawn the rest, so that it goes on is no more than a warning.
+    The target may have withdrawn the remaining requests, so this is only a warning.
     """
     for life, before, update, rest in _partial(history):
         later = [
@@ -401,7 +433,9 @@ def partial_answers_wait(history: History) -> Iterator[Observation]:
                 continue
             left = [key for key, question in rest.items() if _is_without(sighting, key, question)]
             if sighting.status in ("working", "completed"):
-                words = f"{sighting.status!r} while {next(iter(rest))!r} was not answered"
+                words = (
+                    f"the task was {sighting.status!r} without a response to {next(iter(rest))!r}"
+                )
                 yield warning(words, before, update, sighting)
             elif sighting.status == "input_required" and not left:
                 yield good(before, update, sighting)

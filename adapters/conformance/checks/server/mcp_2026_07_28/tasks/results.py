@@ -1,8 +1,8 @@
-"""2026-07-28, the tasks extension: what a task ends with, beside what a plain call gives.
+"""Checks of task results, compared with plain calls (2026-07-28, tasks extension).
 
-Plain calls are those without the extension.  Two of them with equal arguments that gave the same
-show what the tool does; if tasks with these arguments say the same each time, and something else,
-the difference is the task's.
+Plain calls are those without the extension. Two of them with equal arguments and equal results show
+what the tool returns. If tasks with these arguments consistently return something else, the task
+causes the difference.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 _RESERVED: Final = frozenset({-32002, -32042, *range(-32099, -32019)})
-"""Codes that a server must not send of its own, so it may pass on another one."""
+"""Codes that a server must not send itself, so it may replace them in a task."""
 _OF_THE_ENVELOPE: Final = frozenset({-32700, -32600, -32601, -32602, -32021, -32022, -32020})
 
 
@@ -36,25 +36,25 @@ class Twins:
 
     plain: list[Exchange] = attrs.field(factory=list)
     ends: list[Sighting] = attrs.field(factory=list)
-    """How each of the tasks ended."""
+    """The terminal states of the tasks."""
 
     @property
     def result(self) -> Any:
-        """What plain calls give, if two or more agree; else None."""
+        """Return the result of plain calls, if at least two agree; else None."""
         results = [_output(call.result) for call in self.plain]
         is_sure = len(results) > 1 and all(result == results[0] for result in results)
         return results[0] if is_sure else None
 
     @property
     def code(self) -> Any:
-        """The error that all plain calls end with; None if there are others."""
+        """Return the error code of all plain calls, or None if they differ."""
         codes = [call.code for call in self.plain]
         is_sure = isinstance(codes[0], int) and all(code == codes[0] for code in codes)
         return codes[0] if is_sure else None
 
 
 def _output(result: Any) -> Any:
-    """What a tool gave, without what belongs to the way it was delivered."""
+    """Return the tool's result without members that depend on its delivery."""
     if not isinstance(result, dict):
         return None
     given = {name: result.get(name) for name in ("content", "structuredContent")}
@@ -82,10 +82,10 @@ def _twins(history: History) -> tuple[Twins, ...]:
 
 @check(
     "2026-07-28:result-is-underlying",
-    needs="a tool that always gives the same, as a plain call and as a task",
+    needs="a tool that returns the same result each time, as a plain call and as a task",
 )
 def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
-    """The result of a completed task is what the call would have given."""
+    """Check that the result of a completed task is what the call would have returned."""
     for twins in _twins(history):
         results = [_output(s.task.get("result")) for s in twins.ends]
         expected = twins.result
@@ -95,13 +95,13 @@ def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
         if results[0] == expected:
             yield good(twins.plain[0], twins.ends[0])
         elif len(results) > 1:
-            words = "the result of the task is not what the plain call gives"
+            words = "the result of the task differs from the result of a plain call"
             yield bad(words, twins.plain[0], twins.ends[0])
 
 
 @check("2026-07-28:is-error-is-completed", needs="a tool whose result has `isError`")
 def is_error_completes(history: History) -> Iterator[Observation]:
-    """An error inside a result makes a completed task, with the details in its result."""
+    """Check that a result with `isError` makes the task `completed` and is preserved."""
     for sighting in details(history):
         if sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
@@ -111,28 +111,41 @@ def is_error_completes(history: History) -> Iterator[Observation]:
         for end in twins.ends:
             if end.status == "failed":
                 yield bad(
-                    "a call that gives 'isError' became 'failed' as a task", twins.plain[0], end
+                    "a tool result with 'isError' made the task 'failed'; it must be 'completed'",
+                    twins.plain[0],
+                    end,
                 )
             elif not _is_error(end.task.get("result")):
-                yield bad("'isError' of the call is lost in the task", twins.plain[0], end)
+                yield bad(
+                    "a plain call returns 'isError', but the result of the task does not",
+                    twins.plain[0],
+                    end,
+                )
 
 
 @check("2026-07-28:failed-only-for-jsonrpc-errors", needs="a tool whose result has `isError`")
 def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
-    """`failed` is not for results that tell of an error."""
+    """Check that a result with `isError` does not make the task `failed`."""
     for sighting in details(history):
         error = sighting.task.get("error")
         data = error.get("data") if isinstance(error, dict) else None
         holders = (sighting.task.get("result"), error, data)
         if sighting.status == "failed" and any(_is_error(holder) for holder in holders):
-            yield bad("'failed' with a result that has 'isError'", sighting)
+            yield bad(
+                "a 'failed' task contains a tool result with 'isError'; the task must be "
+                "'completed'",
+                sighting,
+            )
         elif sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
     for twins in _twins(history):
         if all(_is_error(call.result) for call in twins.plain):
             for end in twins.ends:
                 if end.status == "failed":
-                    words = "a call that gives 'isError' became 'failed' as a task"
+                    words = (
+                        "a tool result with 'isError' made the task 'failed'; it must be "
+                        "'completed'"
+                    )
                     yield bad(words, twins.plain[0], end)
 
 
@@ -140,18 +153,21 @@ def _is_error(result: Any) -> bool:
     return isinstance(result, dict) and result.get("isError") is True
 
 
-# --- errors --------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @check("2026-07-28:failed-on-jsonrpc-error", needs="a tool that ends with a JSON-RPC error")
 def jsonrpc_error_fails(history: History) -> Iterator[Observation]:
-    """A JSON-RPC error makes a failed task, and not a result that looks like one."""
+    """Check that a JSON-RPC error makes the task `failed`."""
     for sighting in details(history):
         result = sighting.task.get("result")
         if sighting.status == "failed" and isinstance(sighting.task.get("error"), dict):
             yield good(sighting)
         elif sighting.status == "completed" and _looks_like_error(result):
-            yield bad("'completed' with a JSON-RPC error as its result", sighting)
+            yield bad(
+                "a task is 'completed' with a JSON-RPC error as its result; it must be 'failed'",
+                sighting,
+            )
 
 
 def _looks_like_error(result: Any) -> bool:
@@ -164,7 +180,7 @@ def _looks_like_error(result: Any) -> bool:
 
 @check("2026-07-28:error-is-underlying", needs="a tool that ends with a JSON-RPC error")
 def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
-    """The error of a failed task is what the call would have ended with."""
+    """Check that the error of a failed task is that of the call."""
     for twins in _twins(history):
         for end in twins.ends:
             error = end.task.get("error")
@@ -174,20 +190,20 @@ def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
             if code == twins.code:
                 yield good(twins.plain[0], end)
             elif twins.code in _RESERVED:
-                words = f"error {twins.code} of the call is {code!r} in the task"
+                words = f"the error code is {twins.code} for a plain call, but {code!r} in the task"
                 yield note(words, twins.plain[0], end)
             elif twins.code not in _OF_THE_ENVELOPE:
-                words = f"error {twins.code} of the call is {code!r} in the task"
+                words = f"the error code is {twins.code} for a plain call, but {code!r} in the task"
                 yield bad(words, twins.plain[0], end)
 
 
 @check("2026-07-28:failed-status-message", needs="a task that fails")
 def failed_says_why(history: History) -> Iterator[Observation]:
-    """A failed task has a status message."""
+    """Check that a failed task has a status message."""
     for sighting in gets(history):
         if sighting.status == "failed":
             message = sighting.task.get("statusMessage")
             if isinstance(message, str) and message.strip():
                 yield good(sighting)
             else:
-                yield bad("'failed' without a 'statusMessage'", sighting)
+                yield bad("a 'failed' task has no 'statusMessage'", sighting)

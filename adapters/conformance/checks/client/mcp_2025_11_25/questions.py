@@ -1,4 +1,4 @@
-"""How clients of 2025-11-25 answer what they are asked."""
+"""Checks of clients that respond to elicitation and sampling (2025-11-25)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, client_ch
 
 __all__ = ["elicit_result_fault"]
 
-_ANSWERS: Final = "a client that answers elicitations"
+_ANSWERS: Final = "a client that responds to elicitations"
 
 
 def _declared(history: History, line: int, kind: str) -> Mapping[str, Any] | None:
@@ -25,7 +25,7 @@ def _declared(history: History, line: int, kind: str) -> Mapping[str, Any] | Non
 
 
 def _elicitations(history: History) -> Iterator[tuple[Entry, Entry]]:
-    """Questions that are no task, each with its answer."""
+    """Yield elicitations without `task`, each with its response."""
     for question, answer in as_client(history).questions:
         is_plain = question.method == "elicitation/create" and "task" not in question.params
         if is_plain and answer is not None:
@@ -33,19 +33,22 @@ def _elicitations(history: History) -> Iterator[tuple[Entry, Entry]]:
 
 
 def elicit_result_fault(result: Any, schema: Any) -> str | None:
-    """Why this is no answer to a form; None if it is one."""
+    """Return why a result is not a valid response to a form, or None."""
     if not isinstance(result, dict):
-        return "an answer is no object"
+        return "an elicitation result is not an object"
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):
-        return f"`action` is {action!r:.40}"
+        return (
+            f"`action` of an elicitation result is {action!r:.40}, not 'accept', 'decline' "
+            "or 'cancel'"
+        )
     if action != "accept" or not isinstance(schema, dict):
         return None
     content = result.get("content")
     if not isinstance(content, dict):
         return "an accepted form has no `content`"
     if not jsonschema_rs.is_valid(schema, content, offline=True):
-        return "`content` does not fit the schema of the form"
+        return "`content` of an accepted form violates its `requestedSchema`"
     return None
 
 
@@ -55,7 +58,7 @@ def elicit_result_fault(result: Any, schema: Any) -> str | None:
     needs=_ANSWERS,
 )
 def three_actions(history: History) -> Iterator[Observation]:
-    """Accept, decline or cancel; what is accepted fits the form."""
+    """Check that the action is accept, decline or cancel, and that accepted content is valid."""
     for question, answer in _elicitations(history):
         if "result" in answer.body:
             schema = question.params.get("requestedSchema")
@@ -65,19 +68,23 @@ def three_actions(history: History) -> Iterator[Observation]:
 
 @client_check("2025-11-25:elicitation-declared", needs=_ANSWERS)
 def elicitation_declared(history: History) -> Iterator[Observation]:
-    """Whoever answers has declared that."""
+    """Check that a client that accepts elicitations declared the capability."""
     for question, answer in _elicitations(history):
         if "result" not in answer.body:
             continue
         if _declared(history, question.line, "elicitation") is None:
-            yield bad("answered an elicitation, but did not declare it", question, answer)
+            yield bad(
+                "the client responded to an elicitation without declaring `elicitation`",
+                question,
+                answer,
+            )
         else:
             yield good(question, answer)
 
 
 @client_check("2025-11-25:elicitation-one-mode", needs=_ANSWERS)
 def one_mode(history: History) -> Iterator[Observation]:
-    """Whoever declared forms alone does not refuse each of them."""
+    """Check that a client that declared only forms does not reject all of them."""
     forms = [(q, a) for q, a in _elicitations(history) if q.params.get("mode", "form") == "form"]
     answered = [(q, a) for q, a in forms if "result" in a.body]
     if answered:
@@ -86,12 +93,12 @@ def one_mode(history: History) -> Iterator[Observation]:
         question, answer = forms[0]
         declared = _declared(history, question.line, "elicitation")
         if declared is not None and not set(declared) - {"form"}:
-            yield bad("declared elicitation, but refuses every form", question, answer)
+            yield bad("the client declared `elicitation`, but rejects every form", question, answer)
 
 
 @client_check("2025-11-25:elicitation-no-mode-is-form", needs=_ANSWERS)
 def no_mode_is_form(history: History) -> Iterator[Observation]:
-    """A question without a mode is answered by whoever answers forms."""
+    """Check that a client that accepts forms also accepts one without `mode`."""
     forms = [a for q, a in _elicitations(history) if q.params.get("mode") == "form"]
     takes_forms = any("result" in answer.body for answer in forms)
     for question, answer in _elicitations(history):
@@ -99,12 +106,16 @@ def no_mode_is_form(history: History) -> Iterator[Observation]:
             if "result" in answer.body:
                 yield good(question, answer)
             elif takes_forms:
-                yield bad("refused a form because it names no mode", question, answer)
+                yield bad(
+                    "the client rejected a form without `mode`; 'form' is the default",
+                    question,
+                    answer,
+                )
 
 
 @client_check("2025-11-25:elicitation-undeclared-mode-32602", needs=_ANSWERS)
 def undeclared_mode(history: History) -> Iterator[Observation]:
-    """A mode that was not declared is refused with -32602."""
+    """Check that an undeclared mode is rejected with -32602."""
     for question, answer in _elicitations(history):
         declared = _declared(history, question.line, "elicitation")
         mode = question.params.get("mode", "form")
@@ -115,14 +126,24 @@ def undeclared_mode(history: History) -> Iterator[Observation]:
         if code == -32602:
             yield good(question, answer)
         elif "result" in answer.body:
-            yield bad(f"answered an elicitation in mode '{mode}', undeclared", question, answer)
+            yield bad(
+                f"the client accepted an elicitation in mode '{mode}', which it did not declare",
+                question,
+                answer,
+            )
         else:
-            yield bad(f"refused an undeclared mode with {code}", question, answer)
+            yield bad(
+                f"the client rejected an undeclared elicitation mode with {code}, not -32602",
+                question,
+                answer,
+            )
 
 
-@client_check("2025-11-25:elicitation-empty-is-form", needs="a client that declares only `{}`")
+@client_check(
+    "2025-11-25:elicitation-empty-is-form", needs="a client that declares `elicitation: {}`"
+)
 def empty_is_form(history: History) -> Iterator[Observation]:
-    """Whoever declares an empty object answers forms."""
+    """Record forms accepted by clients that declare an empty object."""
     for question, answer in _elicitations(history):
         is_form = question.params.get("mode", "form") == "form"
         is_empty = _declared(history, question.line, "elicitation") == {}
@@ -130,22 +151,28 @@ def empty_is_form(history: History) -> Iterator[Observation]:
             yield good(question, answer)
 
 
-@client_check("2025-11-25:sampling-declared", needs="a client that answers sampling")
+@client_check("2025-11-25:sampling-declared", needs="a client that responds to sampling")
 def sampling_declared(history: History) -> Iterator[Observation]:
-    """Whoever answers has declared that."""
+    """Check that a client that responds to sampling declared the capability."""
     for question, answer in as_client(history).questions:
         if question.method != "sampling/createMessage" or answer is None:
             continue
         if "result" in answer.body:
             if _declared(history, question.line, "sampling") is None:
-                yield bad("answered sampling, but did not declare it", question, answer)
+                yield bad(
+                    "the client responded to sampling without declaring `sampling`",
+                    question,
+                    answer,
+                )
             else:
                 yield good(question, answer)
 
 
-@client_check("2025-11-25:messages-on-any-stream", needs="a client that answers questions")
+@client_check(
+    "2025-11-25:messages-on-any-stream", needs="a client that responds to elicitation or sampling"
+)
 def answers_on_any_stream(history: History) -> Iterator[Observation]:
-    """A question on the GET stream, or on that of a poll, is answered like any other."""
+    """Check that requests on a GET stream or on the stream of a poll get a response, too."""
     client = as_client(history)
     if not any(answer is not None for _, answer in client.questions):
         return
@@ -156,11 +183,15 @@ def answers_on_any_stream(history: History) -> Iterator[Observation]:
         if answer is not None:
             yield good(question, answer)
         elif _was_heard_out(history, question):
-            yield bad("did not answer a question that came on another stream", carrier, question)
+            yield bad(
+                "the client did not respond to a request that came on a different stream",
+                carrier,
+                question,
+            )
 
 
 def _was_heard_out(history: History, question: Entry) -> bool:
-    """Whether the client was there for long enough afterwards, and had not left the stream."""
+    """Return whether the client stayed connected to the stream and active for long enough."""
     left = any(
         e.kind is Kind.ENDED and e.post == question.post and e.at < question.at + PATIENCE_MS
         for e in history.entries

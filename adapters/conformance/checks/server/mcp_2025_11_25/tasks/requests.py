@@ -207,12 +207,12 @@ def cancelled_tasks_may_go(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:result-unknown-32602", needs="a target that declares 'tasks'")
 def result_of_nothing_is_refused(history: History) -> Iterator[Observation]:
-    """Check that `tasks/result` of an unknown task is rejected with -32602, without waiting."""
+    """Check that `tasks/result` for an unknown task is rejected with -32602, without waiting."""
     yield from unknown_task_is_refused(history, "tasks/result")
     for exchange in _unknown(history, "tasks/result"):
         if waited_in_vain(history, exchange):
             yield bad(
-                "'tasks/result' of an unknown task blocks instead of being rejected", exchange
+                "'tasks/result' for an unknown task blocks instead of being rejected", exchange
             )
 
 
@@ -338,12 +338,12 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
             yield good(exchange)
         elif exchange.error is not None:
             yield bad(
-                f"the target rejected {method!r} of an unknown task with {exchange.code}, "
+                f"the target rejected {method!r} for an unknown task with {exchange.code}, "
                 "not -32602",
                 exchange,
             )
         else:
-            yield bad(f"the target accepted {method!r} of an unknown task", exchange)
+            yield bad(f"the target accepted {method!r} for an unknown task", exchange)
 
 
 def _refused_cancels(history: History) -> Iterator[Exchange]:

@@ -343,7 +343,7 @@ def old_tasks_are_served(history: History) -> Iterator[Observation]:
             continue
         if exchange.code in (-32601, -32021):
             words = (
-                f"{exchange.method!r} of a task of 2025-11-25 got error {exchange.code} in "
+                f"{exchange.method!r} for a task of 2025-11-25 got error {exchange.code} in "
                 "its session"
             )
             yield bad(words, created, exchange)

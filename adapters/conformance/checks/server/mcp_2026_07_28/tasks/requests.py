@@ -172,9 +172,9 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
         if exchange.code == -32602:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(f"the target accepted {method!r} of {what}", exchange)
+            yield bad(f"the target accepted {method!r} for {what}", exchange)
         else:
-            yield bad(f"{method!r} of {what} got error {exchange.code!r}, not -32602", exchange)
+            yield bad(f"{method!r} for {what} got error {exchange.code!r}, not -32602", exchange)
 
 
 # --- undeclared extension -------------------------------------------------------------------------

@@ -189,11 +189,8 @@ def tokens_unique(history: History) -> Iterator[Observation]:
         for other, earlier, until in spans[:at]:
             if until > later.request.number and earlier.request.line == later.request.line:
                 if token == other:
-                    yield bad(
-                        f"two open requests have the same progress token {token:.60}",
-                        earlier,
-                        later,
-                    )
+                    words = f"two open requests have the same progress token {token:.60}"
+                    yield bad(words, earlier, later)
                 else:
                     yield good(earlier, later)
 
@@ -283,11 +280,8 @@ def tasks_cancelled_by_request(history: History) -> Iterator[Observation]:
         made = created.get(named[-1].number) if named else None
         seen_at = None if made is None else made.heard_at
         if made is not None and seen_at is not None and entry.at - seen_at > _SEEN_MS:
-            yield bad(
-                "the client used `notifications/cancelled` for a task instead of `tasks/cancel`",
-                made,
-                entry,
-            )
+            words = "the client used `notifications/cancelled` for a task instead of `tasks/cancel`"
+            yield bad(words, made, entry)
     for exchange in client.calls("tasks/cancel"):
         yield good(exchange)
 

@@ -225,10 +225,8 @@ def cursors_opaque(history: History) -> Iterator[Observation]:
             ):
                 yield good(exchange)
             elif cursor is not None:
-                yield bad(
-                    f"the client sent the cursor {cursor!r:.60}, which the server did not issue",
-                    exchange,
-                )
+                words = f"the client sent the cursor {cursor!r:.60}, which the server did not issue"
+                yield bad(words, exchange)
         if "nextCursor" in exchange.fields:
             given.setdefault(exchange.method, []).append(exchange.fields["nextCursor"])
 

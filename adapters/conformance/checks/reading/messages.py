@@ -122,11 +122,8 @@ def results_have_the_id(history: History) -> Iterator[Observation]:
             if asked.knows(entry):
                 yield good(entry)
             else:
-                yield bad(
-                    "a result has an id that no request of the client used",
-                    *asked.last(entry),
-                    entry,
-                )
+                words = "a result has an id that no request of the client used"
+                yield bad(words, *asked.last(entry), entry)
 
 
 def errors_have_the_id(history: History) -> Iterator[Observation]:

@@ -138,10 +138,8 @@ def meta_reversed(history: History) -> Iterator[Observation]:
         elif _is_top_level(labels[0]):
             yield good(entry)
         elif _is_top_level(labels[-1]):
-            yield bad(
-                f"the prefix of the `_meta` key {key!r} is a domain name that is not reversed",
-                entry,
-            )
+            words = f"the prefix of the `_meta` key {key!r} is a domain name that is not reversed"
+            yield bad(words, entry)
 
 
 def meta_reserved(history: History) -> Iterator[Observation]:

@@ -195,10 +195,8 @@ def statuses_known(history: History) -> Iterator[Observation]:
         if isinstance(sighting.status, str) and sighting.status in known:
             yield good(sighting)
         else:
-            yield bad(
-                f"the status is {sighting.status!r}, which is not one of the five task statuses",
-                sighting,
-            )
+            words = f"the status is {sighting.status!r}, which is not one of the five task statuses"
+            yield bad(words, sighting)
 
 
 def paths(history: History, source: str) -> Iterator[Observation]:
@@ -235,11 +233,8 @@ def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator
             if earlier.status == later.status:
                 yield good(earlier, later)
             elif "status" in later.task:
-                yield bad(
-                    f"the terminal status {earlier.status!r} was followed by {later.status!r}",
-                    earlier,
-                    later,
-                )
+                words = f"the terminal status {earlier.status!r} was followed by {later.status!r}"
+                yield bad(words, earlier, later)
 
 
 def _is_end_before(end: Sighting, other: Sighting) -> bool:

@@ -127,12 +127,8 @@ def still_running(history: History) -> Iterator[Observation]:
             if answer is None or answer.number > notice.number:
                 yield good(asked, notice)
             elif is_received_before(history, answer, notice):
-                yield bad(
-                    "the target cancelled a request that the client had already responded to",
-                    asked,
-                    answer,
-                    notice,
-                )
+                words = "the target cancelled a request that the client had already responded to"
+                yield bad(words, asked, answer, notice)
 
 
 @check(
@@ -189,11 +185,8 @@ def names_listen(history: History) -> Iterator[Observation]:
             continue
         late = _told_after(history, listen, notice)
         if late is not None:
-            yield bad(
-                "the target sent a notification of a subscription that it had cancelled",
-                notice,
-                late,
-            )
+            words = "the target sent a notification of a subscription that it had cancelled"
+            yield bad(words, notice, late)
         else:
             yield good(listen.request, notice)
 
@@ -285,11 +278,8 @@ def request_stopped(history: History) -> Iterator[Observation]:
         late = [entry for entry in told if entry.at - ours.sent.at > SOON_MS]
         after = went_on(history, ours.sent)
         if late:
-            yield bad(
-                "a call still reported progress more than 5 s after it was cancelled",
-                ours.sent,
-                late[0],
-            )
+            words = "a call still reported progress more than 5 s after it was cancelled"
+            yield bad(words, ours.sent, late[0])
         elif before and after is not None and told[-1].number < after.number:
             yield good(before[-1], ours.sent, after)
 

@@ -67,10 +67,8 @@ def _in_a_mode(asked: Asked, modes: set[str]) -> Iterator[Observation]:
     if isinstance(mode, str) and mode in modes:
         yield good(asked.where)
     else:
-        yield bad(
-            f"the target sent an elicitation in mode {mode!r}, which the client did not declare",
-            asked.where,
-        )
+        words = f"the target sent an elicitation in mode {mode!r}, which the client did not declare"
+        yield bad(words, asked.where)
 
 
 # --- parameters -------------------------------------------------------------------------------
@@ -131,10 +129,8 @@ def schema_flat(history: History) -> Iterator[Observation]:
         fields = properties if isinstance(properties, dict) else {}
         nested = [name for name, field in fields.items() if not _is_simple(field)]
         if schema.get("type", "object") != "object" or not isinstance(properties, dict):
-            yield bad(
-                "the `requestedSchema` of a form is not an object schema with `properties`",
-                asked.where,
-            )
+            words = "the `requestedSchema` of a form is not an object schema with `properties`"
+            yield bad(words, asked.where)
         elif nested:
             yield bad(f"the form field {nested[0]!r} is not of a primitive type", asked.where)
         else:
@@ -218,10 +214,8 @@ def refusals_handled(history: History) -> Iterator[Observation]:
         elif told.exchange.fields:
             yield good(told.exchange)
         elif not told.exchange.is_answered and (told.exchange.waited_ms or 0) > SOON_MS:
-            yield bad(
-                "a call has no response after its elicitation was declined or cancelled",
-                told.exchange,
-            )
+            words = "a call has no response after its elicitation was declined or cancelled"
+            yield bad(words, told.exchange)
 
 
 def _goes_on(history: History, told: Told, task_id: str) -> Iterator[Observation]:
@@ -237,11 +231,8 @@ def _goes_on(history: History, told: Told, task_id: str) -> Iterator[Observation
             yield good(told.exchange, sighting)
             return
         if sighting.since - response.at > SOON_MS:
-            yield bad(
-                "a task still lists an elicitation that was declined or cancelled",
-                told.exchange,
-                sighting,
-            )
+            words = "a task still lists an elicitation that was declined or cancelled"
+            yield bad(words, told.exchange, sighting)
             return
 
 
@@ -285,11 +276,8 @@ def bound_to_user(history: History) -> Iterator[Observation]:
     """Check that only the task's principal is asked, and only its response counts."""
     for asked, made in _owned(history):
         if _is_other(history, made.request, asked.entry):
-            yield bad(
-                "the target sent the elicitation to another principal than the task's",
-                made,
-                asked.entry,
-            )
+            words = "the target sent the elicitation to another principal than the task's"
+            yield bad(words, made, asked.entry)
             continue
         for look in _looks_of_others(history, asked.task_id, made.request):
             if look.is_answered:
@@ -320,12 +308,8 @@ def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]
             if sighting.status == "input_required":
                 yield good(entry, sighting)
             elif sighting.status in ("working", "completed"):
-                yield bad(
-                    "the target accepted the response of another principal",
-                    asked.entry,
-                    entry,
-                    sighting,
-                )
+                words = "the target accepted the response of another principal"
+                yield bad(words, asked.entry, entry, sighting)
                 break
 
 
@@ -340,11 +324,8 @@ def state_per_user(history: History) -> Iterator[Observation]:
             if look.request.number < told.sent.number or not look.is_answered:
                 continue
             if look.error is None:
-                yield bad(
-                    "another principal can read a task after its elicitation was answered",
-                    told.sent,
-                    look,
-                )
+                words = "another principal can read a task after its elicitation was answered"
+                yield bad(words, told.sent, look)
             else:
                 yield good(told.sent, look)
 
@@ -363,11 +344,8 @@ def state_not_session_only(history: History) -> Iterator[Observation]:
             continue
         questions = [entry for entry in exchange.others if entry.is_request]
         if questions:
-            yield bad(
-                "the target sent an elicitation to another principal who used the session id",
-                exchange.request,
-                questions[0],
-            )
+            words = "the target sent an elicitation to another principal who used the session id"
+            yield bad(words, exchange.request, questions[0])
         elif exchange.fields:
             yield bad("another principal who used the session id could read a task", exchange)
         elif exchange.status or exchange.is_answered:

@@ -284,11 +284,8 @@ def stops_after_the_answer(history: History) -> Iterator[Observation]:
             continue
         answer = notice.origin.response
         if answer is not None and is_after(history, notice.entry, answer):
-            yield bad(
-                "the target sent progress after the response to the request",
-                notice.origin,
-                notice.entry,
-            )
+            words = "the target sent progress after the response to the request"
+            yield bad(words, notice.origin, notice.entry)
         elif answer is not None:
             yield good(notice.entry, answer)
 
@@ -306,11 +303,8 @@ def stops_at_the_end(history: History) -> Iterator[Observation]:
         ends = known[task_id, notice.origin]
         late = next((end for end in ends if is_after(history, notice.entry, _heard(end))), None)
         if late is not None:
-            yield bad(
-                "the target sent progress after the task had reached a terminal status",
-                late,
-                notice.entry,
-            )
+            words = "the target sent progress after the task had reached a terminal status"
+            yield bad(words, late, notice.entry)
         elif ends:
             yield good(notice.entry, _heard(ends[0]))
 

@@ -41,11 +41,8 @@ def goes_on(history: History) -> Iterator[Observation]:
             continue  # a target that is down refuses every connection
         elif has_answered and _is_refusal(entry) and entry.post not in headed:
             has_refused = True
-            yield bad(
-                f"the target no longer accepts connections: {entry.text}",
-                *_last_before(history, entry),
-                entry,
-            )
+            words = f"the target no longer accepts connections: {entry.text}"
+            yield bad(words, *_last_before(history, entry), entry)
         elif entry.kind is Kind.HEARD and entry.is_response:
             has_answered = True
     for exchange in history.calls("ping", "server/discover"):

@@ -152,11 +152,8 @@ def protocol_errors(history: History) -> Iterator[Observation]:
         if outcome.kind == "error":
             yield good(call)
         elif outcome.kind == "tool error":
-            yield note(
-                f"a call of {what} returned a result with `isError` instead of a JSON-RPC error",
-                call,
-                outcome.where,
-            )
+            words = f"a call of {what} returned a result with `isError` instead of a JSON-RPC error"
+            yield note(words, call, outcome.where)
         else:
             yield bad(f"a call of {what} succeeded", call, outcome.where)
 
@@ -245,19 +242,15 @@ def structured_result_conforms(history: History) -> Iterator[Observation]:
         if not isinstance(schema, dict) or outcome.kind != "success":
             continue
         if "structuredContent" not in outcome.result:
-            yield bad(
-                "the tool has an `outputSchema`, but its result has no `structuredContent`",
-                outcome.where,
-            )
+            words = "the tool has an `outputSchema`, but its result has no `structuredContent`"
+            yield bad(words, outcome.where)
             continue
         wrong = fault(schema, outcome.result["structuredContent"])
         if wrong is None:
             yield good(outcome.where)
         else:
-            yield bad(
-                f"`structuredContent` does not conform to the `outputSchema`: {wrong}",
-                outcome.where,
-            )
+            words = f"`structuredContent` does not conform to the `outputSchema`: {wrong}"
+            yield bad(words, outcome.where)
 
 
 cannot_check(

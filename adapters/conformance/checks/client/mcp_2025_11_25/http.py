@@ -166,10 +166,8 @@ def session_id_sent(history: History) -> Iterator[Observation]:
                 entry,
             )
         else:
-            yield bad(
-                "the 'Mcp-Session-Id' of a request differs from the id that the server assigned",
-                entry,
-            )
+            words = "the 'Mcp-Session-Id' of a request differs from the id that the server assigned"
+            yield bad(words, entry)
 
 
 @client_check("2025-11-25:protocol-version-header", needs="a client over HTTP")
@@ -218,17 +216,11 @@ def starts_anew(history: History) -> Iterator[Observation]:
         if _header(hello, _SESSION) is None:
             yield good(refused[0], hello)
         else:
-            yield bad(
-                "the client sent a new 'initialize' with the session id that got a 404",
-                refused[0],
-                hello,
-            )
+            words = "the client sent a new 'initialize' with the session id that got a 404"
+            yield bad(words, refused[0], hello)
     elif len(insisting) >= 2:
-        yield bad(
-            "the client continued a session that got a 404 instead of starting a new one",
-            refused[0],
-            insisting[0],
-        )
+        words = "the client continued a session that got a 404 instead of starting a new one"
+        yield bad(words, refused[0], insisting[0])
 
 
 @client_check("2025-11-25:session-deleted-by-client", needs="a client that exits on its own")
@@ -367,7 +359,5 @@ def cancels_explicitly(history: History) -> Iterator[Observation]:
             left = exchange.end
             lives_on = any(e.request.number > left.number for e in client.exchanges)
             if left.kind is Kind.LEFT and lives_on:
-                yield bad(
-                    "the client abandoned a call without sending `notifications/cancelled`",
-                    exchange,
-                )
+                words = "the client abandoned a call without sending `notifications/cancelled`"
+                yield bad(words, exchange)

@@ -81,11 +81,8 @@ def waits_for_the_answer(history: History) -> Iterator[Observation]:
             and e.method != "ping"
         ]
         if early:
-            yield bad(
-                f"the client sent {early[0].method!r} before the response to `initialize`",
-                hello,
-                early[0],
-            )
+            words = f"the client sent {early[0].method!r} before the response to `initialize`"
+            yield bad(words, hello, early[0])
         else:
             yield good(hello)
 

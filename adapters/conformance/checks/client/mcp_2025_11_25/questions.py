@@ -73,11 +73,8 @@ def elicitation_declared(history: History) -> Iterator[Observation]:
         if "result" not in answer.body:
             continue
         if _declared(history, question.line, "elicitation") is None:
-            yield bad(
-                "the client responded to an elicitation without declaring `elicitation`",
-                question,
-                answer,
-            )
+            words = "the client responded to an elicitation without declaring `elicitation`"
+            yield bad(words, question, answer)
         else:
             yield good(question, answer)
 
@@ -106,11 +103,8 @@ def no_mode_is_form(history: History) -> Iterator[Observation]:
             if "result" in answer.body:
                 yield good(question, answer)
             elif takes_forms:
-                yield bad(
-                    "the client rejected a form without `mode`; 'form' is the default",
-                    question,
-                    answer,
-                )
+                words = "the client rejected a form without `mode`; 'form' is the default"
+                yield bad(words, question, answer)
 
 
 @client_check("2025-11-25:elicitation-undeclared-mode-32602", needs=_ANSWERS)
@@ -126,17 +120,11 @@ def undeclared_mode(history: History) -> Iterator[Observation]:
         if code == -32602:
             yield good(question, answer)
         elif "result" in answer.body:
-            yield bad(
-                f"the client accepted an elicitation in mode '{mode}', which it did not declare",
-                question,
-                answer,
-            )
+            words = f"the client accepted an elicitation in mode '{mode}', which it did not declare"
+            yield bad(words, question, answer)
         else:
-            yield bad(
-                f"the client rejected an undeclared elicitation mode with {code}, not -32602",
-                question,
-                answer,
-            )
+            words = f"the client rejected an undeclared elicitation mode with {code}, not -32602"
+            yield bad(words, question, answer)
 
 
 @client_check(
@@ -159,11 +147,8 @@ def sampling_declared(history: History) -> Iterator[Observation]:
             continue
         if "result" in answer.body:
             if _declared(history, question.line, "sampling") is None:
-                yield bad(
-                    "the client responded to sampling without declaring `sampling`",
-                    question,
-                    answer,
-                )
+                words = "the client responded to sampling without declaring `sampling`"
+                yield bad(words, question, answer)
             else:
                 yield good(question, answer)
 
@@ -183,11 +168,8 @@ def answers_on_any_stream(history: History) -> Iterator[Observation]:
         if answer is not None:
             yield good(question, answer)
         elif _was_heard_out(history, question):
-            yield bad(
-                "the client did not respond to a request that came on a different stream",
-                carrier,
-                question,
-            )
+            words = "the client did not respond to a request that came on a different stream"
+            yield bad(words, carrier, question)
 
 
 def _was_heard_out(history: History, question: Entry) -> bool:

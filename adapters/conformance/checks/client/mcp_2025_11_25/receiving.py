@@ -47,10 +47,8 @@ def answers_with_task(history: History) -> Iterator[Observation]:
         if isinstance(task, dict) and "taskId" in task:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(
-                f"the client declared tasks for {exchange.method!r}, but its result has no task",
-                exchange,
-            )
+            words = f"the client declared tasks for {exchange.method!r}, but its result has no task"
+            yield bad(words, exchange)
 
 
 @client_check(
@@ -301,10 +299,8 @@ def sampling_with_tools(history: History) -> Iterator[Observation]:
             if _declares(history, exchange.request.line, "sampling", "tools"):
                 yield good(exchange)
             else:
-                yield bad(
-                    "the client accepted sampling with tools without declaring 'sampling.tools'",
-                    exchange,
-                )
+                words = "the client accepted sampling with tools without declaring 'sampling.tools'"
+                yield bad(words, exchange)
 
 
 @client_check("2025-11-25:sampling-content-validated", needs="a client that declares sampling")

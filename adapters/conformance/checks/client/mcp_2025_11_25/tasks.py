@@ -54,10 +54,8 @@ def no_tasks_without_capability(history: History) -> Iterator[Observation]:
     for exchange, capabilities in _calls_and_capabilities(as_client(history)):
         if not _has(capabilities, "tasks"):
             if "task" in exchange.params:
-                yield bad(
-                    "the client sent 'params.task' to a server that does not declare 'tasks'",
-                    exchange,
-                )
+                words = "the client sent 'params.task' to a server that does not declare 'tasks'"
+                yield bad(words, exchange)
             else:
                 yield good(exchange)
 
@@ -333,10 +331,8 @@ def related_task_shape(history: History) -> Iterator[Observation]:
             if isinstance(value, dict) and isinstance(value.get("taskId"), str):
                 yield good(entry)
             else:
-                yield bad(
-                    f"the related-task metadata is {value!r:.60}, not an object with a 'taskId'",
-                    entry,
-                )
+                words = f"the related-task metadata is {value!r:.60}, not an object with a 'taskId'"
+                yield bad(words, entry)
 
 
 # --- input_required -------------------------------------------------------------------------------
@@ -367,11 +363,8 @@ def result_on_input_required(history: History) -> Iterator[Observation]:
         ]
         silence = lived_until(history) - shown.response.at
         if len(still) >= 2 and not waiting:
-            yield bad(
-                "the client read 'input_required', but did not call 'tasks/result'",
-                shown,
-                *still[:2],
-            )
+            words = "the client read 'input_required', but did not call 'tasks/result'"
+            yield bad(words, shown, *still[:2])
         elif called is not None or waiting:
             yield good(shown, *([] if called is None else [called]))
         elif not later and silence > (PATIENCE_MS if has_hung(history) else _SOON_MS):

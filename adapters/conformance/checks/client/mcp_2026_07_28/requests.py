@@ -87,10 +87,8 @@ def no_responses(history: History) -> Iterator[Observation]:
     """Check that the client sends no responses."""
     for entry in history.heard:
         if entry.is_response:
-            yield bad(
-                "the client sent a JSON-RPC response; servers of this revision send no requests",
-                entry,
-            )
+            words = "the client sent a JSON-RPC response; servers of this revision send no requests"
+            yield bad(words, entry)
         elif entry.body:
             yield good(entry)
 
@@ -253,11 +251,8 @@ def unknown_type_invalid(history: History) -> Iterator[Observation]:
         retried = next((e for e in later if "inputResponses" in e.params), None)
         wrong = used or retried
         if wrong is not None:
-            yield bad(
-                f"the client used a result of the unknown 'resultType' {kind!r} as another type",
-                exchange,
-                wrong,
-            )
+            words = f"the client used a result of the unknown 'resultType' {kind!r} as another type"
+            yield bad(words, exchange, wrong)
         elif name is not None:
             yield good(exchange)
 
@@ -275,10 +270,8 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         if later or _ended(history):
             yield good(exchange)
         elif not has_hung(history) and is_last:
-            yield bad(
-                "the client ended after a result without 'resultType', which means 'complete'",
-                exchange,
-            )
+            words = "the client ended after a result without 'resultType', which means 'complete'"
+            yield bad(words, exchange)
 
 
 # --- retries --------------------------------------------------------------------------------------
@@ -333,11 +326,8 @@ def answers_all(history: History) -> Iterator[Observation]:
         answers = again.params.get("inputResponses")
         missing = set(_asked(first)) - set(answers if isinstance(answers, dict) else ())
         if missing:
-            yield bad(
-                f"the retry has no response to the input request {sorted(missing)[0]!r}",
-                first,
-                again,
-            )
+            words = f"the retry has no response to the input request {sorted(missing)[0]!r}"
+            yield bad(words, first, again)
         elif _asked(first):
             yield good(first, again)
 

@@ -76,10 +76,8 @@ def extension_identifier(history: History) -> Iterator[Observation]:
             if key == _TASKS:
                 yield good(exchange)
             elif key.lower().replace("_", "-") in (_TASKS, "tasks", "mcp/tasks"):
-                yield bad(
-                    f"the tasks extension is declared as {key!r:.60} instead of {_TASKS!r}",
-                    exchange,
-                )
+                words = f"the tasks extension is declared as {key!r:.60} instead of {_TASKS!r}"
+                yield bad(words, exchange)
 
 
 @client_check(
@@ -265,11 +263,8 @@ def answers_questions(history: History) -> Iterator[Observation]:
         if answered:
             yield good(asking[0], answered[0])
         elif len(polls) >= 3 and asked_ms > _IGNORED_MS:
-            yield bad(
-                "the client kept polling without responding to an input request",
-                polls[0],
-                polls[-1],
-            )
+            words = "the client kept polling without responding to an input request"
+            yield bad(words, polls[0], polls[-1])
         elif has_hung(history) and lived_until(history) - asking[-1].until > PATIENCE_MS:
             yield bad("the client did not respond to an input request", asking[-1])
 
@@ -302,11 +297,8 @@ def answers_once(history: History) -> Iterator[Observation]:
         for exchange in _updates(client, task_id):
             for key in _answers(exchange):
                 if key in first and first[key].error is None:
-                    yield bad(
-                        f"the client responded to the input request {key!r:.40} twice",
-                        first[key],
-                        exchange,
-                    )
+                    words = f"the client responded to the input request {key!r:.40} twice"
+                    yield bad(words, first[key], exchange)
                 first.setdefault(key, exchange)
         for key, exchange in first.items():
             again = [
@@ -331,16 +323,11 @@ def keys_outstanding(history: History) -> Iterator[Observation]:
             seen = [s for s in before if exchange.sent_at - s.until > _SEEN_MS]
             for key in _answers(exchange):
                 if not any(key in _questions(s) for s in before):
-                    yield bad(
-                        f"the client responded to {key!r:.40}, which the server never requested",
-                        exchange,
-                    )
+                    words = f"the client responded to {key!r:.40}, which the server never requested"
+                    yield bad(words, exchange)
                 elif seen and seen[-1] is before[-1] and key not in _questions(seen[-1]):
-                    yield bad(
-                        f"the client responded to {key!r:.40}, which is no longer open",
-                        seen[-1],
-                        exchange,
-                    )
+                    words = f"the client responded to {key!r:.40}, which is no longer open"
+                    yield bad(words, seen[-1], exchange)
                 else:
                     yield good(exchange)
 
@@ -391,11 +378,8 @@ def answers_are_declared(history: History, method: str, kind: str) -> Iterator[O
                 if kind in capabilities_of(created.request):
                     yield good(created, exchange)
                 else:
-                    yield bad(
-                        f"the client responded to {kind} without declaring it in the call",
-                        created,
-                        exchange,
-                    )
+                    words = f"the client responded to {kind} without declaring it in the call"
+                    yield bad(words, created, exchange)
 
 
 @client_check("2026-07-28:elicitation-no-mode-is-form", needs=_ASKED)

@@ -226,11 +226,8 @@ def the_latest_version_is_offered(history: History) -> Iterator[Observation]:
         if agreed is None or not _DATE.fullmatch(agreed) or agreed == _proposed(exchange):
             continue
         if agreed < newest:
-            yield bad(
-                f"the target offered {agreed}, although it supports the newer {newest}",
-                accepted[newest],
-                exchange,
-            )
+            words = f"the target offered {agreed}, although it supports the newer {newest}"
+            yield bad(words, accepted[newest], exchange)
         else:
             yield good(exchange)
 

@@ -102,10 +102,8 @@ def input_required_says_what(history: History) -> Iterator[Observation]:
             if {"inputRequests", "requestState"} & set(exchange.fields):
                 yield good(exchange)
             else:
-                yield bad(
-                    "an 'input_required' result has neither 'inputRequests' nor 'requestState'",
-                    exchange,
-                )
+                words = "an 'input_required' result has neither 'inputRequests' nor 'requestState'"
+                yield bad(words, exchange)
 
 
 @check("2026-07-28:extensions-add-result-types", needs="a task")

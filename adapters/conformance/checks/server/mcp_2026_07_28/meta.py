@@ -197,11 +197,8 @@ def tasks_are_known_on_other_lines(history: History) -> Iterator[Observation]:
         elif exchange.code == -32602 and not faults(history, exchange):
             later = _later_get(history, exchange, created.request.line)
             if later is not None:
-                yield bad(
-                    "the target finds a task only on the connection that created it",
-                    exchange,
-                    later,
-                )
+                words = "the target finds a task only on the connection that created it"
+                yield bad(words, exchange, later)
 
 
 def _later_get(history: History, exchange: Exchange, line: int) -> Exchange | None:

@@ -301,10 +301,8 @@ def something_to_do(history: History) -> Iterator[Observation]:
         if {"inputRequests", "requestState"} & exchange.fields.keys():
             yield good(exchange)
         else:
-            yield bad(
-                "an `input_required` result has neither `inputRequests` nor `requestState`",
-                exchange,
-            )
+            words = "an `input_required` result has neither `inputRequests` nor `requestState`"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:input-request-kinds", needs=ASKS)

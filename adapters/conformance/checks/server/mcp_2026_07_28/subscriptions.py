@@ -181,11 +181,8 @@ def acknowledgement_lists_tasks(history: History) -> Iterator[Observation]:
             continue
         agreed = one.agreed.get("taskIds", [])
         if not isinstance(agreed, list):
-            yield bad(
-                f"'taskIds' in the acknowledgement is {agreed!r}, not an array",
-                one.listen.request,
-                one.acknowledgement,
-            )
+            words = f"'taskIds' in the acknowledgement is {agreed!r}, not an array"
+            yield bad(words, one.listen.request, one.acknowledgement)
         elif any(id not in wanted for id in agreed):
             words = "the acknowledgement lists a task that the client did not request"
             yield bad(words, one.listen.request, one.acknowledgement)
@@ -362,10 +359,8 @@ def listening_needs_the_extension(history: History) -> Iterator[Observation]:
             )
             yield bad(words, listen)
         elif not isinstance(extensions, dict) or TASKS not in extensions:
-            yield bad(
-                "'data.requiredCapabilities' of error -32021 does not name the tasks extension",
-                listen,
-            )
+            words = "'data.requiredCapabilities' of error -32021 does not name the tasks extension"
+            yield bad(words, listen)
         else:
             yield good(listen)
 
@@ -418,10 +413,8 @@ def final_response_is_empty(history: History) -> Iterator[Observation]:
                 one.listen,
             )
         elif not same_id(response.meta.get(SUBSCRIPTION), one.listen.request.body.get("id")):
-            yield bad(
-                "the final response of a subscription lacks the subscription id in '_meta'",
-                one.listen,
-            )
+            words = "the final response of a subscription lacks the subscription id in '_meta'"
+            yield bad(words, one.listen)
         elif more:  # possibly defined by another extension
             yield note(f"the final response of a subscription contains {more[0]!r}", one.listen)
         else:

@@ -200,11 +200,8 @@ def initialize_selects_the_old_rules(history: History) -> Iterator[Observation]:
             if isinstance(exchange.result, dict):
                 yield good(greeting, exchange)
             elif exchange.code in _MODERN_REFUSALS:
-                yield bad(
-                    f"after 'initialize' the target rejected a request by the rules of {MODERN}",
-                    greeting,
-                    exchange,
-                )
+                words = f"after 'initialize' the target rejected a request by the rules of {MODERN}"
+                yield bad(words, greeting, exchange)
 
 
 def _is_in_session(exchange: Exchange, greeting: Exchange) -> bool:

@@ -55,10 +55,8 @@ def capability_has_its_shape(history: History) -> Iterator[Observation]:
         if wrong:
             yield bad(f"the capability '{wrong[0]}' is declared, but is not an object", exchange)
         elif unknown:
-            yield note(
-                f"'tasks' contains {unknown[0]!r}, which the specification does not define",
-                exchange,
-            )
+            words = f"'tasks' contains {unknown[0]!r}, which the specification does not define"
+            yield note(words, exchange)
         else:
             yield good(exchange)
 
@@ -179,10 +177,8 @@ def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(
-                "the target accepted a task call of a tool whose 'taskSupport' is 'forbidden'",
-                exchange,
-            )
+            words = "the target accepted a task call of a tool whose 'taskSupport' is 'forbidden'"
+            yield bad(words, exchange)
         elif is_sound(history, exchange):
             words = (
                 "a task call of a tool whose 'taskSupport' is 'forbidden' was rejected with "
@@ -296,15 +292,11 @@ def task_calls_give_tasks(history: History) -> Iterator[Observation]:
         if "task" in exchange.fields or "taskId" in exchange.fields:
             yield good(exchange)
         elif exchange.fields.get("isError") is True and not _has_right_arguments(history, exchange):
-            yield note(
-                "a call with invalid arguments returned a result with 'isError' and no task",
-                exchange,
-            )
+            words = "a call with invalid arguments returned a result with 'isError' and no task"
+            yield note(words, exchange)
         else:
-            yield bad(
-                "the target accepted a call that requests a task, but the result has no task",
-                exchange,
-            )
+            words = "the target accepted a call that requests a task, but the result has no task"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:create-result-shape", needs=A_TASK)
@@ -315,10 +307,8 @@ def create_result_has_its_shape(history: History) -> Iterator[Observation]:
         if isinstance(task, dict) and "taskId" in task:
             yield good(exchange)
         elif "task" in exchange.fields or "taskId" in exchange.fields:
-            yield bad(
-                "the result of a task call has no task object with a 'taskId' under 'task'",
-                exchange,
-            )
+            words = "the result of a task call has no task object with a 'taskId' under 'task'"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:create-result-without-operation-result", needs=A_TASK)

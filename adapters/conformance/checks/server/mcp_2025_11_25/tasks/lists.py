@@ -123,11 +123,8 @@ def what_can_be_read_is_listed(history: History) -> Iterator[Observation]:
         if life.id in walk.ids:
             yield good(*walk.pages[-1:], later)
         else:
-            yield bad(
-                "the caller can read a task with 'tasks/get' that is missing from 'tasks/list'",
-                *walk.pages[-1:],
-                later,
-            )
+            words = "the caller can read a task with 'tasks/get' that is missing from 'tasks/list'"
+            yield bad(words, *walk.pages[-1:], later)
 
 
 @check("2025-11-25:list-no-duplicates", needs=A_LIST)

@@ -35,11 +35,8 @@ def foreign_cancel_is_refused(history: History) -> Iterator[Observation]:
             if not is_foreign(history, life, other.request.caller)
         ]
         if seen is not None and not own and seen.entry.number > exchange.request.number:
-            yield bad(
-                "a task became 'cancelled' after a cancel request of another principal",
-                exchange,
-                seen,
-            )
+            words = "a task became 'cancelled' after a cancel request of another principal"
+            yield bad(words, exchange, seen)
 
 
 @check("2025-11-25:foreign-not-listed", needs=TWO)
@@ -154,10 +151,8 @@ def foreign_request_is_refused(history: History, method: str) -> Iterator[Observ
     """Check that a task and its result are inaccessible to other principals, also after waiting."""
     for _, exchange in _foreign_requests(history, method):
         if method == "tasks/result" and waited_in_vain(history, exchange):
-            yield bad(
-                "'tasks/result' for a task of another principal waits instead of being rejected",
-                exchange,
-            )
+            words = "'tasks/result' for a task of another principal waits instead of being rejected"
+            yield bad(words, exchange)
         elif exchange.error is not None or exchange.status in (401, 403, 404):
             yield good(exchange)
         elif exchange.is_answered:

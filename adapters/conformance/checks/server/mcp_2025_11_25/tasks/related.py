@@ -47,11 +47,8 @@ def progress_names_its_task(history: History) -> Iterator[Observation]:
                 "a progress notification of a task has no related-task metadata", created, entry
             )
         else:
-            yield bad(
-                "the related-task metadata of a progress notification names another task",
-                created,
-                entry,
-            )
+            words = "the related-task metadata of a progress notification names another task"
+            yield bad(words, created, entry)
 
 
 @check(
@@ -225,11 +222,8 @@ def progress_tokens_are_taken(history: History) -> Iterator[Observation]:
         if repr(entry.params.get("progressToken")) == repr(token):
             yield good(entry)
         else:
-            yield bad(
-                "a progress notification of a task has a different token from its call",
-                created,
-                entry,
-            )
+            words = "a progress notification of a task has a different token from its call"
+            yield bad(words, created, entry)
     for call in history.calls("tools/call"):
         if call.request.meta.get("progressToken") is None or not is_task_call(call):
             continue

@@ -135,10 +135,8 @@ def cancel_answers_with_the_task(history: History) -> Iterator[Observation]:
             yield bad("the result of 'tasks/cancel' is not a task: it has no 'taskId'", exchange)
         elif exchange.fields.get("status") != "cancelled":
             status = exchange.fields.get("status")
-            yield bad(
-                f"'tasks/cancel' returned a task with the status {status!r}, not 'cancelled'",
-                exchange,
-            )
+            words = f"'tasks/cancel' returned a task with the status {status!r}, not 'cancelled'"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -151,16 +149,11 @@ def cancelled_when_the_cancel_is_answered(history: History) -> Iterator[Observat
         later = next((s for s in life.sightings if _is_asked_after(s, exchange.response)), None)
         status = exchange.fields.get("status")
         if "status" in exchange.fields and status != "cancelled":
-            yield bad(
-                f"the target responded to 'tasks/cancel' while the task was still {status!r}",
-                exchange,
-            )
+            words = f"the target responded to 'tasks/cancel' while the task was still {status!r}"
+            yield bad(words, exchange)
         elif later is not None and later.status in ("working", "input_required"):
-            yield bad(
-                f"the task was {later.status!r} after the response to 'tasks/cancel'",
-                exchange,
-                later,
-            )
+            words = f"the task was {later.status!r} after the response to 'tasks/cancel'"
+            yield bad(words, exchange, later)
         else:
             yield good(exchange)
 

@@ -97,11 +97,8 @@ def get_is_served_meanwhile(history: History) -> Iterator[Observation]:
             if over is not None and get.request.number > over.number:
                 break
             if waited_in_vain(history, get) or _is_served_next(get, asked):
-                yield bad(
-                    "the target does not respond to 'tasks/get' while 'tasks/result' blocks",
-                    asked.request,
-                    get,
-                )
+                words = "the target does not respond to 'tasks/get' while 'tasks/result' blocks"
+                yield bad(words, asked.request, get)
             elif get.is_answered:
                 yield good(asked.request, get)
 
@@ -175,11 +172,8 @@ def a_result_stays_a_result(history: History) -> Iterator[Observation]:
         if asked.error is None:
             yield good(plain[0], asked)
         elif is_sure:
-            yield bad(
-                "a plain call returns a result, but 'tasks/result' returns an error",
-                plain[0],
-                asked,
-            )
+            words = "a plain call returns a result, but 'tasks/result' returns an error"
+            yield bad(words, plain[0], asked)
 
 
 @check("2025-11-25:result-same-error", needs="a tool call that ends with a JSON-RPC error")
@@ -193,11 +187,8 @@ def an_error_stays_the_same(history: History) -> Iterator[Observation]:
         if plain[0].code in (METHOD_NOT_FOUND, INVALID_REQUEST):
             continue  # The target rejects the call, not the tool.
         if asked.error is None:
-            yield bad(
-                "a plain call returns an error, but 'tasks/result' returns a result",
-                plain[0],
-                asked,
-            )
+            words = "a plain call returns an error, but 'tasks/result' returns a result"
+            yield bad(words, plain[0], asked)
         elif asked.code != plain[0].code:
             words = (
                 f"the error code is {plain[0].code} for a plain call, but {asked.code} for "
@@ -222,11 +213,8 @@ def completed_has_a_result(history: History) -> Iterator[Observation]:
         if _end(life, asked) != "completed":
             continue
         if asked.error is not None:
-            yield bad(
-                f"'tasks/result' of a completed task returned the error {asked.code}",
-                *life.sightings[-1:],
-                asked,
-            )
+            words = f"'tasks/result' of a completed task returned the error {asked.code}"
+            yield bad(words, *life.sightings[-1:], asked)
         else:
             yield good(asked)
 
@@ -252,10 +240,8 @@ def an_error_makes_it_failed(history: History) -> Iterator[Observation]:
         if _end(life, asked) == "failed":
             yield good(asked)
         else:
-            yield bad(
-                f"'tasks/result' returned the error {asked.code}, but the task is not 'failed'",
-                asked,
-            )
+            words = f"'tasks/result' returned the error {asked.code}, but the task is not 'failed'"
+            yield bad(words, asked)
 
 
 @check("2025-11-25:failed-on-is-error", needs="a tool that returns 'isError'")

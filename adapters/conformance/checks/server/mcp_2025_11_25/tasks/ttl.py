@@ -120,10 +120,8 @@ def gone_means_not_found(history: History) -> Iterator[Observation]:
         if exchange.code == INVALID_PARAMS:
             yield good(*life.sightings[:1], exchange)
         elif exchange.error is not None:
-            yield bad(
-                f"reading a task after its ttl was rejected with {exchange.code}, not -32602",
-                exchange,
-            )
+            words = f"reading a task after its ttl was rejected with {exchange.code}, not -32602"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:expired-cleaned-up", needs=A_SHORT_TTL)
@@ -134,11 +132,8 @@ def expired_tasks_go(history: History) -> Iterator[Observation]:
         if exchange.code == INVALID_PARAMS:
             yield good(*life.sightings[:1], exchange)
         elif exchange.fields and until is not None and exchange.sent_at - until > PROMPT_MS:
-            yield note(
-                "the task still existed more than a minute after its ttl expired",
-                *life.sightings[:1],
-                exchange,
-            )
+            words = "the task still existed more than a minute after its ttl expired"
+            yield note(words, *life.sightings[:1], exchange)
 
 
 def _asked(history: History) -> Iterator[tuple[Exchange, float | None]]:

@@ -157,10 +157,8 @@ def one_endpoint(history: History) -> Iterator[Observation]:
     """Check that the URL accepts POST and GET."""
     for post in _fresh_gets(history):
         if post.status in (404, 501):
-            yield bad(
-                f"the URL that accepts POST responds to GET with HTTP status {post.status}",
-                *post.entries,
-            )
+            words = f"the URL that accepts POST responds to GET with HTTP status {post.status}"
+            yield bad(words, *post.entries)
         else:
             yield good(*post.entries)
 
@@ -206,10 +204,8 @@ def foreign_origins_get_403(history: History) -> Iterator[Observation]:
         if post.status == 403:
             yield good(*post.entries)
         else:
-            yield bad(
-                f"a request with a foreign 'Origin' got HTTP status {post.status}, not 403",
-                *post.entries,
-            )
+            words = f"a request with a foreign 'Origin' got HTTP status {post.status}, not 403"
+            yield bad(words, *post.entries)
 
 
 @check("2025-11-25:http-origin-403-body", needs="a target that rejects a foreign 'Origin'")

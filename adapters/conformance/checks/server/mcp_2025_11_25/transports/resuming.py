@@ -39,12 +39,8 @@ def event_ids_are_unique(history: History) -> Iterator[Observation]:
             if one is entry or _is_told_again(post, one, entry):
                 yield good(entry)
             else:
-                yield bad(
-                    f"two different events of a session have the same id {id!r}",
-                    one,
-                    post.sent,
-                    entry,
-                )
+                words = f"two different events of a session have the same id {id!r}"
+                yield bad(words, one, post.sent, entry)
 
 
 def _is_told_again(post: Post, one: Entry, entry: Entry) -> bool:

@@ -62,10 +62,8 @@ def session_ids_cannot_be_guessed(history: History) -> Iterator[Observation]:
     given = list(_given(history))
     for id, post in given:
         if len(id) < SHORTEST:
-            yield bad(
-                f"the session id {id!r} has only {len(id)} characters and can be guessed",
-                *post.entries,
-            )
+            words = f"the session id {id!r} has only {len(id)} characters and can be guessed"
+            yield bad(words, *post.entries)
     for (one, before), (other, post) in pairwise(given):
         differences = sum(a != b for a, b in zip(one, other, strict=False))
         if one == other:
@@ -106,10 +104,8 @@ def missing_sessions_get_400(history: History) -> Iterator[Observation]:
             words = f"a request without 'Mcp-Session-Id' got HTTP status {post.status}, not 400"
             yield bad(words, *post.entries)
         elif is_refused and post.sent.method in ("ping", "tools/list"):
-            yield bad(
-                "a request without 'Mcp-Session-Id' was rejected, but not with HTTP status 400",
-                *post.entries,
-            )
+            words = "a request without 'Mcp-Session-Id' was rejected, but not with HTTP status 400"
+            yield bad(words, *post.entries)
 
 
 def _ended(history: History) -> dict[str, Post]:

@@ -326,13 +326,8 @@ def _twice(history: History, entries: list[tuple[Any, Entry]]) -> Iterator[Obser
             continue
         is_replay = begun.get(other.number, other) is begun.get(before.number, before)
         if one is not entry and not is_replay and is_open_with(before, entry):
-            yield bad(
-                f"the target sent the same {entry.method!r} on two streams",
-                before.sent,
-                one,
-                other.sent,
-                entry,
-            )
+            words = f"the target sent the same {entry.method!r} on two streams"
+            yield bad(words, before.sent, one, other.sent, entry)
         elif one is entry and _has_company(history, other, entry):
             yield good(other.sent, entry)
 

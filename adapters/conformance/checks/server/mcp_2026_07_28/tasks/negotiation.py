@@ -100,10 +100,8 @@ def empty_object_is_enough(history: History) -> Iterator[Observation]:
         if isinstance(extensions[TASKS], dict):
             yield good(discover)
         else:
-            yield bad(
-                f"the tasks extension is declared as {extensions[TASKS]!r}, not as an object",
-                discover,
-            )
+            words = f"the tasks extension is declared as {extensions[TASKS]!r}, not as an object"
+            yield bad(words, discover)
     for exchange in answered(history, "tools/call", "tasks/get", declared=True):
         if exchange.code == -32021 and _is_named_missing(exchange):
             yield bad("the extension was declared as {}, and is said to be missing", exchange)
@@ -148,10 +146,8 @@ def prefixes_are_reserved(history: History) -> Iterator[Observation]:
     for entry in modern(history).heard:
         method = entry.method or ""
         if method.startswith(("notifications/tasks/", "tasks/")):
-            yield bad(
-                f"the target sent {method!r}, a method that the tasks extension does not define",
-                entry,
-            )
+            words = f"the target sent {method!r}, a method that the tasks extension does not define"
+            yield bad(words, entry)
         elif method == "notifications/tasks":
             yield good(entry)
 
@@ -263,11 +259,8 @@ def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
                     call,
                 )
             elif call.error is not None:
-                yield bad(
-                    f"'params.task' caused error {call.code!r}; the target must ignore it",
-                    plain,
-                    call,
-                )
+                words = f"'params.task' caused error {call.code!r}; the target must ignore it"
+                yield bad(words, plain, call)
             else:
                 yield good(plain, call)
 

@@ -109,12 +109,8 @@ def _coming_back(life: Life, key: str, question: Any, update: Exchange) -> Itera
     if back is None:
         yield good(update, gone)
     else:
-        yield bad(
-            f"the target reused the key {key!r} after the client had responded to it",
-            update,
-            gone,
-            back,
-        )
+        words = f"the target reused the key {key!r} after the client had responded to it"
+        yield bad(words, update, gone, back)
 
 
 def _is_without(sighting: Sighting, key: str, question: Any) -> bool:
@@ -208,11 +204,8 @@ def _going(life: Life, key: str, question: Any, update: Exchange) -> Iterator[Ob
     if gone is not None:
         yield good(update, gone)
     elif late:
-        yield bad(
-            f"the target acknowledged the response to {key!r}, but still requests it",
-            update,
-            late[0],
-        )
+        words = f"the target acknowledged the response to {key!r}, but still requests it"
+        yield bad(words, update, late[0])
 
 
 def _is_late(sighting: Sighting, update: Exchange) -> bool:

@@ -225,10 +225,8 @@ def refusal_names_the_extension(history: History) -> Iterator[Observation]:
         if isinstance(extensions, dict) and TASKS in extensions:
             yield good(exchange)
         elif exchange.method != "tools/call" or not required:
-            yield bad(
-                "'data.requiredCapabilities' of error -32021 does not name the tasks extension",
-                exchange,
-            )
+            words = "'data.requiredCapabilities' of error -32021 does not name the tasks extension"
+            yield bad(words, exchange)
 
 
 # --- other errors ---------------------------------------------------------------------------------

@@ -116,11 +116,8 @@ def is_error_completes(history: History) -> Iterator[Observation]:
                     end,
                 )
             elif not _is_error(end.task.get("result")):
-                yield bad(
-                    "a plain call returns 'isError', but the result of the task does not",
-                    twins.plain[0],
-                    end,
-                )
+                words = "a plain call returns 'isError', but the result of the task does not"
+                yield bad(words, twins.plain[0], end)
 
 
 @check("2026-07-28:failed-only-for-jsonrpc-errors", needs="a tool whose result has `isError`")
@@ -164,10 +161,8 @@ def jsonrpc_error_fails(history: History) -> Iterator[Observation]:
         if sighting.status == "failed" and isinstance(sighting.task.get("error"), dict):
             yield good(sighting)
         elif sighting.status == "completed" and _looks_like_error(result):
-            yield bad(
-                "a task is 'completed' with a JSON-RPC error as its result; it must be 'failed'",
-                sighting,
-            )
+            words = "a task is 'completed' with a JSON-RPC error as its result; it must be 'failed'"
+            yield bad(words, sighting)
 
 
 def _looks_like_error(result: Any) -> bool:

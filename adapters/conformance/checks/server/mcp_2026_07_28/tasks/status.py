@@ -328,11 +328,8 @@ def reading_changes_nothing(history: History) -> Iterator[Observation]:
                 if earlier.task.get(name) != later.task.get(name)
             ]
             if moved:
-                yield bad(
-                    f"{moved[0]!r} of a task that had ended changed between two reads",
-                    earlier,
-                    later,
-                )
+                words = f"{moved[0]!r} of a task that had ended changed between two reads"
+                yield bad(words, earlier, later)
             else:
                 yield good(earlier, later)
 

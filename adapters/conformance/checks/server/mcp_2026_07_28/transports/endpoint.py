@@ -192,10 +192,8 @@ def missing_version_header_is_refused(history: History) -> Iterator[Observation]
                 "the target accepted a request without the header 'MCP-Protocol-Version'", exchange
             )
         elif served_twin(history, exchange) is not None:
-            yield bad(
-                f"a missing 'MCP-Protocol-Version' got {_refusal(exchange)}, not 400 and -32020",
-                exchange,
-            )
+            words = f"a missing 'MCP-Protocol-Version' got {_refusal(exchange)}, not 400 and -32020"
+            yield bad(words, exchange)
 
 
 def _has_no_old_clients(history: History) -> bool:
@@ -278,11 +276,8 @@ def streams_are_not_resumed(history: History) -> Iterator[Observation]:
         if again is None:
             yield good(*post.entries)
         else:
-            yield bad(
-                f"a request with 'Last-Event-ID' replayed {again}; streams are not resumable",
-                *post.entries,
-                *post.heard[:2],
-            )
+            words = f"a request with 'Last-Event-ID' replayed {again}; streams are not resumable"
+            yield bad(words, *post.entries, *post.heard[:2])
 
 
 @check("2026-07-28:http-last-event-id-ignored", needs=_ONLY)

@@ -61,10 +61,8 @@ def _refused_by(history: History, exchange: Exchange, mirror: Mirror) -> Iterato
         yield good(exchange)
     elif exchange.code == -32020 or served_twin(history, exchange) is not None:
         how = f"HTTP status {exchange.status} and error {exchange.code}"
-        yield bad(
-            f"{_words(mirror)}, and the request was rejected with {how}, not 400 and -32020",
-            exchange,
-        )
+        words = f"{_words(mirror)}, and the request was rejected with {how}, not 400 and -32020"
+        yield bad(words, exchange)
 
 
 # --- method and name --------------------------------------------------------------------------
@@ -92,10 +90,8 @@ def mismatches_get_400(history: History) -> Iterator[Observation]:
         if exchange.status == 400:
             yield good(exchange)
         elif exchange.code == -32020 or served_twin(history, exchange) is not None:
-            yield bad(
-                f"{_words(mirror)}, and the request got HTTP status {exchange.status}, not 400",
-                exchange,
-            )
+            words = f"{_words(mirror)}, and the request got HTTP status {exchange.status}, not 400"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:header-mismatch-32020", needs="HTTP")

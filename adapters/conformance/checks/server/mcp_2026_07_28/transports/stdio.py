@@ -38,11 +38,8 @@ def end_of_input_ends_the_process(history: History) -> Iterator[Observation]:
             if entry.kind is not Kind.GAVE_UP:
                 yield good(closed, entry)
             elif entry.at - closed.at >= SOON_MS:
-                yield bad(
-                    "the target's process did not exit within 5 s after its input was closed",
-                    closed,
-                    entry,
-                )
+                words = "the target's process did not exit within 5 s after its input was closed"
+                yield bad(words, closed, entry)
 
 
 # --- every transport --------------------------------------------------------------------------

@@ -92,11 +92,8 @@ def streams_end_with_the_response(history: History) -> Iterator[Observation]:
             continue
         after = [entry for entry in post.heard if entry.number > response.number]
         if after:
-            yield bad(
-                "the target sent more messages on an SSE stream after the response",
-                *post.entries,
-                after[0],
-            )
+            words = "the target sent more messages on an SSE stream after the response"
+            yield bad(words, *post.entries, after[0])
         elif _is_open_long_after(history, post, response):
             yield bad("an SSE stream was still open 5 s after the response", *post.entries)
         elif post.end is not None and post.end.kind is Kind.ENDED:
@@ -145,11 +142,8 @@ def closed_streams_are_silent(history: History) -> Iterator[Observation]:
         later = [e for e in history.heard if e.number > end.number and e.post != post.sent.post]
         late = next((e for e in later if _is_for(e, post.sent, by_post.get(e.post))), None)
         if late is not None:
-            yield bad(
-                "the target sent a message of a request after the client had closed its stream",
-                *post.entries,
-                late,
-            )
+            words = "the target sent a message of a request after the client had closed its stream"
+            yield bad(words, *post.entries, late)
         elif later:
             yield good(*post.entries)
 

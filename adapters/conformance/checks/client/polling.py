@@ -9,14 +9,14 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, K
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
 
 __all__ = [
-    "PATIENCE_MS",
-    "has_hung",
+    "INACTIVE_MS",
+    "active_until",
     "is_about",
-    "lived_until",
     "requests_for",
+    "was_stopped",
 ]
 
-PATIENCE_MS: Final = 5_000.0
+INACTIVE_MS: Final = 5_000.0
 """A client that was inactive for this long counts as stuck."""
 
 _SHARE: Final = 0.5
@@ -30,19 +30,19 @@ def _exit(history: History) -> Entry | None:
     return next((entry for entry in history.entries if entry.kind is Kind.EXITED), None)
 
 
-def lived_until(history: History) -> float:
+def active_until(history: History) -> float:
     """Return when the client exited."""
     left = _exit(history)
     return history.entries[-1].at if left is None else left.at
 
 
-def has_hung(history: History) -> bool:
+def was_stopped(history: History) -> bool:
     """Return whether the tester had to stop the client."""
     left = _exit(history)
     return left is not None and left.text == STOPPED
 
 
-def _left_in_peace(history: History) -> bool:
+def _exited_normally(history: History) -> bool:
     left = _exit(history)
     return left is not None and left.text == "exit status 0"
 
@@ -156,8 +156,8 @@ def polls_until_terminal(history: History) -> Iterator[Observation]:
 def _has_stopped(history: History, last: Exchange) -> bool:
     if last.heard_at is None:
         return False
-    is_silent = lived_until(history) - last.heard_at > PATIENCE_MS
-    return is_silent if has_hung(history) else _left_in_peace(history)
+    is_silent = active_until(history) - last.heard_at > INACTIVE_MS
+    return is_silent if was_stopped(history) else _exited_normally(history)
 
 
 @client_check(
@@ -173,7 +173,7 @@ def notifications_not_relied_on(history: History) -> Iterator[Observation]:
         end = _end_for(client, task_id)
         if end is not None:
             yield good(created, end)
-        elif _waits_in_vain(history, client, task_id, created.heard_at or 0):
+        elif _is_stuck(history, client, task_id, created.heard_at or 0):
             yield bad(
                 "the client waited for a status notification, which servers need not send", created
             )
@@ -195,16 +195,16 @@ def polls_despite_notifications(history: History) -> Iterator[Observation]:
         end = _end_for(client, task_id)
         if end is not None or client.results.get(task_id):
             yield good(last, *([] if end is None else [end]))
-        elif _waits_in_vain(history, client, task_id, last.at):
+        elif _is_stuck(history, client, task_id, last.at):
             yield bad("the client stopped polling after a status notification", last)
 
 
-def _waits_in_vain(history: History, client: History, task_id: str, since: float) -> bool:
+def _is_stuck(history: History, client: History, task_id: str, since: float) -> bool:
     """Return whether the client was stuck without a request about the task."""
     asked = requests_for(client, task_id)
     latest = max([since, *(exchange.sent_at for exchange in asked)])
     is_open = any(not exchange.is_answered for exchange in asked)
-    return has_hung(history) and not is_open and lived_until(history) - latest > PATIENCE_MS
+    return was_stopped(history) and not is_open and active_until(history) - latest > INACTIVE_MS
 
 
 @client_check(
@@ -247,7 +247,7 @@ def follows_pages(history: History) -> Iterator[Observation]:
             continue
         if following in followed:
             yield good(exchange)
-        elif not exchange.fields.get("tools") and _went_on(client, exchange):
+        elif not exchange.fields.get("tools") and _used_list(client, exchange):
             yield bad("the client treated an empty page with a cursor as the last page", exchange)
 
 
@@ -277,7 +277,7 @@ def _pages_by_line(client: History) -> dict[int, list[Exchange]]:
     return lines
 
 
-def _went_on(client: History, exchange: Exchange) -> bool:
+def _used_list(client: History, exchange: Exchange) -> bool:
     """Return whether the client used the list as if it were complete."""
     answer = exchange.response
     return answer is not None and any(

@@ -40,7 +40,7 @@ def supports_stdio(history: History) -> Iterator[Observation]:
 
 
 @client_check("2025-11-25:stdio-stderr-not-error", "2026-07-28:stdio-stderr-not-error", needs=_PIPE)
-def stderr_is_no_error(history: History) -> Iterator[Observation]:
+def stderr_is_not_an_error(history: History) -> Iterator[Observation]:
     """Record clients that continue although the server writes to stderr."""
     if history.transport == "stdio":
         used = [e for e in as_client(history).calls("tools/list", "tools/call") if e.is_answered]
@@ -83,7 +83,7 @@ def process_outlives_task(history: History) -> Iterator[Observation]:
 
 
 @client_check("2026-07-28:stdio-probe-recommended", needs=_PIPE)
-def probes(history: History) -> Iterator[Observation]:
+def begins_with_discover(history: History) -> Iterator[Observation]:
     """Note which request the client sends first; `server/discover` is recommended."""
     if history.transport != "stdio":
         return

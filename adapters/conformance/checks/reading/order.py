@@ -13,12 +13,12 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, K
 
 __all__ = [
     "SOON_MS",
-    "gone_right_after",
+    "exited_after",
     "is_after",
     "is_received_before",
     "is_replayed",
-    "taken",
-    "went_on",
+    "next_response",
+    "response_head",
 ]
 
 SOON_MS: Final = 5_000.0
@@ -48,9 +48,9 @@ def is_received_before(history: History, sent: Entry, heard: Entry) -> bool:
     if heard.number <= sent.number:
         return False
     if sent.post is None:
-        answer = went_on(history, sent)
+        answer = next_response(history, sent)
         return sent.line == heard.line and answer is not None and answer.number < heard.number
-    head = taken(history, sent)
+    head = response_head(history, sent)
     if head is None or head.number > heard.number:
         return False
     return heard.at - head.at > SOON_MS or is_after(history, heard, head)
@@ -62,12 +62,12 @@ def is_replayed(history: History, heard: Entry) -> bool:
     return opened is not None and _is_resumed(opened)
 
 
-def taken(history: History, sent: Entry) -> Entry | None:
+def response_head(history: History, sent: Entry) -> Entry | None:
     """Return the head of the HTTP response to a message of the tester."""
     return None if sent.post is None else _index(history).heads.get(sent.post)
 
 
-def went_on(history: History, since: Entry) -> Entry | None:
+def next_response(history: History, since: Entry) -> Entry | None:
     """Return the first response to a request sent later on the same connection."""
     asked = _index(history).asked.get(since.line, [])
     later = asked[bisect_right(asked, since.number, key=lambda e: e.request.number) :]
@@ -75,7 +75,7 @@ def went_on(history: History, since: Entry) -> Entry | None:
     return min(answers, key=lambda entry: entry.number, default=None)
 
 
-def gone_right_after(history: History, sent: Entry, besides: Entry | None = None) -> Entry | None:
+def exited_after(history: History, sent: Entry, besides: Entry | None = None) -> Entry | None:
     """Return the end of the process, if no other message to it can be the cause.
 
     The target had responded to everything before; `besides` does not count. One request may follow.

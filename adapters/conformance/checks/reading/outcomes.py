@@ -10,8 +10,8 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, S
 
 __all__ = [
     "Outcome",
-    "made_by",
-    "maker",
+    "created_task_id",
+    "creating_call",
     "outcome_of_call",
     "outcome_of_task",
     "results_of",
@@ -36,7 +36,7 @@ def outcome_of_call(history: History, call: Exchange) -> Outcome | None:
     """Return the final outcome of a call; None if unknown, or if the call only requested input."""
     if call.error is not None:
         return Outcome("error", {}, call)
-    task_id = made_by(call)
+    task_id = created_task_id(call)
     if task_id is not None:
         return outcome_of_task(history, task_id, call.request)
     if not call.fields or call.fields.get("resultType", "complete") != "complete":
@@ -49,7 +49,7 @@ def outcome_of_task(history: History, task_id: str, seen_by: Entry) -> Outcome |
 
     `seen_by` is any entry of a connection where the task is known.
     """
-    if maker(history, task_id, seen_by) is None:
+    if creating_call(history, task_id, seen_by) is None:
         return None
     for exchange in results_of(history, task_id, seen_by):
         return _of_result(exchange.fields, exchange)
@@ -80,19 +80,21 @@ def results_of(history: History, task_id: str, seen_by: Entry) -> list[Exchange]
     ]
 
 
-def made_by(call: Exchange) -> str | None:
+def created_task_id(call: Exchange) -> str | None:
     """Return the id of the task that a call created."""
     shown = call.fields if call.fields.get("resultType") == "task" else call.fields.get("task")
     id = shown.get("taskId") if isinstance(shown, dict) else None
     return id if isinstance(id, str) else None
 
 
-def maker(history: History, task_id: Any, seen_by: Entry) -> Exchange | None:
+def creating_call(history: History, task_id: Any, seen_by: Entry) -> Exchange | None:
     """Return the call that created a task; None if there is none here, or more than one."""
     if not isinstance(task_id, str):
         return None
     calls = [
-        c for c in _makers(history).get(task_id, ()) if _is_same_place(history, c.request, seen_by)
+        c
+        for c in _creating_calls(history).get(task_id, ())
+        if _is_same_place(history, c.request, seen_by)
     ]
     return calls[0] if len(calls) == 1 else None
 
@@ -100,18 +102,18 @@ def maker(history: History, task_id: Any, seen_by: Entry) -> Exchange | None:
 def results_of_tools(history: History) -> Iterator[tuple[str, Outcome]]:
     """Yield the name of the tool with every result it returned, each time it was shown."""
     for call in history.calls("tools/call"):
-        if made_by(call) is None and call.error is None:
+        if created_task_id(call) is None and call.error is None:
             found = outcome_of_call(history, call)
             if found is not None:
                 yield from _named(call, found)
     for exchange in history.calls("tasks/result"):
         if exchange.fields:
-            made = maker(history, exchange.task_id, exchange.request)
+            made = creating_call(history, exchange.task_id, exchange.request)
             yield from _named(made, _of_result(exchange.fields, exchange))
     for sighting in history.sightings:
         result = sighting.task.get("result")
         if sighting.status == "completed" and isinstance(result, dict):
-            made = maker(history, sighting.id, sighting.entry)
+            made = creating_call(history, sighting.id, sighting.entry)
             yield from _named(made, _of_result(result, sighting))
 
 
@@ -122,7 +124,7 @@ def _named(call: Exchange | None, outcome: Outcome) -> Iterator[tuple[str, Outco
 
 
 @lru_cache(maxsize=2)
-def _makers(history: History) -> dict[str, list[Exchange]]:
+def _creating_calls(history: History) -> dict[str, list[Exchange]]:
     found: dict[str, list[Exchange]] = {}
     for sighting in history.sightings:
         if sighting.where == "create" and isinstance(sighting.id, str) and sighting.exchange:

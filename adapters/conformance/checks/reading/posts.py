@@ -12,11 +12,11 @@ __all__ = [
     "UNDECIDED",
     "Post",
     "continuations",
-    "is_open_with",
-    "live_session",
+    "is_in_live_session",
     "posts",
-    "sources",
+    "stream_origins",
     "streams_of",
+    "was_open_at",
 ]
 
 UNDECIDED: Final = frozenset({0, 401, 408, 429})
@@ -147,7 +147,7 @@ def posts(history: History) -> tuple[Post, ...]:
 
 
 @lru_cache(maxsize=4)
-def sources(history: History) -> dict[int | None, Post]:
+def stream_origins(history: History) -> dict[int | None, Post]:
     """Map each request that resumes a stream to the request that opened the stream."""
     seen: dict[tuple[int, str], Post] = {}  # by connection and event id
     found: dict[int | None, Post] = {}
@@ -159,7 +159,7 @@ def sources(history: History) -> dict[int | None, Post]:
     return found
 
 
-def live_session(history: History, post: Post) -> bool:
+def is_in_live_session(history: History, post: Post) -> bool:
     """Return whether a request names its session correctly and the session has not ended.
 
     Without sessions there is nothing to name.
@@ -195,7 +195,7 @@ def _sessions(history: History) -> tuple[dict[int, str], dict[str, int]]:
 
 
 @lru_cache(maxsize=4)
-def lines_of_this_version(history: History) -> frozenset[int]:
+def connections_of_this_version(history: History) -> frozenset[int]:
     """Return the connections that proposed and negotiated 2025-11-25; it introduced some rules."""
     others = {
         exchange.request.line
@@ -209,7 +209,7 @@ def lines_of_this_version(history: History) -> frozenset[int]:
     return frozenset(entry.line for entry in history.entries) - others
 
 
-def is_open_with(post: Post, entry: Entry) -> bool:
+def was_open_at(post: Post, entry: Entry) -> bool:
     """Return whether the stream was certainly connected when that entry was received."""
     began = None if post.head is None else post.head.number
     is_begun = post.is_stream and began is not None and began < entry.number
@@ -223,7 +223,7 @@ def continuations(history: History, post: Post) -> list[Post]:
 
 @lru_cache(maxsize=4)
 def _continued(history: History) -> dict[int | None, list[Post]]:
-    begun = sources(history)
+    begun = stream_origins(history)
     found: dict[int | None, list[Post]] = {}
     for post in posts(history):
         if post.number in begun:

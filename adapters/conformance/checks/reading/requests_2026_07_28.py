@@ -30,12 +30,12 @@ __all__ = [
     "faults",
     "is_modern",
     "is_modern_only",
-    "is_refused_otherwise",
+    "is_unrelated_rejection",
     "is_unsupported",
     "meta",
     "mirrors",
     "modern_calls",
-    "served_twin",
+    "successful_equivalent",
     "supported_versions",
 ]
 
@@ -102,9 +102,9 @@ def is_modern_only(history: History) -> bool:
     """Return whether the target certainly supports no revision with `initialize`."""
     if any(version < MODERN for version in supported_versions(history)):
         return False
-    greetings = [e for e in history.calls("initialize") if e.is_answered]
-    is_refused = any(e.error is not None and not is_refused_otherwise(e) for e in greetings)
-    return is_refused and not any(e.fields for e in greetings)
+    initializations = [e for e in history.calls("initialize") if e.is_answered]
+    is_refused = any(e.error is not None and not is_unrelated_rejection(e) for e in initializations)
+    return is_refused and not any(e.fields for e in initializations)
 
 
 def is_unsupported(history: History, version: Any) -> bool:
@@ -166,12 +166,12 @@ class Mirror:
             return "malformed"
         if not is_plain:  # without a version in the body only the header counts
             return None if self.header == "mcp-protocol-version" else "unexpected"
-        if self.value in _spellings(self.expected) or self.is_spelled_otherwise:
+        if self.value in _spellings(self.expected) or self.has_other_notation:
             return None
         return "different"
 
     @property
-    def is_spelled_otherwise(self) -> bool:
+    def has_other_notation(self) -> bool:
         """Return whether it is the same integer in a different notation."""
         if not _is_integer(self.expected) or self.value in (None, str(self.expected)):
             return False
@@ -233,7 +233,7 @@ def faults(history: History, exchange: Exchange) -> frozenset[str]:
     return frozenset(found | set(_other_header_faults(history, exchange)))
 
 
-def served_twin(history: History, exchange: Exchange) -> Exchange | None:
+def successful_equivalent(history: History, exchange: Exchange) -> Exchange | None:
     """Return an equivalent request without faults that succeeded, so this one could have, too.
 
     Tasks can disappear, so for task requests the equivalent comes later.
@@ -255,7 +255,7 @@ def served_twin(history: History, exchange: Exchange) -> Exchange | None:
     )
 
 
-def is_refused_otherwise(exchange: Exchange) -> bool:
+def is_unrelated_rejection(exchange: Exchange) -> bool:
     """Return whether the rejection is unrelated to the request (credentials, rate, failure)."""
     return (
         exchange.status in (401, 403, 408, 429) or exchange.status >= 500 or exchange.code == -32603

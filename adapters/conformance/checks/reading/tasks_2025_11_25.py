@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
-from taskmachine.adapters.conformance.checks.reading.sightings import Life, life_of
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord, task_record
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
 
 __all__ = [
@@ -17,26 +17,26 @@ __all__ = [
     "TASK_FIELDS",
     "call_key",
     "cancelled_requests",
+    "comparable_outcome",
+    "created_task_id",
     "declares",
+    "has_access",
     "has_principals",
+    "has_tasks_capability",
+    "has_valid_arguments",
     "in_flight",
     "is_foreign",
+    "is_overdue",
     "is_overloaded",
-    "is_sound",
     "is_task_call",
     "kept_until",
-    "knows_tasks",
     "lifetime_end",
-    "made",
-    "may_ask",
     "milliseconds",
-    "outcome",
     "plain_calls",
     "requests_for",
-    "settled",
-    "support",
+    "results_of_ended_tasks",
+    "task_support",
     "tasks_capability",
-    "waited_in_vain",
 ]
 
 INVALID_REQUEST: Final = -32600
@@ -59,7 +59,7 @@ def tasks_capability(history: History, line: int) -> Any:
     return history.capabilities.get(line, {}).get("tasks")
 
 
-def knows_tasks(history: History, exchange: Exchange) -> bool:
+def has_tasks_capability(history: History, exchange: Exchange) -> bool:
     """Return whether the target declared the `tasks` capability on that connection."""
     return tasks_capability(history, exchange.request.line) is not None
 
@@ -72,7 +72,7 @@ def declares(history: History, exchange: Exchange, *path: str) -> bool:
     return found is not None and found is not False
 
 
-def support(history: History, exchange: Exchange) -> str | None:
+def task_support(history: History, exchange: Exchange) -> str | None:
     """Return the `taskSupport` of the called tool; None if it was never listed, or is invalid."""
     name = exchange.params.get("name")
     tool = history.tools.get(name) if isinstance(name, str) else None
@@ -96,7 +96,7 @@ def is_task_call(exchange: Exchange) -> bool:
     return "ttl" not in task or (milliseconds(task["ttl"]) or 0) > 0
 
 
-def made(exchange: Exchange) -> str | None:
+def created_task_id(exchange: Exchange) -> str | None:
     """Return the id of the task in the response."""
     task = exchange.fields.get("task")
     id = task.get("taskId") if isinstance(task, dict) else None
@@ -127,7 +127,7 @@ def plain_calls(history: History, call: Exchange) -> list[Exchange]:
     ]
 
 
-def is_sound(history: History, call: Exchange) -> bool:
+def has_valid_arguments(history: History, call: Exchange) -> bool:
     """Return whether the arguments are valid: the same call succeeded at another time."""
     return any(
         other.fields and other.fields.get("isError") is not True
@@ -148,14 +148,14 @@ def is_overloaded(exchange: Exchange) -> bool:
     return any(word in said for word in _BUSY)
 
 
-def outcome(exchange: Exchange) -> Any:
+def comparable_outcome(exchange: Exchange) -> Any:
     """Return the result or error without metadata, for comparison."""
     if exchange.error is not None:
         return {"error": dict(exchange.error)}
     return {"result": {k: v for k, v in exchange.fields.items() if k != "_meta"}}
 
 
-def waited_in_vain(history: History, exchange: Exchange) -> bool:
+def is_overdue(history: History, exchange: Exchange) -> bool:
     """Return whether no response came soon, although the connection was open and others were quick.
 
     A target under load is slow for every request, which says nothing about this one.
@@ -220,47 +220,47 @@ def milliseconds(value: Any) -> float | None:
     return float(value) if is_number and value >= 0 and math.isfinite(value) else None
 
 
-def settled(history: History) -> Iterator[tuple[Life, Exchange]]:
+def results_of_ended_tasks(history: History) -> Iterator[tuple[TaskRecord, Exchange]]:
     """Yield `tasks/result` responses of completed or failed tasks, to callers with access."""
     for exchange in history.calls("tasks/result"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or not may_ask(history, life, exchange):
+        record = task_record(history, exchange.task_id, exchange.request)
+        if record is None or not has_access(history, record, exchange):
             continue
-        ended = life.ended_before(exchange.request)
-        if ended is None or any(s.status == "cancelled" for s in life.sightings):
+        ended = record.ended_before(exchange.request)
+        if ended is None or any(s.status == "cancelled" for s in record.sightings):
             continue
         if (
             exchange.is_answered
             and not is_overloaded(exchange)
-            and not _is_gone(history, life, exchange)
+            and not _is_gone(history, record, exchange)
         ):
-            yield life, exchange
+            yield record, exchange
 
 
-def kept_until(history: History, life: Life) -> float | None:
+def kept_until(history: History, record: TaskRecord) -> float | None:
     """Return the time until which a task must exist, on the tester's clock; None if unknown."""
-    is_cancelled = any(s.status == "cancelled" for s in life.sightings)
-    if is_cancelled or requests_for(history, life.id, "tasks/cancel"):
+    is_cancelled = any(s.status == "cancelled" for s in record.sightings)
+    if is_cancelled or requests_for(history, record.id, "tasks/cancel"):
         return None
-    return lifetime_end(life)
+    return lifetime_end(record)
 
 
-def lifetime_end(life: Life) -> float | None:
+def lifetime_end(record: TaskRecord) -> float | None:
     """Return the earliest time at which its ttl expires; None if unknown.
 
     The shortest ttl shown counts, from when the creation was requested.
     """
-    ttls = [s.task.get("ttl") for s in life.sightings if "ttl" in s.task]
+    ttls = [s.task.get("ttl") for s in record.sightings if "ttl" in s.task]
     lengths = [math.inf if ttl is None else milliseconds(ttl) for ttl in ttls]
     known = [length for length in lengths if length is not None]
-    if life.created is None or not known or len(known) < len(lengths):
+    if record.created is None or not known or len(known) < len(lengths):
         return None
-    return life.created.since + min(known)
+    return record.created.since + min(known)
 
 
-def _is_gone(history: History, life: Life, exchange: Exchange) -> bool:
+def _is_gone(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     """Return whether the response may mean that the task no longer exists."""
-    until = kept_until(history, life)
+    until = kept_until(history, record)
     is_late = until is None or exchange.heard_at is None or exchange.heard_at >= until
     return exchange.code == INVALID_PARAMS and is_late
 
@@ -273,19 +273,19 @@ def has_principals(history: History) -> bool:
     return len({who for who in history.principals.values() if who is not None}) > 1
 
 
-def may_ask(history: History, life: Life, exchange: Exchange) -> bool:
+def has_access(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     """Return whether the caller created the task, or has the same credentials and was shown it."""
     line, who = exchange.request.line, history.principals.get(exchange.request.caller)
-    if life.created is not None and life.created.entry.line == line:
+    if record.created is not None and record.created.entry.line == line:
         return True
-    is_shown = any(s.entry.line == line and s.where == "get" for s in life.sightings)
-    return is_shown and who is not None and not is_foreign(history, life, exchange.request.caller)
+    is_shown = any(s.entry.line == line and s.where == "get" for s in record.sightings)
+    return is_shown and who is not None and not is_foreign(history, record, exchange.request.caller)
 
 
-def is_foreign(history: History, life: Life, asked_by: str) -> bool:
+def is_foreign(history: History, record: TaskRecord, asked_by: str) -> bool:
     """Return whether the caller and the creator of the task have different credentials."""
-    if life.created is None:
+    if record.created is None:
         return False
-    owner = history.principals.get(life.created.entry.caller)
+    owner = history.principals.get(record.created.entry.caller)
     other = history.principals.get(asked_by)
     return owner is not None and other is not None and owner != other

@@ -18,30 +18,30 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     faults,
     is_modern,
 )
-from taskmachine.adapters.conformance.checks.reading.sightings import Life
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
 
 __all__ = [
     "answered",
+    "call_key",
+    "can_show",
     "contradicts",
     "declared_extensions",
-    "details",
-    "ends_at",
-    "gets",
+    "detailed_tasks",
+    "expires_at",
+    "get_results",
+    "input_responses",
     "is_acknowledged",
     "is_by_creator",
-    "is_turned_away",
+    "is_throttled_or_denied",
     "legacy_lines",
     "modern",
-    "number_of_ms",
-    "of_task",
-    "proper",
-    "replies",
-    "same_call",
-    "shows_kind",
+    "requests_about",
     "supports_tasks",
+    "valid_requests",
     "was_cancelled",
-    "was_known",
+    "was_mentioned",
+    "whole_milliseconds",
 ]
 
 _FOREVER_MS: Final = 2**60
@@ -66,7 +66,7 @@ def modern(history: History) -> History:
 
 
 @lru_cache(maxsize=8)
-def proper(history: History) -> tuple[Exchange, ...]:
+def valid_requests(history: History) -> tuple[Exchange, ...]:
     """Return the requests of this revision without a fault in their metadata or headers."""
     found = modern(history)
     return tuple(e for e in found.exchanges if is_modern(e) and not faults(found, e))
@@ -74,16 +74,16 @@ def proper(history: History) -> tuple[Exchange, ...]:
 
 def answered(history: History, *methods: str, declared: bool | None = None) -> Iterator[Exchange]:
     """Yield the valid requests of these methods whose response is about the request itself."""
-    for exchange in proper(history):
+    for exchange in valid_requests(history):
         if exchange.method not in methods or not exchange.is_answered:
             continue
-        if (declared is None or declares_tasks(exchange) is declared) and not is_turned_away(
-            exchange
-        ):
+        if (
+            declared is None or declares_tasks(exchange) is declared
+        ) and not is_throttled_or_denied(exchange):
             yield exchange
 
 
-def is_turned_away(exchange: Exchange) -> bool:
+def is_throttled_or_denied(exchange: Exchange) -> bool:
     """Return whether it was rejected because of credentials or rate, and not for its content."""
     if exchange.status in (401, 403, 408, 429, 502, 503, 504):
         return True
@@ -119,7 +119,7 @@ def supports_tasks(history: History) -> bool:
 # --- tasks ---------------------------------------------------------------------------------------
 
 
-def gets(history: History) -> Iterator[Sighting]:
+def get_results(history: History) -> Iterator[Sighting]:
     """Yield the results of `tasks/get`, including those without an id."""
     for exchange in modern(history).calls("tasks/get"):
         if exchange.response is not None and exchange.fields and is_modern(exchange):
@@ -127,24 +127,24 @@ def gets(history: History) -> Iterator[Sighting]:
             yield Sighting(exchange.fields, "get", exchange.response, exchange, *span)
 
 
-def details(history: History) -> Iterator[Sighting]:
+def detailed_tasks(history: History) -> Iterator[Sighting]:
     """Yield tasks with all fields of their status, from `tasks/get` and notifications.
 
     Those equal to the previous one are left out.
     """
     last: dict[Any, str] = {}
     told = [s for s in modern(history).sightings if s.where == "notification"]
-    for sighting in sorted([*gets(history), *told], key=lambda s: s.entry.number):
+    for sighting in sorted([*get_results(history), *told], key=lambda s: s.entry.number):
         key, said = (sighting.where, sighting.entry.line, repr(sighting.id)), repr(sighting.task)
         if last.get(key) != said:
             last[key] = said
             yield sighting
 
 
-def of_task(history: History, life: Life, *methods: str) -> list[Exchange]:
+def requests_about(history: History, record: TaskRecord, *methods: str) -> list[Exchange]:
     """Return the requests about a task in the order sent."""
-    line = life.sightings[0].entry.line if history.transport == "stdio" else None
-    named = _by_task(history).get((line, life.id), ())
+    line = record.sightings[0].entry.line if history.transport == "stdio" else None
+    named = _by_task(history).get((line, record.id), ())
     return [exchange for exchange in named if exchange.method in methods]
 
 
@@ -158,7 +158,7 @@ def _by_task(history: History) -> dict[tuple[int | None, str], list[Exchange]]:
     return found
 
 
-def was_known(history: History, id: Any) -> bool:
+def was_mentioned(history: History, id: Any) -> bool:
     """Return whether the target ever mentioned that task, in any form."""
     return isinstance(id, str) and id in _spoken_of(history)
 
@@ -189,7 +189,7 @@ def was_cancelled(history: History, id: Any, before: Entry) -> bool:
     )
 
 
-def ends_at(history: History, id: Any, before: Entry) -> float | None:
+def expires_at(history: History, id: Any, before: Entry) -> float | None:
     """Return the earliest time at which the task may expire, by what was shown until then.
 
     Infinite without a ttl; None if unknown.
@@ -198,12 +198,12 @@ def ends_at(history: History, id: Any, before: Entry) -> float | None:
     if made is None:
         return None
     shown = [s.task.get("ttlMs", -1) for s in history.by_task[id] if s.entry.number < before.number]
-    known = [float("inf") if ttl is None else number_of_ms(ttl) for ttl in shown]
+    known = [float("inf") if ttl is None else whole_milliseconds(ttl) for ttl in shown]
     spans = [span for span in known if span is not None]
     return made.sent_at + min(spans) if spans and len(spans) == len(shown) else None
 
 
-def number_of_ms(value: Any) -> float | None:
+def whole_milliseconds(value: Any) -> float | None:
     """Return a whole number of milliseconds; None if the value is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -225,7 +225,7 @@ def _lasting(result: Any) -> Any:
     return {name: value for name, value in result.items() if name not in ("resultType", "_meta")}
 
 
-def same_call(exchange: Exchange) -> str:
+def call_key(exchange: Exchange) -> str:
     """Return a key that is equal for calls of one tool with the same arguments.
 
     `task` is not part of this revision.
@@ -243,13 +243,13 @@ def _sorted(value: Any) -> Any:
 # --- questions -----------------------------------------------------------------------------------
 
 
-def replies(update: Exchange) -> Mapping[str, Any]:
+def input_responses(update: Exchange) -> Mapping[str, Any]:
     """Return the `inputResponses` of a `tasks/update`, by key."""
     given = update.params.get("inputResponses")
     return given if isinstance(given, dict) else {}
 
 
-def shows_kind(sighting: Sighting, question: Any) -> bool:
+def can_show(sighting: Sighting, question: Any) -> bool:
     """Return whether that poll declared the capability for a request of that kind."""
     if sighting.exchange is None:
         return False

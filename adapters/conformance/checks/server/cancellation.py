@@ -9,12 +9,16 @@ import attrs
 from taskmachine.adapters.conformance.checks.reading.messages import is_well_formed
 from taskmachine.adapters.conformance.checks.reading.order import (
     SOON_MS,
-    gone_right_after,
+    exited_after,
     is_received_before,
-    taken,
-    went_on,
+    next_response,
+    response_head,
 )
-from taskmachine.adapters.conformance.checks.reading.outcomes import made_by, maker, sightings_of
+from taskmachine.adapters.conformance.checks.reading.outcomes import (
+    created_task_id,
+    creating_call,
+    sightings_of,
+)
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import (
     Observation,
@@ -41,17 +45,17 @@ class _Cancellation:
 
 
 @lru_cache(maxsize=2)
-def _ours(history: History) -> tuple[_Cancellation, ...]:
+def _client_cancellations(history: History) -> tuple[_Cancellation, ...]:
     """Return the client's cancellations; in 2026-07-28 they exist on stdio only."""
     if history.revision == "2026-07-28" and history.transport == "http":
         return ()
-    asked: dict[tuple[Any, ...], Exchange] = {}
+    requested: dict[tuple[Any, ...], Exchange] = {}
     for exchange in history.exchanges:
-        asked[exchange.request.line, *id_key(exchange.request.body.get("id"))] = exchange
+        requested[exchange.request.line, *id_key(exchange.request.body.get("id"))] = exchange
     found = []
     for entry in history.entries:
         if entry.kind is Kind.SENT and entry.method == CANCELLED and entry.is_notification:
-            target = asked.get((entry.line, *id_key(entry.params.get("requestId"))))
+            target = requested.get((entry.line, *id_key(entry.params.get("requestId"))))
             if target is not None and target.request.number > entry.number:
                 target = None
             found.append(_Cancellation(entry, _kind(entry, target), target))
@@ -82,7 +86,7 @@ def _named(history: History, notice: Entry) -> list[Entry]:
     ]
 
 
-def _theirs(history: History) -> Iterator[Entry]:
+def _target_cancellations(history: History) -> Iterator[Entry]:
     """Yield the target's cancellations that name a request."""
     for notice in history.notifications(CANCELLED):
         if "requestId" in notice.params:
@@ -101,7 +105,7 @@ def same_direction(history: History) -> Iterator[Observation]:
 
     After a disconnect the request may have been lost with the stream.
     """
-    for notice in _theirs(history):
+    for notice in _target_cancellations(history):
         named = _named(history, notice)
         if named:
             yield good(named[0], notice)
@@ -121,14 +125,14 @@ def same_direction(history: History) -> Iterator[Observation]:
 def still_running(history: History) -> Iterator[Observation]:
     """Check that the cancelled request has no response yet."""
     answers = {entry.number: answer for entry, answer in history.questions}
-    for notice in _theirs(history):
-        for asked in _named(history, notice):
-            answer = answers[asked.number]
+    for notice in _target_cancellations(history):
+        for requested in _named(history, notice):
+            answer = answers[requested.number]
             if answer is None or answer.number > notice.number:
-                yield good(asked, notice)
+                yield good(requested, notice)
             elif is_received_before(history, answer, notice):
                 words = "the target cancelled a request that the client had already responded to"
-                yield bad(words, asked, answer, notice)
+                yield bad(words, requested, answer, notice)
 
 
 @check(
@@ -138,17 +142,17 @@ def still_running(history: History) -> Iterator[Observation]:
 def late_response_ignored(history: History) -> Iterator[Observation]:
     """Check that a response to a request that the target cancelled causes no failure."""
     answers = {entry.number: answer for entry, answer in history.questions}
-    for notice in _theirs(history):
-        for asked in _named(history, notice):
-            answer = answers[asked.number]
+    for notice in _target_cancellations(history):
+        for requested in _named(history, notice):
+            answer = answers[requested.number]
             if answer is not None and answer.number > notice.number:
-                yield from _shrugs(history, answer, "a response to a cancelled request")
+                yield from _survives(history, answer, "a response to a cancelled request")
 
 
 # --- cancellations by the target: 2026-07-28 --------------------------------------------------
 
 
-def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
+def _subscriptions(history: History) -> dict[tuple[Any, ...], Exchange]:
     return {
         (exchange.request.line, *id_key(exchange.request.body.get("id"))): exchange
         for exchange in history.calls("subscriptions/listen")
@@ -158,9 +162,9 @@ def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
 @check("2026-07-28:server-cancelled-only-for-listen")
 def only_for_listen(history: History) -> Iterator[Observation]:
     """Check that a server cancels only subscriptions."""
-    listens = _listens(history)
+    subscriptions = _subscriptions(history)
     for notice in history.notifications(CANCELLED):
-        if (notice.line, *id_key(notice.params.get("requestId"))) not in listens:
+        if (notice.line, *id_key(notice.params.get("requestId"))) not in subscriptions:
             yield bad(
                 "the target cancelled a request other than an open 'subscriptions/listen'", notice
             )
@@ -175,15 +179,15 @@ def only_for_listen(history: History) -> Iterator[Observation]:
 )
 def names_listen(history: History) -> Iterator[Observation]:
     """Check that it names an open subscription, whose notifications then stop."""
-    listens = _listens(history)
+    subscriptions = _subscriptions(history)
     for notice in history.notifications(CANCELLED):
-        listen = listens.get((notice.line, *id_key(notice.params.get("requestId"))))
+        listen = subscriptions.get((notice.line, *id_key(notice.params.get("requestId"))))
         if listen is None or listen.request.number > notice.number:
             yield bad(
                 "the target cancelled a request other than an open 'subscriptions/listen'", notice
             )
             continue
-        late = _told_after(history, listen, notice)
+        late = _late_notification(history, listen, notice)
         if late is not None:
             words = "the target sent a notification of a subscription that it had cancelled"
             yield bad(words, notice, late)
@@ -191,7 +195,7 @@ def names_listen(history: History) -> Iterator[Observation]:
             yield good(listen.request, notice)
 
 
-def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | None:
+def _late_notification(history: History, listen: Exchange, notice: Entry) -> Entry | None:
     """Return a notification that the subscription sent after its end."""
     id = id_key(listen.request.body.get("id"))
     for entry in history.heard:
@@ -214,7 +218,10 @@ def teardown_cancelled(history: History) -> Iterator[Observation]:
         if response is None or listen.error is not None:
             continue
         id = id_key(listen.request.body.get("id"))
-        if any(c.target is listen and c.sent.number < response.number for c in _ours(history)):
+        if any(
+            c.target is listen and c.sent.number < response.number
+            for c in _client_cancellations(history)
+        ):
             continue
         for notice in history.notifications(CANCELLED):
             if notice.line == response.line and id_key(notice.params.get("requestId")) == id:
@@ -233,18 +240,25 @@ def teardown_cancelled(history: History) -> Iterator[Observation]:
 )
 def keeps_task(history: History) -> Iterator[Observation]:
     """Check that cancelling the call that created a task does not cancel the task."""
-    for ours in _ours(history):
-        task_id = None if ours.target is None else made_by(ours.target)
-        if task_id is None or ours.what != "finished" or not maker(history, task_id, ours.sent):
+    for cancellation in _client_cancellations(history):
+        task_id = None if cancellation.target is None else created_task_id(cancellation.target)
+        if (
+            task_id is None
+            or cancellation.what != "finished"
+            or not creating_call(history, task_id, cancellation.sent)
+        ):
             continue
-        for sighting in sightings_of(history, task_id, ours.sent):
-            if sighting.exchange is None or sighting.exchange.request.number < ours.sent.number:
+        for sighting in sightings_of(history, task_id, cancellation.sent):
+            if (
+                sighting.exchange is None
+                or sighting.exchange.request.number < cancellation.sent.number
+            ):
                 continue
             if sighting.status != "cancelled":
-                yield good(ours.sent, sighting)
+                yield good(cancellation.sent, sighting)
             elif not _was_cancelled(history, task_id, sighting.entry):
                 words = "cancelling the call that created a task cancelled the task"
-                yield bad(words, ours.sent, sighting)
+                yield bad(words, cancellation.sent, sighting)
                 break
 
 
@@ -264,24 +278,24 @@ def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
 def request_stopped(history: History) -> Iterator[Observation]:
     """Check that the progress of a cancelled call soon stops."""
     reports = history.notifications("notifications/progress")
-    for ours in _ours(history):
-        token = MISSING if ours.target is None else _token(ours.target)
-        if ours.what != "running" or token is MISSING:
+    for cancellation in _client_cancellations(history):
+        token = MISSING if cancellation.target is None else _token(cancellation.target)
+        if cancellation.what != "running" or token is MISSING:
             continue
-        told = [
+        reports_of_call = [
             entry
             for entry in reports
-            if entry.line == ours.sent.line
+            if entry.line == cancellation.sent.line
             and id_key(entry.params.get("progressToken")) == id_key(token)
         ]
-        before = [entry for entry in told if entry.number < ours.sent.number]
-        late = [entry for entry in told if entry.at - ours.sent.at > SOON_MS]
-        after = went_on(history, ours.sent)
+        before = [entry for entry in reports_of_call if entry.number < cancellation.sent.number]
+        late = [entry for entry in reports_of_call if entry.at - cancellation.sent.at > SOON_MS]
+        after = next_response(history, cancellation.sent)
         if late:
             words = "a call still reported progress more than 5 s after it was cancelled"
-            yield bad(words, ours.sent, late[0])
-        elif before and after is not None and told[-1].number < after.number:
-            yield good(before[-1], ours.sent, after)
+            yield bad(words, cancellation.sent, late[0])
+        elif before and after is not None and reports_of_call[-1].number < after.number:
+            yield good(before[-1], cancellation.sent, after)
 
 
 def _token(exchange: Exchange) -> Any:
@@ -295,17 +309,25 @@ def _token(exchange: Exchange) -> Any:
 )
 def request_not_answered(history: History) -> Iterator[Observation]:
     """Check that a cancelled request gets no response, unless it crossed the cancellation."""
-    for ours in _ours(history):
-        if ours.what != "running" or ours.target is None or not _can_be_cancelled(ours.target):
+    for cancellation in _client_cancellations(history):
+        if (
+            cancellation.what != "running"
+            or cancellation.target is None
+            or not _can_be_cancelled(cancellation.target)
+        ):
             continue
-        response = ours.target.response
+        response = cancellation.target.response
         if response is None:
-            after = went_on(history, ours.sent)
+            after = next_response(history, cancellation.sent)
             if after is not None:
-                yield good(ours.target.request, ours.sent, after)
-        elif _is_answered_on_purpose(history, ours.sent, ours.target, response):
+                yield good(cancellation.target.request, cancellation.sent, after)
+        elif _is_answered_despite_cancellation(
+            history, cancellation.sent, cancellation.target, response
+        ):
             yield bad(
-                "the target responded to a request after it was cancelled", ours.sent, ours.target
+                "the target responded to a request after it was cancelled",
+                cancellation.sent,
+                cancellation.target,
             )
 
 
@@ -315,7 +337,7 @@ def _can_be_cancelled(target: Exchange) -> bool:
     return not is_task and target.method not in ("initialize", "subscriptions/listen")
 
 
-def _is_answered_on_purpose(
+def _is_answered_despite_cancellation(
     history: History, sent: Entry, target: Exchange, response: Entry
 ) -> bool:
     """Return whether the target responded although it had certainly received the cancellation."""
@@ -324,7 +346,7 @@ def _is_answered_on_purpose(
         return True
     if response.post is None:
         return is_received_before(history, sent, response)
-    head = taken(history, sent)
+    head = response_head(history, sent)
     if head is None or head.number > response.number:
         return False
     if response.at - head.at > SOON_MS:
@@ -341,30 +363,30 @@ def _is_answered_on_purpose(
 @check("2025-11-25:cancelled-may-be-ignored", "2026-07-28:cancelled-may-be-ignored")
 def may_be_ignored(history: History) -> Iterator[Observation]:
     """Record cancellations that the target ignored, which is allowed."""
-    for ours in _ours(history):
-        after = went_on(history, ours.sent)
-        if ours.what in ("unknown", "finished") and after is not None:
-            yield good(ours.sent, after)
+    for cancellation in _client_cancellations(history):
+        after = next_response(history, cancellation.sent)
+        if cancellation.what in ("unknown", "finished") and after is not None:
+            yield good(cancellation.sent, after)
 
 
 @check("2025-11-25:cancellation-races-handled", "2026-07-28:cancellation-races-handled")
 def races_handled(history: History) -> Iterator[Observation]:
     """Check that a cancellation that crosses the response causes no failure."""
-    for ours in _ours(history):
-        if ours.what in ("running", "finished"):
-            request = None if ours.target is None else ours.target.request
-            yield from _shrugs(history, ours.sent, "a cancellation", request)
+    for cancellation in _client_cancellations(history):
+        if cancellation.what in ("running", "finished"):
+            request = None if cancellation.target is None else cancellation.target.request
+            yield from _survives(history, cancellation.sent, "a cancellation", request)
 
 
 @check("2025-11-25:invalid-cancellation-ignored", "2026-07-28:invalid-cancellation-ignored")
 def invalid_ignored(history: History) -> Iterator[Observation]:
     """Check that a cancellation without a matching request is ignored, without an error."""
-    for ours in _ours(history):
-        if ours.what == "running":
+    for cancellation in _client_cancellations(history):
+        if cancellation.what == "running":
             continue
-        status, shown = _status(history, ours.sent)
+        status, shown = _status(history, cancellation.sent)
         is_message = is_well_formed(
-            ours.sent
+            cancellation.sent
         )  # a malformed message may be rejected before it is parsed
         if status in (400, 422) and is_message:
             yield bad(
@@ -372,14 +394,14 @@ def invalid_ignored(history: History) -> Iterator[Observation]:
                 "it must ignore it",
                 *shown,
             )
-        elif is_message and (error := _error_on_the_pipe(history, ours.sent)) is not None:
+        elif is_message and (error := _error_on_the_pipe(history, cancellation.sent)) is not None:
             yield bad(
                 "the target responded to an invalid cancellation with an error; it must ignore it",
-                ours.sent,
+                cancellation.sent,
                 error,
             )
         else:
-            yield from _shrugs(history, ours.sent, "an invalid cancellation")
+            yield from _survives(history, cancellation.sent, "an invalid cancellation")
 
 
 def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
@@ -396,13 +418,13 @@ def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
     return None
 
 
-def _shrugs(
+def _survives(
     history: History, sent: Entry, what: str, besides: Entry | None = None
 ) -> Iterator[Observation]:
     """Check that a message causes neither a server error nor the end of the process."""
     status, shown = _status(history, sent)
-    gone = gone_right_after(history, sent, besides)
-    after = went_on(history, sent)
+    gone = exited_after(history, sent, besides)
+    after = next_response(history, sent)
     if status >= 500 and status != 503:
         yield bad(f"the target responded to {what} with HTTP status {status}", *shown)
     elif gone is not None:
@@ -413,7 +435,7 @@ def _shrugs(
 
 def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
     """Return the HTTP status, or 0 over stdio, and its evidence."""
-    head = taken(history, sent)
+    head = response_head(history, sent)
     if head is None or head.http is None:
         return 0, [sent]
     return head.http.status, [sent, head]

@@ -8,8 +8,8 @@ import attrs
 
 from taskmachine.adapters.conformance.checks.reading.order import is_after, is_replayed
 from taskmachine.adapters.conformance.checks.reading.outcomes import (
-    made_by,
-    maker,
+    created_task_id,
+    creating_call,
     results_of,
     sightings_of,
 )
@@ -40,13 +40,13 @@ class _Notice:
     """A progress notification and the requests that it may belong to."""
 
     entry: Entry
-    brought_by: tuple[Exchange, ...]
+    requests: tuple[Exchange, ...]
     """The requests with its token that were sent before it arrived."""
 
     @property
     def origin(self) -> Exchange | None:
         """Return the request that it belongs to; None if several or no requests had the token."""
-        return self.brought_by[0] if len(self.brought_by) == 1 else None
+        return self.requests[0] if len(self.requests) == 1 else None
 
     @property
     def value(self) -> float | None:
@@ -55,7 +55,7 @@ class _Notice:
         return value if _is_number(value) else None
 
     @property
-    def words(self) -> str:
+    def token(self) -> str:
         """Return the token, quoted for a message."""
         return repr(self.entry.params.get("progressToken"))
 
@@ -63,12 +63,12 @@ class _Notice:
 @lru_cache(maxsize=2)
 def _notices(history: History) -> tuple[_Notice, ...]:
     """Return all progress notifications except those repeated on a resumed stream."""
-    brought: dict[tuple[Any, ...], list[Exchange]] = {}
+    by_token: dict[tuple[Any, ...], list[Exchange]] = {}
     for exchange in history.exchanges:
         token = exchange.request.meta.get("progressToken", MISSING)
         if token is not MISSING:
             for place in _places(history, exchange.request):
-                brought.setdefault((*place, *id_key(token)), []).append(exchange)
+                by_token.setdefault((*place, *id_key(token)), []).append(exchange)
     found = []
     for entry in history.notifications("notifications/progress"):
         if is_replayed(history, entry):
@@ -77,7 +77,7 @@ def _notices(history: History) -> tuple[_Notice, ...]:
         exchanges: list[Exchange] = []
         for place in _places(history, entry):
             exchanges = exchanges or [
-                e for e in brought.get((*place, *key), ()) if e.request.number < entry.number
+                e for e in by_token.get((*place, *key), ()) if e.request.number < entry.number
             ]
         found.append(_Notice(entry, tuple(exchanges)))
     return tuple(found)
@@ -93,12 +93,12 @@ def _task_of(history: History, notice: _Notice) -> str | None:
     """Return the task whose creating call had the token (2025-11-25)."""
     if notice.origin is None or history.revision != "2025-11-25":
         return None
-    return made_by(notice.origin)
+    return created_task_id(notice.origin)
 
 
 def _ends(history: History, task_id: str, seen_by: Entry) -> Iterator[Sighting | Exchange]:
     """Yield where a task was seen in a terminal status."""
-    if maker(history, task_id, seen_by) is not None:
+    if creating_call(history, task_id, seen_by) is not None:
         yield from (s for s in sightings_of(history, task_id, seen_by) if s.is_terminal)
         yield from results_of(history, task_id, seen_by)
 
@@ -142,11 +142,11 @@ def increases(history: History) -> Iterator[Observation]:
                 if notice.value > before.value:
                     yield good(before.entry, notice.entry)
                 else:
-                    words = (
+                    token = (
                         f"progress decreased or stayed the same: {before.value:g} was "
                         f"followed by {notice.value:g}"
                     )
-                    yield bad(words, before.entry, notice.entry)
+                    yield bad(token, before.entry, notice.entry)
         streams[notice.entry.post] = notice
 
 
@@ -201,7 +201,7 @@ def any_frequency(history: History) -> Iterator[Observation]:
 @check("2025-11-25:progress-may-be-absent", "2026-07-28:progress-may-be-absent")
 def may_be_absent(history: History) -> Iterator[Observation]:
     """Record requests with a token and no progress, which is allowed."""
-    reported = {e.request.number for n in _notices(history) for e in n.brought_by}
+    reported = {e.request.number for n in _notices(history) for e in n.requests}
     for exchange in history.exchanges:
         has_token = "progressToken" in exchange.request.meta
         if has_token and exchange.is_answered and exchange.request.number not in reported:
@@ -215,10 +215,10 @@ def may_be_absent(history: History) -> Iterator[Observation]:
 def token_known(history: History) -> Iterator[Observation]:
     """Check that the token was sent with a request."""
     for notice in _notices(history):
-        if notice.brought_by:
-            yield good(notice.brought_by[0].request, notice.entry)
+        if notice.requests:
+            yield good(notice.requests[0].request, notice.entry)
         elif "progressToken" in notice.entry.params:
-            yield bad(f"no request had the progress token {notice.words}", notice.entry)
+            yield bad(f"no request had the progress token {notice.token}", notice.entry)
 
 
 @check("2025-11-25:progress-same-token", needs=NEEDS)
@@ -227,7 +227,7 @@ def same_token(history: History) -> Iterator[Observation]:
     for notice in _notices(history):
         created = _wrongly_named(history, notice)
         if created is not None:
-            yield bad(_WRONG.format(notice.words), created, notice.entry)
+            yield bad(_WRONG.format(notice.token), created, notice.entry)
         elif _task_of(history, notice) is not None:
             yield good(*_origins(notice), notice.entry)
 
@@ -239,7 +239,7 @@ def after_create_result(history: History) -> Iterator[Observation]:
         created = _wrongly_named(history, notice)
         if created is not None:
             if created.response and is_after(history, notice.entry, created.response):
-                yield bad(_WRONG.format(notice.words), created, notice.entry)
+                yield bad(_WRONG.format(notice.token), created, notice.entry)
         elif _task_of(history, notice) is not None:
             response = notice.origin.response if notice.origin else None
             if response is not None and is_after(history, notice.entry, response):
@@ -261,7 +261,7 @@ def _wrongly_named(history: History, notice: _Notice) -> Exchange | None:
     about = notice.entry.related_task
     if notice.origin is not None and notice.origin.method in ("tasks/get", "tasks/result"):
         about = notice.origin.task_id
-    created = maker(history, about, notice.entry)
+    created = creating_call(history, about, notice.entry)
     if created is None:
         return None
     token = created.request.meta.get("progressToken", MISSING)
@@ -284,8 +284,8 @@ def stops_after_the_answer(history: History) -> Iterator[Observation]:
             continue
         answer = notice.origin.response
         if answer is not None and is_after(history, notice.entry, answer):
-            words = "the target sent progress after the response to the request"
-            yield bad(words, notice.origin, notice.entry)
+            token = "the target sent progress after the response to the request"
+            yield bad(token, notice.origin, notice.entry)
         elif answer is not None:
             yield good(notice.entry, answer)
 
@@ -301,15 +301,15 @@ def stops_at_the_end(history: History) -> Iterator[Observation]:
         if (task_id, notice.origin) not in known:
             known[task_id, notice.origin] = list(_ends(history, task_id, notice.entry))
         ends = known[task_id, notice.origin]
-        late = next((end for end in ends if is_after(history, notice.entry, _heard(end))), None)
+        late = next((end for end in ends if is_after(history, notice.entry, _entry_of(end))), None)
         if late is not None:
-            words = "the target sent progress after the task had reached a terminal status"
-            yield bad(words, late, notice.entry)
+            token = "the target sent progress after the task had reached a terminal status"
+            yield bad(token, late, notice.entry)
         elif ends:
-            yield good(notice.entry, _heard(ends[0]))
+            yield good(notice.entry, _entry_of(ends[0]))
 
 
-def _heard(end: Sighting | Exchange) -> Entry:
+def _entry_of(end: Sighting | Exchange) -> Entry:
     if isinstance(end, Sighting):
         return end.entry
     assert end.response is not None

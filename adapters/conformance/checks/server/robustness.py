@@ -15,7 +15,7 @@ LONG_MS: Final = 5_500.0
 AFTERWARDS_MS: Final = 5_000.0
 """Time that `tasks/result` may take after the task has ended."""
 
-SHOWN: Final = 3
+MESSAGES_SHOWN: Final = 3
 """Number of messages shown before an unexpected end."""
 
 Key = tuple[int, tuple[str, object]]
@@ -24,7 +24,7 @@ _MAY_LAST: Final = frozenset({"tools/call", "subscriptions/listen", "tasks/resul
 
 
 @check("alive", needs="a target that responds to requests")
-def goes_on(history: History) -> Iterator[Observation]:
+def stays_alive(history: History) -> Iterator[Observation]:
     """Check that the process does not exit and still accepts connections."""
     has_answered = has_refused = False
     headed = {entry.post for entry in history.entries if entry.kind is Kind.HEAD}
@@ -51,7 +51,7 @@ def goes_on(history: History) -> Iterator[Observation]:
 
 
 @check("answers", needs="a target that responds to requests")
-def answers_everything(history: History) -> Iterator[Observation]:
+def responds_once(history: History) -> Iterator[Observation]:
     """Check that each valid request has exactly one response."""
     counted: dict[Key, list[Entry]] = {}
     for entry in history.heard:
@@ -64,7 +64,7 @@ def answers_everything(history: History) -> Iterator[Observation]:
         request = exchange.request
         is_modern = history.revision == "2026-07-28" or exchange.method == "initialize"
         is_agreed = is_modern or request.number > agreed.get(request.line, request.number)
-        if not _is_proper(exchange) or not is_agreed:
+        if not _requires_response(exchange) or not is_agreed:
             continue
         answers = counted.get(_key(request), [])
         if len(answers) > asked[_key(request)]:
@@ -84,9 +84,9 @@ def _key(entry: Entry) -> Key:
 def _agreements(history: History) -> dict[int, int]:
     """Return the entry of the `initialize` response of each connection."""
     return {
-        hello.request.line: hello.response.number
-        for hello in history.calls("initialize")
-        if hello.response is not None
+        initialize.request.line: initialize.response.number
+        for initialize in history.calls("initialize")
+        if initialize.response is not None
     }
 
 
@@ -105,7 +105,7 @@ def _last_before(history: History, end: Entry) -> list[Entry]:
         for entry in history.entries
         if entry.number < end.number and (entry.line == end.line or end.post is not None)
     )
-    return [entry for entry in before if entry.body][-SHOWN:]
+    return [entry for entry in before if entry.body][-MESSAGES_SHOWN:]
 
 
 def _is_refusal(entry: Entry) -> bool:
@@ -121,7 +121,7 @@ def _is_broken_off(exchange: Exchange) -> bool:
     return is_ended and exchange.head is None and end is not None and not _is_refusal(end)
 
 
-def _is_proper(exchange: Exchange) -> bool:
+def _requires_response(exchange: Exchange) -> bool:
     """Return whether JSON-RPC requires a response."""
     body = exchange.request.body
     id = body.get("id")

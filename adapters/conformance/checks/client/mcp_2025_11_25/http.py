@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.client.polling import (
-    PATIENCE_MS,
-    has_hung,
-    lived_until,
+    INACTIVE_MS,
+    active_until,
+    was_stopped,
 )
 from taskmachine.adapters.conformance.clients.incoming import COMMENT
 from taskmachine.adapters.conformance.clients.view import as_client
@@ -92,7 +92,7 @@ def _form(exchange: Exchange, commented: set[int | None]) -> str:
     needs="a client over HTTP that sends more requests after an SSE stream with comments",
     forms=("text/event-stream with comments",),
 )
-def answers_are_understood(history: History, forms: tuple[str, ...]) -> Iterator[Observation]:
+def accepts_json_and_sse(history: History, forms: tuple[str, ...]) -> Iterator[Observation]:
     """Check that the client continues after a response of each form.
 
     It does not support a form if it never continued after such a response, and the last response
@@ -107,34 +107,38 @@ def answers_are_understood(history: History, forms: tuple[str, ...]) -> Iterator
         fine = [e for e in gone_on if _form(e, commented).startswith(form)]
         if fine:
             yield good(fine[0])
-        elif gone_on and _is_reason_to_go_on(answered[-1]) and _ended_at(history, answered[-1]):
+        elif (
+            gone_on and _requires_continuation(answered[-1]) and _stopped_at(history, answered[-1])
+        ):
             final = answered[-1]
             if final.request.number == last and _form(final, commented).startswith(form):
                 yield bad(f"the client did not continue after a response as {form}", final)
 
 
-def _is_reason_to_go_on(exchange: Exchange) -> bool:
+def _requires_continuation(exchange: Exchange) -> bool:
     """Return whether the content of the response gives no reason to end."""
     if exchange.method == "tools/list":
         return bool(exchange.fields.get("nextCursor") or exchange.fields.get("tools"))
     return exchange.method == "tasks/get" and exchange.fields.get("status") == "working"
 
 
-def _ended_at(history: History, exchange: Exchange) -> bool:
+def _stopped_at(history: History, exchange: Exchange) -> bool:
     """Return whether the client then failed, or was inactive for a long time."""
-    if has_hung(history):
-        return lived_until(history) - (exchange.heard_at or 0) > PATIENCE_MS
-    return _ended_badly(history)
+    if was_stopped(history):
+        return active_until(history) - (exchange.heard_at or 0) > INACTIVE_MS
+    return _exited_with_error(history)
 
 
-def _ended_badly(history: History) -> bool:
+def _exited_with_error(history: History) -> bool:
     return not any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
 
 
 # --- sessions ------------------------------------------------------------------------------------
 
 
-def _hellos(history: History) -> dict[int, tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
+def _initializations(
+    history: History,
+) -> dict[int, tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
     """Return the response to `initialize` of each session, with its headers and result."""
     return {
         exchange.request.line: (exchange.response, exchange.headers, exchange.fields)
@@ -143,19 +147,25 @@ def _hellos(history: History) -> dict[int, tuple[Entry, Mapping[str, str], Mappi
     }
 
 
-def _after_hello(history: History) -> Iterator[tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
+def _after_initialize(
+    history: History,
+) -> Iterator[tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
     """Yield HTTP requests after `initialize`, with the headers and result of its response."""
-    hellos = _hellos(history)
+    hellos = _initializations(history)
     for entry in _posts(history, "POST", "GET", "DELETE"):
-        hello = hellos.get(entry.line)
-        if hello is not None and entry.number > hello[0].number and entry.method != "initialize":
-            yield entry, hello[1], hello[2]
+        initialize = hellos.get(entry.line)
+        if (
+            initialize is not None
+            and entry.number > initialize[0].number
+            and entry.method != "initialize"
+        ):
+            yield entry, initialize[1], initialize[2]
 
 
 @client_check("2025-11-25:session-id-sent", needs="a client over HTTP")
 def session_id_sent(history: History) -> Iterator[Observation]:
     """Check that every HTTP request after `initialize` has the session id."""
-    for entry, headers, _ in _after_hello(history):
+    for entry, headers, _ in _after_initialize(history):
         given, sent = headers.get(_SESSION), _header(entry, _SESSION)
         if sent == given:
             yield good(entry)
@@ -173,8 +183,8 @@ def session_id_sent(history: History) -> Iterator[Observation]:
 @client_check("2025-11-25:protocol-version-header", needs="a client over HTTP")
 def version_header(history: History) -> Iterator[Observation]:
     """Check that every HTTP request after `initialize` has the header."""
-    for entry, _, hello in _after_hello(history):
-        if hello.get("protocolVersion") != history.revision:
+    for entry, _, initialize in _after_initialize(history):
+        if initialize.get("protocolVersion") != history.revision:
             continue  # no version was negotiated
         if _header(entry, _VERSION) is None:
             yield bad("an HTTP request has no 'MCP-Protocol-Version' header", entry)
@@ -185,10 +195,10 @@ def version_header(history: History) -> Iterator[Observation]:
 @client_check("2025-11-25:protocol-version-header-negotiated", needs="a client over HTTP")
 def version_header_negotiated(history: History) -> Iterator[Observation]:
     """Check that its value is the negotiated version."""
-    for entry, _, hello in _after_hello(history):
+    for entry, _, initialize in _after_initialize(history):
         sent = _header(entry, _VERSION)
-        if sent is not None and hello.get("protocolVersion") == history.revision:
-            if sent == hello.get("protocolVersion"):
+        if sent is not None and initialize.get("protocolVersion") == history.revision:
+            if sent == initialize.get("protocolVersion"):
                 yield good(entry)
             else:
                 yield bad(
@@ -197,7 +207,7 @@ def version_header_negotiated(history: History) -> Iterator[Observation]:
 
 
 @client_check("2025-11-25:session-404-starts-anew", needs="a client that continues after a 404")
-def starts_anew(history: History) -> Iterator[Observation]:
+def starts_new_session(history: History) -> Iterator[Observation]:
     """Check that a client that continues after a 404 sends a new `initialize` without session id.
 
     A client that ends there breaks no observable rule.
@@ -210,14 +220,14 @@ def starts_anew(history: History) -> Iterator[Observation]:
     if not refused:
         return
     later = [e for e in _posts(history, "POST", "GET") if e.number > refused[0].number]
-    hello = next((e for e in later if e.method == "initialize"), None)
+    initialize = next((e for e in later if e.method == "initialize"), None)
     insisting = [e for e in later if e.line == refused[0].line and e.is_request]
-    if hello is not None:
-        if _header(hello, _SESSION) is None:
-            yield good(refused[0], hello)
+    if initialize is not None:
+        if _header(initialize, _SESSION) is None:
+            yield good(refused[0], initialize)
         else:
             words = "the client sent a new 'initialize' with the session id that got a 404"
-            yield bad(words, refused[0], hello)
+            yield bad(words, refused[0], initialize)
     elif len(insisting) >= 2:
         words = "the client continued a session that got a 404 instead of starting a new one"
         yield bad(words, refused[0], insisting[0])
@@ -226,7 +236,7 @@ def starts_anew(history: History) -> Iterator[Observation]:
 @client_check("2025-11-25:session-deleted-by-client", needs="a client that exits on its own")
 def session_deleted(history: History) -> Iterator[Observation]:
     """Check that a client that exits normally ends its session."""
-    if has_hung(history) or _ended_badly(history):
+    if was_stopped(history) or _exited_with_error(history):
         return
     deleted = {entry.line: entry for entry in _posts(history, "DELETE")}
     lost = {
@@ -234,8 +244,8 @@ def session_deleted(history: History) -> Iterator[Observation]:
         for e in history.entries
         if e.kind is Kind.HEAD and e.http is not None and e.http.status == 404
     }
-    for line, (response, headers, hello) in _hellos(history).items():
-        if _SESSION not in headers or hello.get("protocolVersion") != "2025-11-25":
+    for line, (response, headers, initialize) in _initializations(history).items():
+        if _SESSION not in headers or initialize.get("protocolVersion") != "2025-11-25":
             continue
         if line in deleted:
             yield good(deleted[line])
@@ -257,14 +267,14 @@ def get_accepts(history: History) -> Iterator[Observation]:
 
 
 @client_check("2025-11-25:get-stream-optional", needs="a client that opens a GET stream")
-def may_listen(history: History) -> Iterator[Observation]:
+def get_stream_is_optional(history: History) -> Iterator[Observation]:
     """Record GET streams, which are optional."""
     for entry in _posts(history, "GET"):
         yield good(entry)
 
 
 @client_check("2025-11-25:get-stream-client-may-close", needs="a client that closes a GET stream")
-def may_close(history: History) -> Iterator[Observation]:
+def get_stream_may_be_closed(history: History) -> Iterator[Observation]:
     """Record GET streams that the client closed, which is allowed."""
     gets = {entry.post for entry in _posts(history, "GET")}
     for entry in history.entries:
@@ -308,12 +318,12 @@ def _cut_streams(history: History) -> Iterator[tuple[Entry, Entry, Entry | None]
     "2025-11-25:resume-by-get",
     needs="a client over HTTP that calls a tool whose stream is cut",
 )
-def comes_back(history: History) -> Iterator[Observation]:
+def resumes_stream(history: History) -> Iterator[Observation]:
     """Check that the client resumes the stream with a GET with the last event id."""
     for event, end, back in _cut_streams(history):
         if back is not None:
             yield good(event, end, back)
-        elif lived_until(history) - end.at > PATIENCE_MS:
+        elif active_until(history) - end.at > INACTIVE_MS:
             yield bad("the client did not resume a stream that the server closed", event, end)
 
 
@@ -321,7 +331,7 @@ def comes_back(history: History) -> Iterator[Observation]:
     "2025-11-25:sse-retry-respected",
     needs="a client over HTTP that resumes a stream that was cut",
 )
-def waits_before_coming_back(history: History) -> Iterator[Observation]:
+def waits_for_retry_time(history: History) -> Iterator[Observation]:
     """Check that the client waits for the `retry` time."""
     for event, end, back in _cut_streams(history):
         retry = event.http.retry_ms if event.http is not None else None
@@ -357,7 +367,7 @@ def cancels_explicitly(history: History) -> Iterator[Observation]:
             yield good(exchange, told)
         elif not exchange.is_answered and exchange.end is not None:
             left = exchange.end
-            lives_on = any(e.request.number > left.number for e in client.exchanges)
-            if left.kind is Kind.LEFT and lives_on:
+            continues = any(e.request.number > left.number for e in client.exchanges)
+            if left.kind is Kind.LEFT and continues:
                 words = "the client abandoned a call without sending `notifications/cancelled`"
                 yield bad(words, exchange)

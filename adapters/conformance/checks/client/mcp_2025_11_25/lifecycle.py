@@ -27,7 +27,9 @@ def _messages(history: History) -> dict[int, list[Entry]]:
 def begins_with_initialize(history: History) -> Iterator[Observation]:
     """Check that the first message is `initialize` with its three required parameters."""
     for first, *_ in _messages(history).values():
-        missing = [name for name, kind in _PARTS if not isinstance(first.params.get(name), kind)]
+        missing = [
+            name for name, kind in _REQUIRED_PARAMS if not isinstance(first.params.get(name), kind)
+        ]
         if first.method != "initialize":
             yield bad(
                 f"the first message is {first.method or 'not a request'}, not 'initialize'", first
@@ -38,92 +40,98 @@ def begins_with_initialize(history: History) -> Iterator[Observation]:
             yield good(first)
 
 
-_PARTS: Final = (("protocolVersion", str), ("capabilities", dict), ("clientInfo", dict))
+_REQUIRED_PARAMS: Final = (("protocolVersion", str), ("capabilities", dict), ("clientInfo", dict))
 
 
-def _hello(entries: list[Entry], history: History) -> Any:
+def _initialize(entries: list[Entry], history: History) -> Any:
     exchanges = as_client(history).calls("initialize")
     return next((e for e in exchanges if e.request.line == entries[0].line), None)
 
 
 @client_check("2025-11-25:initialized-sent", needs=_ANY)
-def says_initialized(history: History) -> Iterator[Observation]:
+def sends_initialized(history: History) -> Iterator[Observation]:
     """Check that the client sends `initialized` before any ordinary request."""
     for entries in _messages(history).values():
-        hello = _hello(entries, history)
-        if hello is None or not hello.fields:
+        initialize = _initialize(entries, history)
+        if initialize is None or not initialize.fields:
             continue
-        told = next((e for e in entries if e.method == "notifications/initialized"), None)
+        initialized = next((e for e in entries if e.method == "notifications/initialized"), None)
         ordinary = next(
             (e for e in entries if e.is_request and e.method not in ("initialize", "ping")), None
         )
         if ordinary is None:
-            if told is not None:
-                yield good(told)
-        elif told is None or told.at - ordinary.at > _OVERTAKING_MS:
+            if initialized is not None:
+                yield good(initialized)
+        elif initialized is None or initialized.at - ordinary.at > _OVERTAKING_MS:
             yield bad("the client sent a request before `notifications/initialized`", ordinary)
         else:
-            yield good(told)
+            yield good(initialized)
 
 
 @client_check("2025-11-25:client-waits-for-initialize", needs=_ANY)
-def waits_for_the_answer(history: History) -> Iterator[Observation]:
+def waits_for_initialize_response(history: History) -> Iterator[Observation]:
     """Check that the client sends only pings before the response to `initialize`."""
     for entries in _messages(history).values():
-        hello = _hello(entries, history)
-        if hello is None or hello.response is None:
+        initialize = _initialize(entries, history)
+        if initialize is None or initialize.response is None:
             continue
         early = [
             e
             for e in entries
-            if hello.request.number < e.number < hello.response.number
+            if initialize.request.number < e.number < initialize.response.number
             and e.is_request
             and e.method != "ping"
         ]
         if early:
             words = f"the client sent {early[0].method!r} before the response to `initialize`"
-            yield bad(words, hello, early[0])
+            yield bad(words, initialize, early[0])
         else:
-            yield good(hello)
+            yield good(initialize)
 
 
 @client_check("2025-11-25:client-version-supported", needs=_ANY)
-def works_with_its_version(history: History) -> Iterator[Observation]:
+def continues_with_its_version(history: History) -> Iterator[Observation]:
     """Check that the client continues with the version that it proposed."""
     for entries in _messages(history).values():
-        hello = _hello(entries, history)
-        if hello is None or hello.params.get("protocolVersion") != hello.fields.get(
+        initialize = _initialize(entries, history)
+        if initialize is None or initialize.params.get("protocolVersion") != initialize.fields.get(
             "protocolVersion"
         ):
             continue
         if any(e.method == "notifications/initialized" for e in entries):
-            yield good(hello)
+            yield good(initialize)
 
 
 @client_check("2025-11-25:client-disconnects-on-version", needs="a client that sends messages")
-def leaves_unknown_versions(history: History) -> Iterator[Observation]:
+def disconnects_on_unknown_version(history: History) -> Iterator[Observation]:
     """Check that the client disconnects if the server offers a nonexistent version."""
     for entries in _messages(history).values():
-        hello = _hello(entries, history)
-        if hello is None or not str(hello.fields.get("protocolVersion", "")).startswith("2099"):
+        initialize = _initialize(entries, history)
+        if initialize is None or not str(initialize.fields.get("protocolVersion", "")).startswith(
+            "2099"
+        ):
             continue
-        later = [e for e in entries if hello.response and e.number > hello.response.number]
+        later = [
+            e for e in entries if initialize.response and e.number > initialize.response.number
+        ]
         if later:
             yield bad(
-                "the client continued with a protocol version that does not exist", hello, later[0]
+                "the client continued with a protocol version that does not exist",
+                initialize,
+                later[0],
             )
         else:
-            yield good(hello)
+            yield good(initialize)
 
 
 @client_check("2025-11-25:initialize-not-cancelled", needs=_ANY)
 def initialize_not_cancelled(history: History) -> Iterator[Observation]:
     """Check that the client does not cancel `initialize`."""
     for entries in _messages(history).values():
-        hello = _hello(entries, history)
-        if hello is None:
+        initialize = _initialize(entries, history)
+        if initialize is None:
             continue
-        id = repr(hello.request.body.get("id"))
+        id = repr(initialize.request.body.get("id"))
         wrong = next(
             (
                 e
@@ -133,12 +141,14 @@ def initialize_not_cancelled(history: History) -> Iterator[Observation]:
             None,
         )
         yield (
-            good(hello) if wrong is None else bad("the client cancelled `initialize`", hello, wrong)
+            good(initialize)
+            if wrong is None
+            else bad("the client cancelled `initialize`", initialize, wrong)
         )
 
 
 @client_check("2025-11-25:cursors-not-persisted", needs="a client that requests a list")
-def begins_lists_anew(history: History) -> Iterator[Observation]:
+def begins_lists_without_cursor(history: History) -> Iterator[Observation]:
     """Check that the first list request on a connection has no cursor."""
     seen: set[tuple[int, str]] = set()
     for exchange in as_client(history).calls("tools/list", "tasks/list"):

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.client.polling import (
-    PATIENCE_MS,
-    has_hung,
-    lived_until,
+    INACTIVE_MS,
+    active_until,
     requests_for,
+    was_stopped,
 )
 from taskmachine.adapters.conformance.clients.view import as_client
 from taskmachine.adapters.conformance.history import RELATED, Entry, Exchange, History
@@ -361,13 +361,13 @@ def result_on_input_required(history: History) -> Iterator[Observation]:
             if e.fields.get("status") == _INPUT
             and (called is None or e.request.number < called.request.number)
         ]
-        silence = lived_until(history) - shown.response.at
+        silence = active_until(history) - shown.response.at
         if len(still) >= 2 and not waiting:
             words = "the client read 'input_required', but did not call 'tasks/result'"
             yield bad(words, shown, *still[:2])
         elif called is not None or waiting:
             yield good(shown, *([] if called is None else [called]))
-        elif not later and silence > (PATIENCE_MS if has_hung(history) else _SOON_MS):
+        elif not later and silence > (INACTIVE_MS if was_stopped(history) else _SOON_MS):
             yield bad(
                 "the client read 'input_required' and sent no more requests for the task", shown
             )
@@ -378,7 +378,7 @@ _SOON_MS: Final = 1_000.0
 
 
 @client_check("2025-11-25:cancelled-not-relied-on", needs="a client that cancels a task")
-def copes_with_cancelled(history: History) -> Iterator[Observation]:
+def cancellation_is_answered(history: History) -> Iterator[Observation]:
     """Record cancellations that the server responded to."""
     client = as_client(history)
     for exchange in client.calls("tasks/cancel"):
@@ -417,7 +417,7 @@ def _streams_left(client: History, method: str) -> Iterator[Entry]:
 @client_check(
     "2025-11-25:get-stream-disconnect", needs="a client that disconnects the stream of 'tasks/get'"
 )
-def may_leave_get(history: History) -> Iterator[Observation]:
+def get_stream_disconnects(history: History) -> Iterator[Observation]:
     """Record disconnected `tasks/get` streams, which are allowed."""
     for end in _streams_left(as_client(history), "tasks/get"):
         yield good(end)
@@ -427,7 +427,7 @@ def may_leave_get(history: History) -> Iterator[Observation]:
     "2025-11-25:result-stream-disconnect",
     needs="a client that disconnects the stream of 'tasks/result'",
 )
-def may_leave_result(history: History) -> Iterator[Observation]:
+def result_stream_disconnects(history: History) -> Iterator[Observation]:
     """Record disconnected `tasks/result` streams, which are allowed."""
     for end in _streams_left(as_client(history), "tasks/result"):
         yield good(end)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.client.polling import has_hung
+from taskmachine.adapters.conformance.checks.client.polling import was_stopped
 from taskmachine.adapters.conformance.clients.view import VERSION, as_client
 from taskmachine.adapters.conformance.history import Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
@@ -110,7 +110,7 @@ def notifications_unanswered(history: History) -> Iterator[Observation]:
     "2026-07-28:stdio-cancelled-notification",
     needs="a client that cancels a call",
 )
-def says_that_it_gives_up(history: History) -> Iterator[Observation]:
+def cancellation_names_request(history: History) -> Iterator[Observation]:
     """Check that a cancellation names the request; over HTTP it closes the stream."""
     for entry in history.notifications("notifications/cancelled"):
         if "requestId" in entry.params:
@@ -166,7 +166,7 @@ def retries_with_supported(history: History) -> Iterator[Observation]:
                 refused,
                 exchange,
             )
-    if not later and not has_hung(history):
+    if not later and not was_stopped(history):
         yield good(refused)
 
 
@@ -174,7 +174,7 @@ def retries_with_supported(history: History) -> Iterator[Observation]:
     "2026-07-28:http-400-body-inspected",
     needs="a client over HTTP that receives a 400 and continues",
 )
-def looks_into_400(history: History) -> Iterator[Observation]:
+def no_fallback_after_modern_errors(history: History) -> Iterator[Observation]:
     """Check that the client does not fall back to `initialize` after -32020 or -32021."""
     client = as_client(history)
     for refused in client.exchanges:
@@ -217,7 +217,7 @@ def retries_after_mismatch(history: History) -> Iterator[Observation]:
 
 
 @client_check("2026-07-28:one-sided-extension", needs="a client that calls tools")
-def one_sided(history: History) -> Iterator[Observation]:
+def extension_needs_the_server(history: History) -> Iterator[Observation]:
     """Check that the client does not use the extension with a server that does not declare it."""
     client = as_client(history)
     shown = [c for c in client.capabilities.values() if "extensions" not in c]
@@ -269,7 +269,7 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         is_last = exchange.response.number == last  # otherwise a later response may be the cause
         if later or _ended(history):
             yield good(exchange)
-        elif not has_hung(history) and is_last:
+        elif not was_stopped(history) and is_last:
             words = "the client ended after a result without 'resultType', which means 'complete'"
             yield bad(words, exchange)
 
@@ -320,7 +320,7 @@ def no_invented_state(history: History) -> Iterator[Observation]:
 
 
 @client_check("2026-07-28:mrtr-client-builds-answers", needs=_RETRIES)
-def answers_all(history: History) -> Iterator[Observation]:
+def retry_has_all_responses(history: History) -> Iterator[Observation]:
     """Check that the retry responds to each input request."""
     for first, again in _retries(history):
         answers = again.params.get("inputResponses")
@@ -351,7 +351,7 @@ def retry_has_new_id(history: History) -> Iterator[Observation]:
 
 
 @client_check("2026-07-28:answers-only-for-retry", needs=_RETRIES)
-def answers_nowhere_else(history: History) -> Iterator[Observation]:
+def input_responses_only_in_retries(history: History) -> Iterator[Observation]:
     """Check that no other request carries input responses or states."""
     retries = {again.request.number for _, again in _retries(history)}
     for exchange in as_client(history).exchanges:

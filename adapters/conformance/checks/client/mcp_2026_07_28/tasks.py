@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.client.mcp_2025_11_25.questions import (
+from taskmachine.adapters.conformance.checks.client.mcp_2025_11_25.input_responses import (
     elicit_result_fault,
 )
 from taskmachine.adapters.conformance.checks.client.polling import (
-    PATIENCE_MS,
-    has_hung,
-    lived_until,
+    INACTIVE_MS,
+    active_until,
     requests_for,
+    was_stopped,
 )
 from taskmachine.adapters.conformance.checks.reading.meta import (
     label_fault,
@@ -34,7 +34,7 @@ _TASKS: Final = "io.modelcontextprotocol/tasks"
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 _SEEN_MS: Final = 300.0
-_ASKED: Final = (
+_INPUT_REQUIRED: Final = (
     "a client that declares elicitation or sampling and polls a task that requests input"
 )
 
@@ -50,7 +50,7 @@ def _extensions(entry: Entry) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _ended_in_peace(history: History) -> bool:
+def _exited_normally(history: History) -> bool:
     return any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
 
 
@@ -189,7 +189,7 @@ def _is_task_for_call(exchange: Exchange) -> bool:
     "2026-07-28:fixed-shape-clients",
     needs="a client that declares the tasks extension",
 )
-def handles_both(history: History) -> Iterator[Observation]:
+def follows_created_task(history: History) -> Iterator[Observation]:
     """Check that a client that declares the extension reads its tasks until they end."""
     client = as_client(history)
     for task_id, created in client.created.items():
@@ -197,10 +197,10 @@ def handles_both(history: History) -> Iterator[Observation]:
             continue
         end = _is_over(client, task_id)
         asked = requests_for(client, task_id) or _subscriptions(client, task_id)
-        is_done = has_hung(history) or _ended_in_peace(history)
+        is_done = was_stopped(history) or _exited_normally(history)
         if end is not None and asked:
             yield good(created, end)
-        elif not asked and is_done and lived_until(history) - created.sent_at > _SEEN_MS:
+        elif not asked and is_done and active_until(history) - created.sent_at > _SEEN_MS:
             # It may intend to read the task later.
             yield warning(
                 "the client declared the tasks extension, but does not read the task", created
@@ -211,7 +211,7 @@ def handles_both(history: History) -> Iterator[Observation]:
     "2026-07-28:task-for-unsupported-request-invalid",
     needs="a client that lists tools",
 )
-def misplaced_task_refused(history: History) -> Iterator[Observation]:
+def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
     """Check that the client ignores a task in response to anything but a tool call."""
     client = as_client(history)
     for task_id, created in client.created.items():
@@ -248,9 +248,9 @@ def _updates(client: History, task_id: str) -> list[Exchange]:
 @client_check(
     "2026-07-28:client-answers-questions",
     "2026-07-28:client-inspects-input-requests",
-    needs=_ASKED,
+    needs=_INPUT_REQUIRED,
 )
-def answers_questions(history: History) -> Iterator[Observation]:
+def responds_to_input_requests(history: History) -> Iterator[Observation]:
     """Check that the client responds to an open input request; it may also leave or cancel."""
     client = as_client(history)
     for task_id in client.created:
@@ -265,14 +265,14 @@ def answers_questions(history: History) -> Iterator[Observation]:
         elif len(polls) >= 3 and asked_ms > _IGNORED_MS:
             words = "the client kept polling without responding to an input request"
             yield bad(words, polls[0], polls[-1])
-        elif has_hung(history) and lived_until(history) - asking[-1].until > PATIENCE_MS:
+        elif was_stopped(history) and active_until(history) - asking[-1].until > INACTIVE_MS:
             yield bad("the client did not respond to an input request", asking[-1])
 
 
 _IGNORED_MS: Final = 3_000.0
 
 
-@client_check("2026-07-28:client-observes-after-update", needs=_ASKED)
+@client_check("2026-07-28:client-observes-after-update", needs=_INPUT_REQUIRED)
 def observes_after_update(history: History) -> Iterator[Observation]:
     """Check that the client polls or has a subscription after its last response."""
     client = as_client(history)
@@ -284,12 +284,12 @@ def observes_after_update(history: History) -> Iterator[Observation]:
         later = [e for e in asked if e.request.number > updates[-1].request.number]
         if later or _subscriptions(client, task_id):
             yield good(updates[-1], *later[:1])
-        elif _ended_in_peace(history) or has_hung(history):
+        elif _exited_normally(history) or was_stopped(history):
             yield bad("the client did not read the task again after its response", updates[-1])
 
 
-@client_check("2026-07-28:answer-once", "2026-07-28:questions-deduplicated", needs=_ASKED)
-def answers_once(history: History) -> Iterator[Observation]:
+@client_check("2026-07-28:answer-once", "2026-07-28:questions-deduplicated", needs=_INPUT_REQUIRED)
+def responds_once(history: History) -> Iterator[Observation]:
     """Check that a key that is shown again after its response gets no second response."""
     client = as_client(history)
     for task_id in client.created:
@@ -311,7 +311,7 @@ def answers_once(history: History) -> Iterator[Observation]:
                 yield good(exchange, again[0])
 
 
-@client_check("2026-07-28:response-keys-outstanding", needs=_ASKED)
+@client_check("2026-07-28:response-keys-outstanding", needs=_INPUT_REQUIRED)
 def keys_outstanding(history: History) -> Iterator[Observation]:
     """Check that each key was shown and still open when the client last read the task."""
     client = as_client(history)
@@ -332,8 +332,8 @@ def keys_outstanding(history: History) -> Iterator[Observation]:
                     yield good(exchange)
 
 
-@client_check("2026-07-28:question-as-standalone-request", needs=_ASKED)
-def answers_in_form(history: History) -> Iterator[Observation]:
+@client_check("2026-07-28:question-as-standalone-request", needs=_INPUT_REQUIRED)
+def response_has_right_form(history: History) -> Iterator[Observation]:
     """Check that a response has the form of a result of the same standalone request."""
     client = as_client(history)
     for task_id in client.created:
@@ -357,7 +357,10 @@ def _answer_fault(question: Mapping[str, Any], answer: Any) -> str | None:
 
 
 @client_check(
-    "2026-07-28:elicitation-declared", needs=_ASKED, method="elicitation/create", kind="elicitation"
+    "2026-07-28:elicitation-declared",
+    needs=_INPUT_REQUIRED,
+    method="elicitation/create",
+    kind="elicitation",
 )
 @client_check(
     "2026-07-28:sampling-declared",
@@ -382,7 +385,7 @@ def answers_are_declared(history: History, method: str, kind: str) -> Iterator[O
                     yield bad(words, created, exchange)
 
 
-@client_check("2026-07-28:elicitation-no-mode-is-form", needs=_ASKED)
+@client_check("2026-07-28:elicitation-no-mode-is-form", needs=_INPUT_REQUIRED)
 def no_mode_is_form(history: History) -> Iterator[Observation]:
     """Check that an elicitation without `mode` gets a valid form response."""
     client = as_client(history)
@@ -436,7 +439,7 @@ def checks_acknowledgement(history: History) -> Iterator[Observation]:
             polls = [e for e in requests_for(client, task_id) if e.request.number > told.number]
             if polls:
                 yield good(exchange, told, polls[0])
-            elif has_hung(history) and lived_until(history) - told.at > PATIENCE_MS:
+            elif was_stopped(history) and active_until(history) - told.at > INACTIVE_MS:
                 yield bad(
                     "the client waited for notifications that the acknowledgement does not cover",
                     exchange,

@@ -13,11 +13,11 @@ from taskmachine.adapters.conformance.judging import Observation, bad, cannot_ch
 
 __all__: list[str] = []
 
-_QUESTION: Final = "a target that sends requests to the client"
+_SENDS_REQUESTS: Final = "a target that sends requests to the client"
 _KNOWN: Final = frozenset(
     {"io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"}
 )
-_BLAMES_THE_REQUEST: Final = (-32700, -32600, -32602)
+_REQUEST_ERRORS: Final = (-32700, -32600, -32602)
 
 
 # --- rules that both revisions share --------------------------------------------------------------
@@ -46,45 +46,43 @@ check("2025-11-25:meta-name-format", needs="a `_meta` object with keys")(meta.me
 # --- requests of the target ----------------------------------------------------------------------
 
 
-@check("2025-11-25:request-id-type", needs=_QUESTION)
+@check("2025-11-25:request-id-type", needs=_SENDS_REQUESTS)
 def requests_have_proper_ids(history: History) -> Iterator[Observation]:
     """Check that each request of the target has a string or an integer as its id."""
-    for question in requests_of_the_target(history):
-        id = question.body["id"]
+    for request in requests_of_the_target(history):
+        id = request.body["id"]
         is_whole = isinstance(id, int) or (isinstance(id, float) and id.is_integer())
         if isinstance(id, str) or (is_whole and not isinstance(id, bool)):
-            yield good(question)
+            yield good(request)
         elif id is not None:
             yield bad(
-                "the id of a request by the target is neither a string nor an integer", question
+                "the id of a request by the target is neither a string nor an integer", request
             )
 
 
-@check("2025-11-25:request-id-not-null", needs=_QUESTION)
+@check("2025-11-25:request-id-not-null", needs=_SENDS_REQUESTS)
 def requests_have_ids(history: History) -> Iterator[Observation]:
     """Check that no request of the target has the id null."""
-    for question in requests_of_the_target(history):
-        is_null = question.body["id"] is None
+    for request in requests_of_the_target(history):
+        is_null = request.body["id"] is None
         yield (
-            bad("the id of a request by the target is null", question)
-            if is_null
-            else good(question)
+            bad("the id of a request by the target is null", request) if is_null else good(request)
         )
 
 
-@check("2025-11-25:request-id-not-reused", needs=_QUESTION)
+@check("2025-11-25:request-id-not-reused", needs=_SENDS_REQUESTS)
 def requests_have_new_ids(history: History) -> Iterator[Observation]:
     """Check that the target uses each request id once per session.
 
     The same request repeated on another HTTP stream is not a new one; another check covers that.
     """
     first: dict[tuple[Any, ...], Entry] = {}
-    for question in requests_of_the_target(history):
-        one = first.setdefault((question.line, id_key(question.body["id"])), question)
-        if one is question:
-            yield good(question)
-        elif one.message != question.message or one.post == question.post:
-            yield bad("the target used the same id for two requests in one session", one, question)
+    for request in requests_of_the_target(history):
+        one = first.setdefault((request.line, id_key(request.body["id"])), request)
+        if one is request:
+            yield good(request)
+        elif one.message != request.message or one.post == request.post:
+            yield bad("the target used the same id for two requests in one session", one, request)
 
 
 # --- unknown content that a target must accept ----------------------------------------------------
@@ -98,7 +96,7 @@ def results_have_any_fields(history: History) -> Iterator[Observation]:
             yield good(exchange)
 
 
-def _plain(history: History, keys: Any) -> Iterator[Exchange]:
+def _requests_with_key(history: History, keys: Any) -> Iterator[Exchange]:
     """Yield valid requests whose `_meta` has a key that satisfies the predicate."""
     for exchange in history.calls("ping", "tools/list"):
         sent = exchange.params.get("_meta")
@@ -110,10 +108,10 @@ def _plain(history: History, keys: Any) -> Iterator[Exchange]:
 @check("2025-11-25:meta-no-assumptions", needs="a target that responds to 'ping'")
 def unknown_keys_are_tolerated(history: History) -> Iterator[Observation]:
     """Check that an unknown reserved key has no effect."""
-    for exchange in _plain(history, _is_unknown):
+    for exchange in _requests_with_key(history, _is_unknown):
         if isinstance(exchange.result, dict):
             yield good(exchange)
-        elif exchange.code in _BLAMES_THE_REQUEST and _is_served_without(history, exchange):
+        elif exchange.code in _REQUEST_ERRORS and _is_served_without(history, exchange):
             yield bad(
                 "the target rejected a request because of an unknown key in '_meta', but "
                 "accepted it without",
@@ -137,15 +135,17 @@ def _is_served_without(history: History, exchange: Exchange) -> bool:
 
 
 @check("2025-11-25:meta-name-characters", needs="a target that responds to 'ping'")
-def odd_names_are_tolerated(history: History) -> Iterator[Observation]:
+def unusual_names_are_tolerated(history: History) -> Iterator[Observation]:
     """Check that hyphens, underscores and dots inside a key name are accepted."""
-    for exchange in _plain(history, lambda key: bool(set("-_.") & set(key.rpartition("/")[2]))):
+    for exchange in _requests_with_key(
+        history, lambda key: bool(set("-_.") & set(key.rpartition("/")[2]))
+    ):
         if isinstance(exchange.result, dict):
             yield good(exchange)
 
 
 @check("2025-11-25:base-protocol-supported")
-def initialize_is_known(history: History) -> Iterator[Observation]:
+def initialize_is_implemented(history: History) -> Iterator[Observation]:
     """Check that the target supports `initialize`; other checks cover the rest of the lifecycle."""
     for exchange in history.calls("initialize"):
         if exchange.code == -32601:

@@ -44,15 +44,15 @@ def _agreed(exchange: Exchange) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _hellos(history: History) -> dict[int, Exchange]:
+def _initializations(history: History) -> dict[int, Exchange]:
     """Return the `initialize` of each connection that sent exactly one."""
-    hellos: dict[int, Exchange] = {}
+    initializations: dict[int, Exchange] = {}
     twice = set()
     for exchange in history.calls("initialize"):
-        if exchange.request.line in hellos:
+        if exchange.request.line in initializations:
             twice.add(exchange.request.line)
-        hellos[exchange.request.line] = exchange
-    return {line: hello for line, hello in hellos.items() if line not in twice}
+        initializations[exchange.request.line] = exchange
+    return {line: initialize for line, initialize in initializations.items() if line not in twice}
 
 
 # --- initialization ------------------------------------------------------------------------------
@@ -65,8 +65,8 @@ def nothing_before_initialize(history: History) -> Iterator[Observation]:
     Over HTTP this is observable only with sessions.
     """
     began: dict[int, float] = {}
-    for hello in history.calls("initialize"):
-        began.setdefault(hello.request.line, hello.request.number)
+    for initialize in history.calls("initialize"):
+        began.setdefault(initialize.request.line, initialize.request.number)
     has_sessions = any("mcp-session-id" in e.headers for e in history.calls("initialize"))
     if history.transport == "http" and not has_sessions:
         return
@@ -87,14 +87,14 @@ def initialize_is_answered(history: History) -> Iterator[Observation]:
     for exchange in history.calls("initialize"):
         if not isinstance(exchange.result, dict):
             continue
-        missing = [name for name, is_there in _introduction(exchange.fields) if not is_there]
+        missing = [name for name, is_there in _required_members(exchange.fields) if not is_there]
         if missing:
             yield bad(f"the result of 'initialize' lacks {', '.join(missing)}", exchange)
         else:
             yield good(exchange)
 
 
-def _introduction(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+def _required_members(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     info = fields.get("serverInfo")
     yield "protocolVersion", isinstance(fields.get("protocolVersion"), str)
     yield "capabilities", isinstance(fields.get("capabilities"), dict)
@@ -108,28 +108,28 @@ def _introduction(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     "2025-11-25:server-waits-for-initialized",
     needs="a client that delays 'notifications/initialized' (the tester's probes do)",
 )
-def no_questions_before_initialized(history: History) -> Iterator[Observation]:
+def no_requests_before_initialized(history: History) -> Iterator[Observation]:
     """Check that the target sends no request except pings before `notifications/initialized`."""
-    for line, hello in _hellos(history).items():
+    for line, initialize in _initializations(history).items():
         ready = _ready(history, line)
         asked = [
-            question
-            for question in requests_of_the_target(history)
-            if question.line == line and question.number < ready and question.method != "ping"
+            request
+            for request in requests_of_the_target(history)
+            if request.line == line and request.number < ready and request.method != "ping"
         ]
         if asked:
             yield bad(
                 f"the target sent {asked[0].method!r} before it received "
                 "'notifications/initialized'",
-                hello,
+                initialize,
                 asked[0],
             )
         elif any(
-            hello.request.number < other.request.number < ready and other.is_answered
+            initialize.request.number < other.request.number < ready and other.is_answered
             for other in history.exchanges
             if other.request.line == line
         ):
-            yield good(hello)
+            yield good(initialize)
 
 
 def _ready(history: History, line: int) -> int:
@@ -235,8 +235,8 @@ def the_latest_version_is_offered(history: History) -> Iterator[Observation]:
 @check("2025-11-25:version-respected", needs="a target that also supports an older version")
 def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
     """Check that no task features appear under an older version."""
-    for line, hello in _hellos(history).items():
-        agreed = _agreed(hello)
+    for line, initialize in _initializations(history).items():
+        agreed = _agreed(initialize)
         if agreed is None or not _DATE.fullmatch(agreed) or agreed >= FIRST_WITH_TASKS:
             continue
         told = [e for e in history.notifications("notifications/tasks/status") if e.line == line]
@@ -246,21 +246,21 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
             yield bad(
                 f"the target sent a task status notification although {agreed}, which has no "
                 "tasks, was negotiated",
-                hello,
+                initialize,
                 told[0],
             )
         for call in made:
             words = f"a call created a task although {agreed}, which has no tasks, was negotiated"
             is_asked = "task" in call.params
-            yield warning(words, hello, call) if is_asked else bad(words, hello, call)
-        if "tasks" in _capabilities(hello.fields):
+            yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
+        if "tasks" in _capabilities(initialize.fields):
             yield note(
                 f"the target declares 'tasks' under {agreed}, which does not define that "
                 "capability",
-                hello,
+                initialize,
             )
         elif not told and not made and calls:
-            yield good(hello)
+            yield good(initialize)
 
 
 # --- capabilities --------------------------------------------------------------------------------
@@ -281,31 +281,31 @@ def _inner(declared: Any, *names: str) -> Any:
 @check("2025-11-25:only-negotiated-capabilities", needs="a tool that can be called")
 def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
     """Check that the target sends only requests whose capability the client declared."""
-    hellos = _hellos(history)
+    initializations = _initializations(history)
     asked = set()
-    for question in requests_of_the_target(history):
-        hello = hellos.get(question.line)
-        if hello is None or question.method is None:
+    for request in requests_of_the_target(history):
+        initialize = initializations.get(request.line)
+        if initialize is None or request.method is None:
             continue
-        asked.add(question.line)
-        missing = _undeclared(question, _capabilities(hello.params))
+        asked.add(request.line)
+        missing = _undeclared(request, _capabilities(initialize.params))
         if missing is None:
-            yield good(question)
+            yield good(request)
         else:
             words = (
-                f"the target sent {question.method!r}, but the client did not declare {missing!r}"
+                f"the target sent {request.method!r}, but the client did not declare {missing!r}"
             )
-            yield bad(words, hello.request, question)
+            yield bad(words, initialize.request, request)
     for call in history.calls("tools/call"):
-        hello = hellos.get(call.request.line)
-        is_mute = hello is not None and not _capabilities(hello.params)
-        if is_mute and call.is_answered and call.request.line not in asked:
+        initialize = initializations.get(call.request.line)
+        declares_nothing = initialize is not None and not _capabilities(initialize.params)
+        if declares_nothing and call.is_answered and call.request.line not in asked:
             yield good(call)
 
 
-def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:
+def _undeclared(request: Entry, declared: Mapping[str, Any]) -> str | None:
     """Return the capability that a request needs and the client did not declare."""
-    method, params = question.method or "", question.params
+    method, params = request.method or "", request.params
     needed = _CAPABILITY.get(method)
     if needed is not None and not isinstance(declared.get(needed), dict):
         return needed
@@ -320,7 +320,7 @@ def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:
 
 
 @check("2025-11-25:negotiation-errors-handled")
-def mismatches_are_survived(history: History) -> Iterator[Observation]:
+def mismatches_are_answered(history: History) -> Iterator[Observation]:
     """Check that the target responds to a version that cannot be negotiated."""
     for exchange in _mismatches(history):
         if exchange.is_answered or exchange.status >= 400:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.reading.order import gone_right_after, went_on
+from taskmachine.adapters.conformance.checks.reading.order import exited_after, next_response
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
@@ -81,14 +81,14 @@ def bad_cursor_graceful(history: History) -> Iterator[Observation]:
         cursor = exchange.params.get("cursor")
         if cursor is None or (isinstance(cursor, str) and cursor in given):
             continue
-        gone = gone_right_after(history, exchange.request)
+        gone = exited_after(history, exchange.request)
         if exchange.status >= 500 and exchange.status != 503:
             yield bad(
                 f"the target responded to an invalid cursor with HTTP {exchange.status}", exchange
             )
         elif gone is not None:
             yield bad("the target's process exited after an invalid cursor", exchange.request, gone)
-        elif exchange.is_answered and went_on(history, exchange.request) is not None:
+        elif exchange.is_answered and next_response(history, exchange.request) is not None:
             yield good(exchange)
 
 

@@ -20,10 +20,10 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     declares_tasks,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     meta,
     modern_calls,
-    served_twin,
+    successful_equivalent,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.transports.streams import (
     SUBSCRIPTION,
@@ -49,7 +49,7 @@ _TASK_METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 # --- keys of a request ------------------------------------------------------------------------
 
 
-def _is_strange(key: str) -> bool:
+def _is_unknown(key: str) -> bool:
     """Return whether a key has MCP's prefix but is not defined by the specification."""
     return key.startswith(_MCP) and key not in _KNOWN
 
@@ -58,18 +58,18 @@ def _is_strange(key: str) -> bool:
 def unknown_keys_are_tolerated(history: History) -> Iterator[Observation]:
     """Check that an unknown reserved `_meta` key has no effect."""
     for exchange in modern_calls(history):
-        strange = next((key for key in meta(exchange) if _is_strange(key)), None)
-        if strange is None or faults(history, exchange):
+        unknown = next((key for key in meta(exchange) if _is_unknown(key)), None)
+        if unknown is None or faults(history, exchange):
             continue
         if isinstance(exchange.result, dict):
             yield good(exchange)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
-            twin = served_twin(history, exchange)
-            if twin is not None and not any(map(_is_strange, meta(twin))):
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
+            equivalent = successful_equivalent(history, exchange)
+            if equivalent is not None and not any(map(_is_unknown, meta(equivalent))):
                 yield bad(
-                    f"the target rejected a request because of the unknown `_meta` key {strange!r}",
+                    f"the target rejected a request because of the unknown `_meta` key {unknown!r}",
                     exchange,
-                    twin,
+                    equivalent,
                 )
 
 
@@ -108,9 +108,9 @@ def missing_keys_are_refused(history: History) -> Iterator[Observation]:
             yield good(exchange)
         elif isinstance(exchange.result, dict):
             yield bad(f"the target accepted a request without {missing!r} in '_meta'", exchange)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
             is_by_header = missing == VERSION and exchange.code == -32020
-            if not is_by_header and served_twin(history, exchange) is not None:
+            if not is_by_header and successful_equivalent(history, exchange) is not None:
                 yield bad(
                     f"the target rejected a request without {missing!r} in '_meta' with "
                     f"{exchange.code}, not -32602",
@@ -122,11 +122,11 @@ def missing_keys_are_refused(history: History) -> Iterator[Observation]:
 def missing_keys_get_400(history: History) -> Iterator[Observation]:
     """Check that the rejection has HTTP status 400."""
     for exchange, missing in _incomplete(history):
-        if exchange.error is None or not exchange.status or is_refused_otherwise(exchange):
+        if exchange.error is None or not exchange.status or is_unrelated_rejection(exchange):
             continue
         if exchange.status == 400:
             yield good(exchange)
-        elif exchange.code == -32602 and served_twin(history, exchange) is not None:
+        elif exchange.code == -32602 and successful_equivalent(history, exchange) is not None:
             words = (
                 f"the rejection of a request without {missing!r} has HTTP status "
                 f"{exchange.status}, not 400"
@@ -138,7 +138,7 @@ def missing_keys_get_400(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:no-state-from-earlier-requests", needs="a request without declared capabilities")
-def nothing_is_remembered(history: History) -> Iterator[Observation]:
+def declarations_do_not_persist(history: History) -> Iterator[Observation]:
     """Check that declarations of an earlier request do not apply to the next one."""
     declared: dict[int, Exchange] = {}
     for exchange in modern_calls(history, "tools/call", *_TASK_METHODS):
@@ -295,20 +295,20 @@ def client_info_changes_nothing(history: History) -> Iterator[Observation]:
     for exchange in modern_calls(history):
         if meta(exchange).get(CLIENT_INFO) == usual or faults(history, exchange):
             continue
-        twin = served_twin(history, exchange)
-        if twin is None or meta(twin).get(CLIENT_INFO) != usual:
+        equivalent = successful_equivalent(history, exchange)
+        if equivalent is None or meta(equivalent).get(CLIENT_INFO) != usual:
             continue
         if isinstance(exchange.result, dict):
-            is_same = _says_the_same(exchange, twin)
+            is_same = _says_the_same(exchange, equivalent)
             words = "the same request got a different response under another client name"
-            yield good(exchange) if is_same else bad(words, exchange, twin)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
+            yield good(exchange) if is_same else bad(words, exchange, equivalent)
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
             how = (
                 "under another client name"
                 if CLIENT_INFO in meta(exchange)
                 else "without a client name"
             )
-            yield bad(f"the target rejected a valid request {how}", exchange, twin)
+            yield bad(f"the target rejected a valid request {how}", exchange, equivalent)
 
 
 def _says_the_same(one: Exchange, other: Exchange) -> bool:
@@ -320,7 +320,7 @@ def _says_the_same(one: Exchange, other: Exchange) -> bool:
 
 
 @check("2026-07-28:info-not-for-security", needs="two callers with credentials, and a task")
-def client_info_opens_no_door(history: History) -> Iterator[Observation]:
+def client_info_gives_no_access(history: History) -> Iterator[Observation]:
     """Check that the client name of a task's creator does not give access to another principal."""
     for exchange in modern_calls(history, *_TASK_METHODS):
         created = history.created.get(exchange.task_id) if _is_text(exchange.task_id) else None
@@ -352,7 +352,7 @@ def _refused_by_name(history: History, served: Exchange) -> Exchange | None:
     for other in modern_calls(history, served.method):
         is_same = (other.task_id, _who(history, other)) == (served.task_id, _who(history, served))
         is_other_name = meta(other).get(CLIENT_INFO) != meta(served).get(CLIENT_INFO)
-        is_refused = other.error is not None and not is_refused_otherwise(other)
+        is_refused = other.error is not None and not is_unrelated_rejection(other)
         if is_same and is_other_name and is_refused:
             return other
     return None
@@ -391,7 +391,7 @@ _FORMATS: Final = {"traceparent": _TRACEPARENT, "tracestate": _TRACESTATE, "bagg
 @check("2026-07-28:trace-context-format", needs="a target that sends trace contexts")
 def trace_contexts_have_their_format(history: History) -> Iterator[Observation]:
     """Check that trace context has the W3C format."""
-    sent = {repr(e.meta.get(name)) for e in history.entries if _is_ours(e) for name in _FORMATS}
+    sent = {repr(e.meta.get(name)) for e in history.entries if _is_sent(e) for name in _FORMATS}
     for entry in history.heard:
         for name, form in _FORMATS.items():
             value = entry.meta.get(name)
@@ -405,5 +405,5 @@ def trace_contexts_have_their_format(history: History) -> Iterator[Observation]:
                 )
 
 
-def _is_ours(entry: Entry) -> bool:
+def _is_sent(entry: Entry) -> bool:
     return entry.kind is Kind.SENT

@@ -12,14 +12,17 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     declares_tasks,
     is_modern,
 )
-from taskmachine.adapters.conformance.checks.reading.sightings import lives, may_follow
+from taskmachine.adapters.conformance.checks.reading.task_rules import (
+    reachable_statuses,
+    task_records,
+)
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
     contradicts,
     modern,
-    of_task,
-    proper,
+    requests_about,
     supports_tasks,
+    valid_requests,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.tasks.status import payload_fault
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
@@ -30,7 +33,7 @@ __all__ = ["Subscription", "subscriptions"]
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _NEEDED: Final = "`subscriptions/listen`"
-_TOLD: Final = "task notifications"
+_TASK_NOTIFICATIONS: Final = "task notifications"
 _SWITCHES: Final = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
@@ -137,7 +140,7 @@ def nothing_comes_before(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:stdio-interleaving", needs="two concurrent subscriptions over stdio")
-def others_may_come_between(history: History) -> Iterator[Observation]:
+def others_may_interleave(history: History) -> Iterator[Observation]:
     """Record messages of other subscriptions before the acknowledgement, allowed over stdio."""
     if history.transport != "stdio":
         return
@@ -226,15 +229,15 @@ def only_what_was_asked_for(history: History) -> Iterator[Observation]:
                 yield bad(words, one.listen.request, entry)
 
 
-@check("2026-07-28:notifications-optional", needs=_TOLD)
-def tasks_may_be_told(history: History) -> Iterator[Observation]:
+@check("2026-07-28:notifications-optional", needs=_TASK_NOTIFICATIONS)
+def task_notifications_are_optional(history: History) -> Iterator[Observation]:
     """Record task notifications, which are optional."""
     for one in subscriptions(history):
         yield from (good(e) for e in one.notices if e.method == "notifications/tasks")
 
 
-@check("2026-07-28:notifications-only-for-listened-ids", needs=_TOLD)
-def only_tasks_that_were_listed(history: History) -> Iterator[Observation]:
+@check("2026-07-28:notifications-only-for-listened-ids", needs=_TASK_NOTIFICATIONS)
+def only_acknowledged_tasks(history: History) -> Iterator[Observation]:
     """Check that task notifications concern only tasks in the acknowledgement."""
     for one in subscriptions(history):
         for entry in one.notices:
@@ -247,18 +250,18 @@ def only_tasks_that_were_listed(history: History) -> Iterator[Observation]:
                 yield bad(words, one.acknowledgement, entry)
 
 
-@check("2026-07-28:notification-is-whole-task", needs=_TOLD)
+@check("2026-07-28:notification-is-whole-task", needs=_TASK_NOTIFICATIONS)
 def notification_is_the_whole_task(history: History) -> Iterator[Observation]:
     """Check that a notification is a complete task that no later `tasks/get` contradicts."""
-    follows = may_follow(history.revision)
-    for life in lives(modern(history)):
-        told = [s for s in life.sightings if s.where == "notification"]
-        for notice in told:
+    follows = reachable_statuses(history.revision)
+    for record in task_records(modern(history)):
+        notifications = [s for s in record.sightings if s.where == "notification"]
+        for notice in notifications:
             fault = payload_fault(notice.task)
             if fault is not None:
                 yield bad(f"a task notification contains {fault}", notice)
                 continue
-            later = [s for s in life.sightings if s.where == "get" and notice.precedes(s)]
+            later = [s for s in record.sightings if s.where == "get" and notice.precedes(s)]
             reached = follows.get(str(notice.status), frozenset())
             other = next((s for s in later if str(s.status) not in reached), None)
             if other is None and notice.is_terminal:
@@ -300,8 +303,8 @@ def no_progress_after_the_task_began(history: History) -> Iterator[Observation]:
     """Check that the progress token of a call is not used once the call is a task."""
     found = modern(history)
     progress = found.notifications("notifications/progress")
-    for life in lives(found):
-        made = found.created.get(life.id)
+    for record in task_records(found):
+        made = found.created.get(record.id)
         token = None if made is None else _token(made)
         if made is None or made.response is None or token is None:
             continue
@@ -316,7 +319,7 @@ def no_progress_after_the_task_began(history: History) -> Iterator[Observation]:
             yield bad(
                 "the target sent progress for a call after it had created a task", made, late[0]
             )
-        elif any(s.is_terminal for s in life.sightings):
+        elif any(s.is_terminal for s in record.sightings):
             yield good(made)
 
 
@@ -370,7 +373,7 @@ def _undeclared(history: History) -> frozenset[Exchange]:
     """Return task subscriptions without the declared extension."""
     return frozenset(
         listen
-        for listen in proper(history)
+        for listen in valid_requests(history)
         if listen.method == "subscriptions/listen"
         and not declares_tasks(listen)
         and _list(_filter(listen.params), "taskIds")
@@ -422,7 +425,7 @@ def final_response_is_empty(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:no-subscription-state-kept", needs="a task that a client subscribed to")
-def nothing_is_told_without_listening(history: History) -> Iterator[Observation]:
+def no_notifications_without_subscription(history: History) -> Iterator[Observation]:
     """Check that task notifications come only on connections with a subscription."""
     found = modern(history)
     listening: dict[Any, int] = {}
@@ -436,10 +439,10 @@ def nothing_is_told_without_listening(history: History) -> Iterator[Observation]
             )
     listened = {id for one in subscriptions(history) for id in _list(one.agreed, "taskIds")}
     lines = {line for line, _ in listening}
-    for life in lives(found):
-        for get in of_task(history, life, "tasks/get") if listened else ():
+    for record in task_records(found):
+        for get in requests_about(history, record, "tasks/get") if listened else ():
             is_elsewhere = get.request.line not in lines
-            if get.fields and is_elsewhere and (life.id in listened or get.request.post is None):
+            if get.fields and is_elsewhere and (record.id in listened or get.request.post is None):
                 yield good(get)
 
 

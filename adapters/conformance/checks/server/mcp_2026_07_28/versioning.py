@@ -15,7 +15,7 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     declares_tasks,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     is_unsupported,
     meta,
     modern_calls,
@@ -37,7 +37,7 @@ def unsupported_versions_are_refused(history: History) -> Iterator[Observation]:
     for exchange in history.exchanges:
         version = meta(exchange).get(VERSION)
         is_asked = is_unsupported(history, version) and faults(history, exchange) == {"version"}
-        if not is_asked or not exchange.is_answered or is_refused_otherwise(exchange):
+        if not is_asked or not exchange.is_answered or is_unrelated_rejection(exchange):
             continue
         if exchange.code == -32022:
             yield _names_versions(exchange)
@@ -63,7 +63,7 @@ def _names_versions(exchange: Exchange) -> Observation:
 
 
 @check("2026-07-28:discover-implemented", needs="any request")
-def discovery_is_there(history: History) -> Iterator[Observation]:
+def discovery_is_implemented(history: History) -> Iterator[Observation]:
     """Check that the target implements `server/discover`."""
     for exchange in modern_calls(history, "server/discover"):
         if faults(history, exchange) or not exchange.is_answered:
@@ -75,7 +75,7 @@ def discovery_is_there(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:discover-result-fields", needs="'server/discover'")
-def discovery_says_what_there_is(history: History) -> Iterator[Observation]:
+def discovery_has_versions_and_capabilities(history: History) -> Iterator[Observation]:
     """Check that the result lists this version among the supported ones, and the capabilities."""
     for exchange in modern_calls(history, "server/discover"):
         if not isinstance(exchange.result, dict):
@@ -127,14 +127,14 @@ def undeclared_calls_become_no_tasks(history: History) -> Iterator[Observation]:
 # --- earlier revisions ------------------------------------------------------------------------
 
 
-def _greetings(history: History) -> Iterator[Exchange]:
+def _initializations(history: History) -> Iterator[Exchange]:
     return (exchange for exchange in history.calls("initialize") if exchange.is_answered)
 
 
 @check("2026-07-28:both-eras", needs="any request")
 def initialize_may_be_there(history: History) -> Iterator[Observation]:
     """Record responses to `initialize`, which the target may support or reject."""
-    return (good(exchange) for exchange in _greetings(history))
+    return (good(exchange) for exchange in _initializations(history))
 
 
 @check(
@@ -143,8 +143,8 @@ def initialize_may_be_there(history: History) -> Iterator[Observation]:
 )
 def refused_initialize_names_versions(history: History) -> Iterator[Observation]:
     """Check that the rejection of `initialize` names a supported version."""
-    for exchange in _greetings(history) if is_modern_only(history) else ():
-        if exchange.error is None or is_refused_otherwise(exchange):
+    for exchange in _initializations(history) if is_modern_only(history) else ():
+        if exchange.error is None or is_unrelated_rejection(exchange):
             continue
         said = json.dumps(exchange.error)
         if any(version in said for version in supported_versions(history)):
@@ -153,8 +153,8 @@ def refused_initialize_names_versions(history: History) -> Iterator[Observation]
             yield bad("the rejection of 'initialize' names no supported version", exchange)
 
 
-def _first_greeting(history: History) -> Exchange | None:
-    return next((e for e in _greetings(history) if isinstance(e.result, dict)), None)
+def _first_initialize(history: History) -> Exchange | None:
+    return next((e for e in _initializations(history) if isinstance(e.result, dict)), None)
 
 
 @check(
@@ -162,16 +162,16 @@ def _first_greeting(history: History) -> Exchange | None:
 )
 def modern_requests_stay_modern(history: History) -> Iterator[Observation]:
     """Check that a request with the new `_meta` is served as such, even after `initialize`."""
-    greeting = _first_greeting(history)
-    for exchange in modern_calls(history) if greeting is not None else ():
-        is_later = greeting is not None and exchange.request.number > greeting.request.number
+    initialize = _first_initialize(history)
+    for exchange in modern_calls(history) if initialize is not None else ():
+        is_later = initialize is not None and exchange.request.number > initialize.request.number
         if not is_later or not isinstance(exchange.result, dict):
             continue
-        if greeting is not None and not isinstance(exchange.fields.get("resultType"), str):
+        if initialize is not None and not isinstance(exchange.fields.get("resultType"), str):
             yield bad(
                 f"after 'initialize', a request with `_meta` of {MODERN} was served as an "
                 "older one: no 'resultType'",
-                greeting,
+                initialize,
                 exchange,
             )
         else:
@@ -179,37 +179,37 @@ def modern_requests_stay_modern(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:both-eras-concurrently", needs="a target that supports earlier revisions")
-def both_eras_at_once(history: History) -> Iterator[Observation]:
+def both_eras_are_served(history: History) -> Iterator[Observation]:
     """Record requests of this revision that were served beside those of earlier ones."""
-    greeting = _first_greeting(history)
-    if greeting is not None:
+    initialize = _first_initialize(history)
+    if initialize is not None:
         for exchange in modern_calls(history):
-            if exchange.request.number > greeting.request.number and exchange.is_answered:
+            if exchange.request.number > initialize.request.number and exchange.is_answered:
                 yield good(exchange)
 
 
 @check("2026-07-28:initialize-selects-legacy", needs="a target that supports earlier revisions")
 def initialize_selects_the_old_rules(history: History) -> Iterator[Observation]:
     """Check that requests of a session begun by `initialize` need no `_meta`."""
-    for greeting in _greetings(history):
-        if not isinstance(greeting.result, dict):
+    for initialize in _initializations(history):
+        if not isinstance(initialize.result, dict):
             continue
         for exchange in history.calls("tools/list"):
-            if not _is_in_session(exchange, greeting) or not exchange.is_answered:
+            if not _is_in_session(exchange, initialize) or not exchange.is_answered:
                 continue
             if isinstance(exchange.result, dict):
-                yield good(greeting, exchange)
+                yield good(initialize, exchange)
             elif exchange.code in _MODERN_REFUSALS:
                 words = f"after 'initialize' the target rejected a request by the rules of {MODERN}"
-                yield bad(words, greeting, exchange)
+                yield bad(words, initialize, exchange)
 
 
-def _is_in_session(exchange: Exchange, greeting: Exchange) -> bool:
+def _is_in_session(exchange: Exchange, initialize: Exchange) -> bool:
     """Return whether it is a request without `_meta` in the session that `initialize` began."""
-    is_old = "_meta" not in exchange.params and exchange.request.line == greeting.request.line
-    session = greeting.headers.get("mcp-session-id")
+    is_old = "_meta" not in exchange.params and exchange.request.line == initialize.request.line
+    session = initialize.headers.get("mcp-session-id")
     is_same = session is None or exchange.sent_headers.get("mcp-session-id") == session
     is_named = exchange.request.http is None or exchange.sent_headers.get(
         "mcp-protocol-version"
-    ) == greeting.fields.get("protocolVersion")
-    return is_old and is_same and is_named and exchange.request.number > greeting.request.number
+    ) == initialize.fields.get("protocolVersion")
+    return is_old and is_same and is_named and exchange.request.number > initialize.request.number

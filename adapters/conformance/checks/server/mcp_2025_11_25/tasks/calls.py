@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.arguments import is_valid
-from taskmachine.adapters.conformance.checks.reading.sightings import life_of
+from taskmachine.adapters.conformance.checks.reading.task_rules import task_record
 from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     declares,
+    has_access,
+    has_valid_arguments,
+    is_overdue,
     is_overloaded,
-    is_sound,
     is_task_call,
-    may_ask,
-    support,
-    waited_in_vain,
+    task_support,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -103,7 +103,7 @@ def only_declared_types_make_tasks(history: History) -> Iterator[Observation]:
     "2025-11-25:undeclared-type-processed-normally",
     needs="a request with 'task' of a type without declared task support",
 )
-def undeclared_types_ignore_the_wish(history: History) -> Iterator[Observation]:
+def undeclared_types_ignore_task(history: History) -> Iterator[Observation]:
     """Check that `task` is ignored for request types without declared task support."""
     for exchange in _undeclared(history):
         served = _same_without_task(history, exchange)
@@ -124,14 +124,14 @@ def undeclared_types_ignore_the_wish(history: History) -> Iterator[Observation]:
 
 
 @check("2025-11-25:get-and-result-always-served", needs=A_TASK)
-def get_and_result_are_served(history: History) -> Iterator[Observation]:
+def get_and_result_are_implemented(history: History) -> Iterator[Observation]:
     """Check that a target that creates tasks serves `tasks/get` and `tasks/result`."""
     for exchange in history.calls("tasks/get", "tasks/result"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or not exchange.is_answered or not may_ask(history, life, exchange):
+        record = task_record(history, exchange.task_id, exchange.request)
+        if record is None or not exchange.is_answered or not has_access(history, record, exchange):
             continue
         ended_so = exchange.method == "tasks/result" and any(
-            s.status in ("failed", "cancelled") for s in life.sightings
+            s.status in ("failed", "cancelled") for s in record.sightings
         )
         if exchange.code == METHOD_NOT_FOUND and not ended_so:
             yield bad(
@@ -172,14 +172,14 @@ def support_has_three_values(history: History) -> Iterator[Observation]:
 def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
     """Check that a task call of a tool with forbidden task support is rejected with -32601."""
     for exchange in _task_calls(history):
-        if support(history, exchange) != "forbidden":
+        if task_support(history, exchange) != "forbidden":
             continue
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.error is None:
             words = "the target accepted a task call of a tool whose 'taskSupport' is 'forbidden'"
             yield bad(words, exchange)
-        elif is_sound(history, exchange):
+        elif has_valid_arguments(history, exchange):
             words = (
                 "a task call of a tool whose 'taskSupport' is 'forbidden' was rejected with "
                 f"{exchange.code}, not -32601"
@@ -191,7 +191,7 @@ def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
 def unmarked_tools_are_forbidden(history: History) -> Iterator[Observation]:
     """Check that a tool without `taskSupport` creates no task."""
     for exchange in _task_calls(history):
-        if support(history, exchange) != "forbidden" or _is_marked(history, exchange):
+        if task_support(history, exchange) != "forbidden" or _is_marked(history, exchange):
             continue
         if isinstance(exchange.fields.get("task"), dict):
             yield bad(
@@ -207,7 +207,7 @@ def unmarked_tools_are_forbidden(history: History) -> Iterator[Observation]:
 def optional_tools_work_both_ways(history: History) -> Iterator[Observation]:
     """Check that an optional tool can be called with and without a task."""
     for exchange in history.calls("tools/call"):
-        if support(history, exchange) != "optional" or not _is_offered(history, exchange):
+        if task_support(history, exchange) != "optional" or not _is_offered(history, exchange):
             continue
         wants_task = "task" in exchange.params
         gets_task = isinstance(exchange.fields.get("task"), dict)
@@ -233,7 +233,7 @@ def optional_tools_work_both_ways(history: History) -> Iterator[Observation]:
 def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]:
     """Check that a plain call of a tool with required task support is rejected with -32601."""
     for exchange in history.calls("tools/call"):
-        if "task" in exchange.params or support(history, exchange) != "required":
+        if "task" in exchange.params or task_support(history, exchange) != "required":
             continue
         if not _is_offered(history, exchange) or is_overloaded(exchange):
             continue
@@ -256,7 +256,7 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
                 "instead of error -32601",
                 exchange,
             )
-        elif exchange.is_answered and is_sound(history, exchange):
+        elif exchange.is_answered and has_valid_arguments(history, exchange):
             yield bad(
                 "the target rejects a call without 'task' of a required tool with "
                 f"{exchange.code}, not -32601",
@@ -330,7 +330,7 @@ def create_result_is_nothing_else(history: History) -> Iterator[Observation]:
 def create_answer_is_prompt(history: History) -> Iterator[Observation]:
     """Check that the creating response does not wait for the tool to finish."""
     for exchange in _creations(history):
-        if waited_in_vain(history, exchange):
+        if is_overdue(history, exchange):
             yield bad(
                 f"the response that creates the task took {(exchange.waited_ms or 0) / 1000:.1f} "
                 "s; it must not wait for the tool",
@@ -412,7 +412,7 @@ def _has_right_arguments(history: History, exchange: Exchange) -> bool:
 def _served_task_calls(history: History) -> Iterator[Exchange]:
     """Yield the successful task calls of tools that support tasks."""
     for exchange in _task_calls(history):
-        if support(history, exchange) in ("optional", "required") and exchange.error is None:
+        if task_support(history, exchange) in ("optional", "required") and exchange.error is None:
             yield exchange
 
 
@@ -420,12 +420,12 @@ def _undeclared(history: History) -> Iterator[Exchange]:
     """Yield answered requests with `task`, of types without declared task support."""
     for exchange in history.exchanges:
         known = exchange.request.line in history.capabilities
-        wishes = isinstance(exchange.params.get("task"), dict)
+        has_task = isinstance(exchange.params.get("task"), dict)
         category, _, method = exchange.method.partition("/")
         is_known = category in ("tasks", "initialize") or declares(
             history, exchange, "requests", category, method
         )
-        if known and wishes and not is_known and exchange.is_answered:
+        if known and has_task and not is_known and exchange.is_answered:
             yield exchange
 
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.checks.reading.sightings import Life, lives
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord, task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
     INVALID_PARAMS,
     TASK_FIELDS,
     declares,
+    has_tasks_capability,
     is_overloaded,
-    knows_tasks,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -26,7 +26,7 @@ A_LIST: Final = "a target that declares 'tasks.list'"
 
 
 @attrs.frozen(eq=False)
-class Walk:
+class Traversal:
     """A list, read from its first to its last page by the returned cursors."""
 
     pages: Sequence[Exchange]
@@ -38,7 +38,7 @@ class Walk:
         """Return the ids of all tasks on all pages."""
         return [id for page in self.pages for id in _ids(page)]
 
-    def is_around(self, sighting: Sighting) -> bool:
+    def is_after(self, sighting: Sighting) -> bool:
         """Return whether the sighting precedes the first request for a page."""
         return sighting.entry.number < self.pages[0].request.number
 
@@ -55,7 +55,7 @@ class Walk:
 def list_is_declared(history: History) -> Iterator[Observation]:
     """Check that `tasks/list` succeeds where it is declared, and only there."""
     for exchange in history.calls("tasks/list"):
-        if not knows_tasks(history, exchange) or not exchange.is_answered:
+        if not has_tasks_capability(history, exchange) or not exchange.is_answered:
             continue
         if not declares(history, exchange, "list"):
             if exchange.error is None:
@@ -106,29 +106,29 @@ def lists_have_pages(history: History) -> Iterator[Observation]:
 
 
 @check("2025-11-25:next-cursor-when-more", needs=A_LIST)
-def a_list_that_goes_on_says_so(history: History) -> Iterator[Observation]:
+def incomplete_lists_have_cursors(history: History) -> Iterator[Observation]:
     """Check that a list has a cursor while more tasks follow."""
-    for walk, life, later in _expected(history):
-        if life.id in walk.ids:
-            yield good(*walk.pages[-1:])
-        elif walk.ids:
+    for traversal, record, later in _expected(history):
+        if record.id in traversal.ids:
+            yield good(*traversal.pages[-1:])
+        elif traversal.ids:
             words = "'tasks/list' ended without a cursor, but lacks a task that exists"
-            yield bad(words, walk.pages[-1], later)
+            yield bad(words, traversal.pages[-1], later)
 
 
 @check("2025-11-25:get-implies-list", needs=A_LIST)
-def what_can_be_read_is_listed(history: History) -> Iterator[Observation]:
+def readable_tasks_are_listed(history: History) -> Iterator[Observation]:
     """Check that the list contains each task that the same caller can read."""
-    for walk, life, later in _expected(history):
-        if life.id in walk.ids:
-            yield good(*walk.pages[-1:], later)
+    for traversal, record, later in _expected(history):
+        if record.id in traversal.ids:
+            yield good(*traversal.pages[-1:], later)
         else:
             words = "the caller can read a task with 'tasks/get' that is missing from 'tasks/list'"
-            yield bad(words, *walk.pages[-1:], later)
+            yield bad(words, *traversal.pages[-1:], later)
 
 
 @check("2025-11-25:list-no-duplicates", needs=A_LIST)
-def nothing_is_listed_twice(history: History) -> Iterator[Observation]:
+def tasks_are_listed_once(history: History) -> Iterator[Observation]:
     """Check that each task is listed once; repetition across pages is only a warning."""
     for exchange in history.calls("tasks/list"):
         ids = [repr(id) for id in _ids(exchange)]
@@ -136,10 +136,10 @@ def nothing_is_listed_twice(history: History) -> Iterator[Observation]:
             yield bad("one page of 'tasks/list' contains the same task twice", exchange)
         elif len(ids) > 1:
             yield good(exchange)
-    for walk in _walks(history):
-        distinct = sum(len({repr(id) for id in _ids(page)}) for page in walk.pages)
-        if walk.is_quiet and distinct > len({repr(id) for id in walk.ids}):
-            yield warning("two pages of 'tasks/list' contain the same task", *walk.pages)
+    for traversal in _traversals(history):
+        distinct = sum(len({repr(id) for id in _ids(page)}) for page in traversal.pages)
+        if traversal.is_quiet and distinct > len({repr(id) for id in traversal.ids}):
+            yield warning("two pages of 'tasks/list' contain the same task", *traversal.pages)
 
 
 @check("2025-11-25:list-bad-cursor-32602", needs=A_LIST)
@@ -176,7 +176,7 @@ def _is_plain(exchange: Exchange) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _walks(history: History) -> tuple[Walk, ...]:
+def _traversals(history: History) -> tuple[Traversal, ...]:
     """Return all lists that were read to their end."""
     open_pages: dict[tuple[int, str], list[Exchange]] = {}
     found = []
@@ -192,7 +192,7 @@ def _walks(history: History) -> tuple[Walk, ...]:
         if isinstance(following, str):
             open_pages[line, repr(following)] = pages
         elif following is None:
-            found.append(Walk(pages, _is_quiet(history, pages)))
+            found.append(Traversal(pages, _is_quiet(history, pages)))
     return tuple(found)
 
 
@@ -208,15 +208,15 @@ def _is_quiet(history: History, pages: Sequence[Exchange]) -> bool:
     )
 
 
-def _expected(history: History) -> Iterator[tuple[Walk, Life, Sighting]]:
+def _expected(history: History) -> Iterator[tuple[Traversal, TaskRecord, Sighting]]:
     """Yield each complete list with each task readable on its connection before and after it."""
-    known = list(lives(history))
-    for walk in _walks(history):
-        line = walk.pages[0].request.line
-        if not walk.is_quiet or not declares(history, walk.pages[0], "list"):
+    known = list(task_records(history))
+    for traversal in _traversals(history):
+        line = traversal.pages[0].request.line
+        if not traversal.is_quiet or not declares(history, traversal.pages[0], "list"):
             continue
-        for life in known:
-            seen = [s for s in life.sightings if s.entry.line == line and s.exchange is not None]
-            later = next((s for s in seen if walk.is_before(s)), None)
-            if later is not None and any(walk.is_around(s) for s in seen):
-                yield walk, life, later
+        for record in known:
+            seen = [s for s in record.sightings if s.entry.line == line and s.exchange is not None]
+            later = next((s for s in seen if traversal.is_before(s)), None)
+            if later is not None and any(traversal.is_after(s) for s in seen):
+                yield traversal, record, later

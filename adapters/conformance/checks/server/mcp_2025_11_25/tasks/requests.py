@@ -5,18 +5,22 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.reading.sightings import Life, life_of, terminal_final
+from taskmachine.adapters.conformance.checks.reading.task_rules import (
+    TaskRecord,
+    task_record,
+    terminal_final,
+)
 from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     declares,
+    has_access,
+    has_tasks_capability,
+    is_overdue,
     is_overloaded,
     is_task_call,
-    knows_tasks,
     lifetime_end,
-    may_ask,
     requests_for,
-    waited_in_vain,
 )
 from taskmachine.adapters.conformance.history import Entry, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, warning
@@ -36,10 +40,10 @@ def get_is_flat_and_prompt(history: History) -> Iterator[Observation]:
     for exchange in history.calls("tasks/get"):
         if not isinstance(exchange.result, dict):
             continue
-        life = life_of(history, exchange.task_id, exchange.request)
+        record = task_record(history, exchange.task_id, exchange.request)
         if "taskId" not in exchange.fields:
             yield bad("the result of 'tasks/get' is not a task: it has no 'taskId'", exchange)
-        elif life is not None and _waited_for_the_end(history, life, exchange):
+        elif record is not None and _waited_for_the_end(history, record, exchange):
             yield bad("'tasks/get' did not return before the task ended", exchange)
         else:
             yield good(exchange)
@@ -82,7 +86,7 @@ def answers_are_json_or_streams(history: History) -> Iterator[Observation]:
 def the_parameter_names_the_task(history: History) -> Iterator[Observation]:
     """Check that the response concerns the task in `taskId`."""
     for exchange in history.calls("tasks/get", "tasks/cancel", "tasks/result"):
-        if life_of(history, exchange.task_id, exchange.request) is None:
+        if task_record(history, exchange.task_id, exchange.request) is None:
             continue
         shown = _answered_task(exchange)
         if shown == exchange.task_id:
@@ -100,9 +104,9 @@ def the_parameter_names_the_task(history: History) -> Iterator[Observation]:
 def cancel_is_declared(history: History) -> Iterator[Observation]:
     """Check that `tasks/cancel` succeeds where it is declared, and only there."""
     for exchange in history.calls("tasks/cancel"):
-        if not knows_tasks(history, exchange) or not exchange.is_answered:
+        if not has_tasks_capability(history, exchange) or not exchange.is_answered:
             continue
-        life = life_of(history, exchange.task_id, exchange.request)
+        record = task_record(history, exchange.task_id, exchange.request)
         if not declares(history, exchange, "cancel"):
             if exchange.error is None:
                 yield warning(
@@ -116,12 +120,12 @@ def cancel_is_declared(history: History) -> Iterator[Observation]:
                 "(error -32601)",
                 exchange,
             )
-        elif life is not None and _is_refused_alive(history, life, exchange):
+        elif record is not None and _is_wrongly_refused(history, record, exchange):
             yield bad(
                 "the target rejected the cancellation of a task that was not in a terminal status",
                 exchange,
             )
-        elif life is not None:
+        elif record is not None:
             yield good(exchange)
 
 
@@ -144,9 +148,9 @@ def cancel_answers_with_the_task(history: History) -> Iterator[Observation]:
 @check("2025-11-25:cancelled-before-answer", needs=A_CANCEL)
 def cancelled_when_the_cancel_is_answered(history: History) -> Iterator[Observation]:
     """Check that the task is cancelled when the response is sent."""
-    for life, exchange in _cancels(history):
+    for record, exchange in _cancels(history):
         assert exchange.response is not None
-        later = next((s for s in life.sightings if _is_asked_after(s, exchange.response)), None)
+        later = next((s for s in record.sightings if _is_asked_after(s, exchange.response)), None)
         status = exchange.fields.get("status")
         if "status" in exchange.fields and status != "cancelled":
             words = f"the target responded to 'tasks/cancel' while the task was still {status!r}"
@@ -165,8 +169,8 @@ check("2025-11-25:cancelled-sticks", needs=A_CANCEL, statuses=("cancelled",))(te
 def cancel_of_an_ended_task_is_refused(history: History) -> Iterator[Observation]:
     """Check that cancelling a task in a terminal status is rejected with -32602."""
     for exchange in history.calls("tasks/cancel"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        ended = None if life is None else life.ended_before(exchange.request)
+        record = task_record(history, exchange.task_id, exchange.request)
+        ended = None if record is None else record.ended_before(exchange.request)
         if ended is None or not exchange.is_answered or is_overloaded(exchange):
             continue
         if exchange.code == INVALID_PARAMS:
@@ -186,10 +190,10 @@ def cancel_of_an_ended_task_is_refused(history: History) -> Iterator[Observation
 
 
 @check("2025-11-25:may-delete-cancelled", needs=A_CANCEL)
-def cancelled_tasks_may_go(history: History) -> Iterator[Observation]:
+def cancelled_tasks_may_be_deleted(history: History) -> Iterator[Observation]:
     """Note reads of a cancelled task: it may be deleted or kept."""
-    for life, exchange in _cancels(history):
-        reads = requests_for(history, life.id, "tasks/get")
+    for record, exchange in _cancels(history):
+        reads = requests_for(history, record.id, "tasks/get")
         later = next((r for r in reads if _is_answered_after(r, exchange)), None)
         if later is not None:
             yield good(exchange, later)
@@ -199,11 +203,11 @@ def cancelled_tasks_may_go(history: History) -> Iterator[Observation]:
 
 
 @check("2025-11-25:result-unknown-32602", needs="a target that declares 'tasks'")
-def result_of_nothing_is_refused(history: History) -> Iterator[Observation]:
+def result_of_unknown_task_is_refused(history: History) -> Iterator[Observation]:
     """Check that `tasks/result` for an unknown task is rejected with -32602, without waiting."""
     yield from unknown_task_is_refused(history, "tasks/result")
     for exchange in _unknown(history, "tasks/result"):
-        if waited_in_vain(history, exchange):
+        if is_overdue(history, exchange):
             yield bad(
                 "'tasks/result' for an unknown task blocks instead of being rejected", exchange
             )
@@ -227,7 +231,7 @@ def internal_errors_have_their_code(history: History) -> Iterator[Observation]:
 
 
 @check("2025-11-25:informative-error-messages", needs="an error response")
-def errors_say_what_was_wrong(history: History) -> Iterator[Observation]:
+def errors_are_informative(history: History) -> Iterator[Observation]:
     """Check that errors have a message, which differs between causes."""
     for exchange in history.calls("tasks/get", "tasks/list", "tasks/cancel"):
         if exchange.error is None:
@@ -254,12 +258,12 @@ def _content_type(exchange: Exchange) -> str | None:
     return None if kind is None else kind.partition(";")[0].strip().lower()
 
 
-def _waited_for_the_end(history: History, life: Life, exchange: Exchange) -> bool:
+def _waited_for_the_end(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     was_alive = any(
-        not s.is_terminal and s.entry.number < exchange.request.number for s in life.sightings
+        not s.is_terminal and s.entry.number < exchange.request.number for s in record.sightings
     )
     is_over = exchange.fields.get("status") in ("completed", "failed")
-    return was_alive and is_over and waited_in_vain(history, exchange)
+    return was_alive and is_over and is_overdue(history, exchange)
 
 
 def _answered_task(exchange: Exchange) -> Any:
@@ -278,24 +282,24 @@ def _is_answered_after(read: Exchange, cancel: Exchange) -> bool:
     return is_later and read.is_answered
 
 
-def _cancels(history: History) -> Iterator[tuple[Life, Exchange]]:
+def _cancels(history: History) -> Iterator[tuple[TaskRecord, Exchange]]:
     """Yield the successful cancel requests."""
     for exchange in history.calls("tasks/cancel"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        if life is not None and exchange.is_answered and exchange.error is None:
-            yield life, exchange
+        record = task_record(history, exchange.task_id, exchange.request)
+        if record is not None and exchange.is_answered and exchange.error is None:
+            yield record, exchange
 
 
-def _is_refused_alive(history: History, life: Life, exchange: Exchange) -> bool:
+def _is_wrongly_refused(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     """Return whether a cancel was rejected as if the task had ended, although it still runs."""
     if exchange.code != INVALID_PARAMS or exchange.response is None:
         return False
-    if not may_ask(history, life, exchange) or life.ended_before(exchange.request):
+    if not has_access(history, record, exchange) or record.ended_before(exchange.request):
         return False
     response = exchange.response
     return any(
         _is_asked_after(s, response) and s.status in ("working", "input_required")
-        for s in life.sightings
+        for s in record.sightings
     )
 
 
@@ -304,7 +308,7 @@ def _unknown(history: History, method: str) -> Iterator[Exchange]:
     for exchange in history.calls(method):
         if not isinstance(exchange.request.body.get("params"), dict):
             continue
-        if not knows_tasks(history, exchange) or repr(exchange.task_id) in _seen(history):
+        if not has_tasks_capability(history, exchange) or repr(exchange.task_id) in _seen(history):
             continue
         if method != "tasks/cancel" or declares(history, exchange, "cancel"):
             yield exchange
@@ -342,11 +346,11 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
 def _refused_cancels(history: History) -> Iterator[Exchange]:
     """Yield rejected cancels of tasks that had ended and must still exist."""
     for exchange in history.calls("tasks/cancel"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or exchange.code != INVALID_PARAMS:
+        record = task_record(history, exchange.task_id, exchange.request)
+        if record is None or exchange.code != INVALID_PARAMS:
             continue
-        ended = life.ended_before(exchange.request)
-        is_there = (exchange.heard_at or 0) < (lifetime_end(life) or 0)
+        ended = record.ended_before(exchange.request)
+        is_there = (exchange.heard_at or 0) < (lifetime_end(record) or 0)
         if is_there and ended is not None and ended.status != "cancelled":
             yield exchange
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.messages import is_well_formed, message_fault
-from taskmachine.adapters.conformance.checks.reading.posts import Post, live_session, posts
+from taskmachine.adapters.conformance.checks.reading.posts import Post, is_in_live_session, posts
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import (
     Observation,
@@ -22,7 +22,7 @@ from taskmachine.adapters.conformance.judging import (
 __all__: list[str] = []
 
 _REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
-_NOBODYS_ORIGIN: Final = re.compile(r"https?://([\w-]+\.)*(example|invalid|test)(:\d+)?")
+_RESERVED_ORIGIN: Final = re.compile(r"https?://([\w-]+\.)*(example|invalid|test)(:\d+)?")
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -59,14 +59,14 @@ def _misreadings(text: str) -> set[str]:
     } - {text}
 
 
-def _torn(history: History) -> list[list[Entry]]:
+def _split_messages(history: History) -> list[list[Entry]]:
     """Return groups of lines that are JSON only together: one message with embedded newlines."""
-    torn = []
+    split = []
     for is_text, run in groupby(history.heard, lambda entry: entry.message is MISSING):
         lines = list(run)
         if is_text and len(lines) > 1 and len({entry.line for entry in lines}) == 1:
-            torn += [lines] if _is_json("\n".join(entry.text or "" for entry in lines)) else []
-    return torn
+            split += [lines] if _is_json("\n".join(entry.text or "" for entry in lines)) else []
+    return split
 
 
 def _is_json(text: str) -> bool:
@@ -82,7 +82,7 @@ def messages_are_lines(history: History) -> Iterator[Observation]:
     """Check that each message is a single line."""
     if history.transport != "stdio":
         return
-    for lines in _torn(history):
+    for lines in _split_messages(history):
         yield bad(f"a message is spread over {len(lines)} lines", *lines)
     for entry in history.heard:
         if entry.message is not MISSING:
@@ -94,9 +94,9 @@ def output_is_messages(history: History) -> Iterator[Observation]:
     """Check that the target writes nothing but messages to stdout."""
     if history.transport != "stdio":
         return
-    torn = {entry.number for lines in _torn(history) for entry in lines}
+    split = {entry.number for lines in _split_messages(history) for entry in lines}
     for entry in history.heard:
-        if entry.message is MISSING and entry.number not in torn:
+        if entry.message is MISSING and entry.number not in split:
             yield bad("the target wrote a line to stdout that is not JSON", entry)
         elif entry.message is not MISSING:
             is_other = message_fault(entry.message) and not {"jsonrpc", "id"} & entry.body.keys()
@@ -132,8 +132,8 @@ def _fresh_gets(history: History) -> Iterator[Post]:
         if (
             "text/event-stream" in post.sent_headers.get("accept", "")
             and "origin" not in post.sent_headers
-            and live_session(history, post)
-            and _is_introduced(history, post)
+            and is_in_live_session(history, post)
+            and _is_initialized(history, post)
             and not is_second
             and not post.is_undecided
             and post.status != 403
@@ -141,14 +141,15 @@ def _fresh_gets(history: History) -> Iterator[Post]:
             yield post
 
 
-def _is_introduced(history: History, post: Post) -> bool:
+def _is_initialized(history: History, post: Post) -> bool:
     """Return whether `initialize` had succeeded on the connection."""
     return any(
-        hello.request.line == post.line
-        and hello.response is not None
-        and hello.response.number < post.sent.number
-        and hello.fields.get("protocolVersion") == post.sent_headers.get("mcp-protocol-version")
-        for hello in history.calls("initialize")
+        initialize.request.line == post.line
+        and initialize.response is not None
+        and initialize.response.number < post.sent.number
+        and initialize.fields.get("protocolVersion")
+        == post.sent_headers.get("mcp-protocol-version")
+        for initialize in history.calls("initialize")
     )
 
 
@@ -181,7 +182,7 @@ def get_is_a_stream_or_405(history: History) -> Iterator[Observation]:
 def _foreign_posts(history: History) -> Iterator[Post]:
     """Yield requests with an Origin of a reserved domain; 401 and 405 are unrelated to it."""
     for post in posts(history):
-        is_foreign = _NOBODYS_ORIGIN.fullmatch(post.sent_headers.get("origin", ""))
+        is_foreign = _RESERVED_ORIGIN.fullmatch(post.sent_headers.get("origin", ""))
         if is_foreign and not post.is_undecided and post.status != 405:
             yield post
 
@@ -321,9 +322,9 @@ def answers_are_json_or_events(history: History) -> Iterator[Observation]:
 
 
 def _unexpected(exchange: Exchange, kind: str) -> str:
-    told = (
+    content_type = (
         f"the content type {kind!r}, not JSON or an SSE stream"
         if kind
         else "no 'Content-Type' header"
     )
-    return f"the response to {exchange.method!r} has {told}"
+    return f"the response to {exchange.method!r} has {content_type}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.reading.posts import Post, posts, sources
+from taskmachine.adapters.conformance.checks.reading.posts import Post, posts, stream_origins
 from taskmachine.adapters.conformance.history import Entry, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 def _resumed(history: History) -> Iterator[tuple[Post, Post]]:
     """Yield the original request and the resuming GET of each resumed stream."""
-    begun = sources(history)
+    begun = stream_origins(history)
     for post in posts(history):
         if post.number in begun and post.is_stream:
             yield begun[post.number], post
@@ -36,14 +36,14 @@ def event_ids_are_unique(history: History) -> Iterator[Observation]:
             if not id:
                 continue
             one = first.setdefault((post.line, id), entry)
-            if one is entry or _is_told_again(post, one, entry):
+            if one is entry or _is_replay(post, one, entry):
                 yield good(entry)
             else:
                 words = f"two different events of a session have the same id {id!r}"
                 yield bad(words, one, post.sent, entry)
 
 
-def _is_told_again(post: Post, one: Entry, entry: Entry) -> bool:
+def _is_replay(post: Post, one: Entry, entry: Entry) -> bool:
     is_same = entry.kind is Kind.EVENT or entry.message == one.message
     return post.resumes is not None and is_same and one.post != entry.post
 
@@ -71,20 +71,20 @@ def the_same_stream_is_resumed(history: History) -> Iterator[Observation]:
 
     New messages are allowed: a target without resumption may open a fresh stream.
     """
-    begun = sources(history)
+    begun = stream_origins(history)
     asked = {
         (post.line, id_key(post.sent.body["id"])): post
         for post in posts(history)
         if post.is_request
     }
-    told: dict[
+    first_streams: dict[
         tuple[Any, ...], Post
     ] = {}  # the stream on which a request or event was first received
     for post in posts(history):
         source = begun.get(post.number, post)
         for entry in post.heard:
             keys = list(_keys(post, entry))
-            origins = [told.setdefault(key, source) for key in keys]
+            origins = [first_streams.setdefault(key, source) for key in keys]
             if entry.is_response:
                 origins += filter(None, [asked.get((post.line, id_key(entry.body.get("id"))))])
             if post.number not in begun:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from taskmachine.adapters.conformance.checks.reading.posts import Post, live_session, posts
+from taskmachine.adapters.conformance.checks.reading.posts import Post, is_in_live_session, posts
 from taskmachine.adapters.conformance.history import History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
@@ -153,7 +153,7 @@ def delete_may_get_405(history: History) -> Iterator[Observation]:
 def missing_versions_are_assumed(history: History) -> Iterator[Observation]:
     """Check that a request without the version header succeeds: the session has a version."""
     for post in _later(history):
-        has_session = post.session is not None and live_session(history, post)
+        has_session = post.session is not None and is_in_live_session(history, post)
         if VERSION in post.sent_headers or not post.is_request or not has_session:
             continue
         if post.status == 400:
@@ -171,7 +171,7 @@ def bad_versions_get_400(history: History) -> Iterator[Observation]:
     """Check that a nonexistent version gets 400."""
     for post in _later(history):
         version = post.sent_headers.get(VERSION)
-        if version is None or not is_no_version(version) or not live_session(history, post):
+        if version is None or not is_no_version(version) or not is_in_live_session(history, post):
             continue
         if post.status == 400:
             yield good(*post.entries)

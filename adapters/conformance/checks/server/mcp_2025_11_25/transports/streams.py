@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.posts import (
     Post,
+    connections_of_this_version,
     continuations,
-    is_open_with,
-    lines_of_this_version,
     posts,
-    sources,
+    stream_origins,
     streams_of,
+    was_open_at,
 )
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note
@@ -26,7 +26,7 @@ UNDERWAY_MS: Final = 500.0
 """Messages of different connections may arrive in the wrong order within this time."""
 
 _STREAM: Final = "a target that responds with an SSE stream"
-_LISTENING: Final = "a target that supports GET streams"
+_GET_STREAM: Final = "a target that supports GET streams"
 
 
 def _streams(history: History) -> Iterator[Post]:
@@ -34,7 +34,7 @@ def _streams(history: History) -> Iterator[Post]:
     return (post for post in posts(history) if post.is_request and post.is_stream)
 
 
-def _listening(history: History) -> Iterator[Post]:
+def _get_streams(history: History) -> Iterator[Post]:
     """Yield GET streams that do not resume another one."""
     for post in posts(history):
         if post.method == "GET" and post.is_stream and post.resumes is None:
@@ -78,7 +78,7 @@ def _made(history: History) -> dict[int, set[Any]]:
 @check("2025-11-25:sse-priming-event", needs=_STREAM)
 def streams_are_primed(history: History) -> Iterator[Observation]:
     """Check that a stream begins with an event that has an id and no data."""
-    lines = lines_of_this_version(history)
+    lines = connections_of_this_version(history)
     for post in _streams(history):
         # Without the header an older version is assumed, which does not have this rule.
         version = (post.sent_headers or {_VERSION: history.revision}).get(_VERSION)
@@ -153,10 +153,10 @@ def early_closes_come_with_retry(history: History) -> Iterator[Observation]:
         ):
             continue
         # A client that resumes also remembers a `retry` after the last event.
-        told = [event.http.retry_ms for event in later[0].events[:1] if event.http is not None]
+        retries = [event.http.retry_ms for event in later[0].events[:1] if event.http is not None]
         if _has_retry(post):
             yield good(*post.entries)
-        elif told == [None]:
+        elif retries == [None]:
             words = "the target closed an SSE stream before the response without sending 'retry'"
             yield bad(words, *post.entries, *later[0].entries)
 
@@ -228,18 +228,18 @@ def _task_of(entry: Entry, tokens: dict[tuple[str, Any], str]) -> str | None:
     return about if isinstance(about, str) else None
 
 
-@check("2025-11-25:get-stream-messages", needs=_LISTENING)
+@check("2025-11-25:get-stream-messages", needs=_GET_STREAM)
 def messages_on_the_get_stream(history: History) -> Iterator[Observation]:
     """Record requests and notifications on GET streams."""
-    for post in _listening(history):
+    for post in _get_streams(history):
         yield from (good(post.sent, entry) for entry in post.heard if not entry.is_response)
 
 
 @check("2025-11-25:get-stream-unrelated", needs="a task that requests input, and a GET stream")
-def questions_come_on_their_own_stream(history: History) -> Iterator[Observation]:
+def requests_come_on_result_stream(history: History) -> Iterator[Observation]:
     """Check that a task's request does not come by GET while `tasks/result` streams for it."""
     waiting = [post for post in _streams(history) if post.sent.method == "tasks/result"]
-    for get in _listening(history):
+    for get in _get_streams(history):
         for entry in get.heard:
             for post in waiting if entry.is_request else ():
                 is_same = post.line == get.line and entry.related_task in _own_tasks(history, post)
@@ -251,22 +251,22 @@ def questions_come_on_their_own_stream(history: History) -> Iterator[Observation
                     yield bad(words, *post.entries[:2], get.sent, entry)
         for post in waiting:
             for entry in post.heard:
-                if entry.is_request and post.line == get.line and is_open_with(get, entry):
+                if entry.is_request and post.line == get.line and was_open_at(get, entry):
                     yield good(post.sent, entry)
 
 
 def _was_running(post: Post, entry: Entry) -> bool:
     """Return whether the target could certainly have used that stream."""
-    if post.head is None or not is_open_with(post, entry):
+    if post.head is None or not was_open_at(post, entry):
         return False
     is_early = post.response is None or post.response.number > entry.number
     return is_early and entry.at - post.head.at > UNDERWAY_MS
 
 
-@check("2025-11-25:get-stream-no-responses", needs=_LISTENING)
+@check("2025-11-25:get-stream-no-responses", needs=_GET_STREAM)
 def no_responses_by_get(history: History) -> Iterator[Observation]:
     """Check that a GET stream carries no response, unless it resumes the stream of a request."""
-    begun = sources(history)
+    begun = stream_origins(history)
     for post in posts(history):
         source = begun.get(post.number)
         is_request = source is not None and source.is_request
@@ -288,7 +288,7 @@ def no_responses_by_get(history: History) -> Iterator[Observation]:
 @check("2025-11-25:get-stream-server-may-close", needs="a target that closes the GET stream")
 def get_stream_closed(history: History) -> Iterator[Observation]:
     """Record GET streams that the target closed, which is always allowed."""
-    return (good(*post.entries) for post in _listening(history) if post.is_ended)
+    return (good(*post.entries) for post in _get_streams(history) if post.is_ended)
 
 
 @check("2025-11-25:get-stream-retry-before-close", needs="a GET stream that is closed and resumed")
@@ -298,7 +298,7 @@ def get_stream_closed_with_retry(history: History) -> Iterator[Observation]:
     It is never more than a note: the stream may have been meant to end, and the tester does not see
     a `retry` after the last event.
     """
-    for post in _listening(history):
+    for post in _get_streams(history):
         later = [more for more in continuations(history, post) if more.is_stream and more.heard]
         if not post.is_ended or not later:
             continue
@@ -317,7 +317,7 @@ def get_stream_closed_with_retry(history: History) -> Iterator[Observation]:
 def _twice(history: History, entries: list[tuple[Any, Entry]]) -> Iterator[Observation]:
     """Yield bad for messages with the same key on streams that were open at the same time."""
     by_number = {post.number: post for post in posts(history)}
-    begun = sources(history)
+    begun = stream_origins(history)
     first: dict[Any, Entry] = {}
     for key, entry in entries:
         one, other = first.setdefault(key, entry), by_number.get(entry.post)
@@ -325,21 +325,21 @@ def _twice(history: History, entries: list[tuple[Any, Entry]]) -> Iterator[Obser
         if other is None or before is None:
             continue
         is_replay = begun.get(other.number, other) is begun.get(before.number, before)
-        if one is not entry and not is_replay and is_open_with(before, entry):
+        if one is not entry and not is_replay and was_open_at(before, entry):
             words = f"the target sent the same {entry.method!r} on two streams"
             yield bad(words, before.sent, one, other.sent, entry)
-        elif one is entry and _has_company(history, other, entry):
+        elif one is entry and _had_another_stream(history, other, entry):
             yield good(other.sent, entry)
 
 
-def _has_company(history: History, post: Post, entry: Entry) -> bool:
+def _had_another_stream(history: History, post: Post, entry: Entry) -> bool:
     """Return whether another stream was open that could have carried it."""
     streams = streams_of(history).get(post.line, ())
-    return any(other is not post and is_open_with(other, entry) for other in streams)
+    return any(other is not post and was_open_at(other, entry) for other in streams)
 
 
 @check("2025-11-25:message-on-one-stream", needs="requests sent while several streams are open")
-def questions_come_once(history: History) -> Iterator[Observation]:
+def requests_come_once(history: History) -> Iterator[Observation]:
     """Check that each request of the target comes on one stream."""
     asked = [entry for entry in history.heard if entry.is_request and entry.post is not None]
     return _twice(history, [((e.line, id_key(e.body["id"])), e) for e in asked])
@@ -348,17 +348,21 @@ def questions_come_once(history: History) -> Iterator[Observation]:
 @check("2025-11-25:no-broadcast", needs="notifications sent while several streams are open")
 def notifications_come_once(history: History) -> Iterator[Observation]:
     """Check that each progress and status notification of a task comes on one stream."""
-    told = history.notifications("notifications/progress", "notifications/tasks/status")
+    retries = history.notifications("notifications/progress", "notifications/tasks/status")
     return _twice(
         history,
-        [((e.line, json.dumps(e.message, sort_keys=True)), e) for e in told if e.post is not None],
+        [
+            ((e.line, json.dumps(e.message, sort_keys=True)), e)
+            for e in retries
+            if e.post is not None
+        ],
     )
 
 
 # --- disconnects ----------------------------------------------------------------------------------
 
 
-def _left(history: History) -> Iterator[Post]:
+def _disconnected(history: History) -> Iterator[Post]:
     """Yield requests that the client disconnected before the response."""
     for post in posts(history):
         is_left = post.end is not None and post.end.kind is Kind.LEFT
@@ -367,10 +371,10 @@ def _left(history: History) -> Iterator[Post]:
 
 
 @check("2025-11-25:disconnect-may-happen", needs="HTTP")
-def goes_on_after_disconnects(history: History) -> Iterator[Observation]:
+def served_after_disconnect(history: History) -> Iterator[Observation]:
     """Record requests that are served after a disconnect."""
     answered = [e.request for e in history.exchanges if e.is_answered]
-    for post in _left(history):
+    for post in _disconnected(history):
         ended = -1 if post.end is None else post.end.number
         if any(request.number > ended and request.line == post.line for request in answered):
             yield good(*post.entries)
@@ -380,7 +384,7 @@ def goes_on_after_disconnects(history: History) -> Iterator[Observation]:
 def disconnects_cancel_nothing(history: History) -> Iterator[Observation]:
     """Check that a disconnected `tasks/result` does not cancel its task."""
     asked = {question.related_task for question, _ in history.questions}
-    for post in _left(history):
+    for post in _disconnected(history):
         task_id = post.sent.params.get("taskId")
         if not isinstance(task_id, str) or task_id in asked or post.end is None:
             continue

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.reading import sightings
+from taskmachine.adapters.conformance.checks.reading import task_rules
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
-    ends_at,
-    gets,
+    expires_at,
+    get_results,
     is_acknowledged,
     is_by_creator,
     modern,
-    number_of_ms,
     was_cancelled,
+    whole_milliseconds,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -30,8 +30,8 @@ _FIELDS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs")
 @check("2026-07-28:task-required-fields", needs=_A_TASK)
 def has_required_fields(history: History) -> Iterator[Observation]:
     """Check that the five required fields are present wherever a task is shown."""
-    yield from sightings.fields_present(modern(history), _FIELDS)
-    for sighting in gets(history):
+    yield from task_rules.fields_present(modern(history), _FIELDS)
+    for sighting in get_results(history):
         if "taskId" not in sighting.task:  # without an id it does not count as a sighting
             yield bad("the result of 'tasks/get' has no 'taskId'", sighting)
 
@@ -39,8 +39,8 @@ def has_required_fields(history: History) -> Iterator[Observation]:
 @check("2026-07-28:task-id-string", needs=_A_TASK)
 def id_is_a_stable_string(history: History) -> Iterator[Observation]:
     """Check that the id is a string and equals the requested one."""
-    yield from sightings.ids_are_strings(modern(history))
-    for sighting in gets(history):
+    yield from task_rules.ids_are_strings(modern(history))
+    for sighting in get_results(history):
         wanted = None if sighting.exchange is None else sighting.exchange.task_id
         if "taskId" in sighting.task and sighting.id != wanted:
             yield bad(
@@ -51,18 +51,18 @@ def id_is_a_stable_string(history: History) -> Iterator[Observation]:
 @check("2026-07-28:task-id-from-server", needs="several tasks")
 def id_is_made_by_the_server(history: History) -> Iterator[Observation]:
     """Check that each task has its own id, which the caller did not choose."""
-    yield from sightings.ids_unique(modern(history))
+    yield from task_rules.ids_unique(modern(history))
     for sighting in modern(history).sightings:
-        wished = list(_wished_ids(sighting.exchange)) if sighting.where == "create" else []
-        if sighting.id in wished:
+        proposed = list(_proposed_ids(sighting.exchange)) if sighting.where == "create" else []
+        if sighting.id in proposed:
             yield bad(
                 f"the target used the task id {sighting.id!r} that the caller had chosen", sighting
             )
-        elif wished:
+        elif proposed:
             yield good(sighting)
 
 
-def _wished_ids(exchange: Exchange | None) -> Iterator[Any]:
+def _proposed_ids(exchange: Exchange | None) -> Iterator[Any]:
     """Yield ids that the caller proposed in parameters a target might read."""
     params = {} if exchange is None else exchange.params
     for holder in (params, params.get("task"), params.get("_meta")):
@@ -73,39 +73,39 @@ def _wished_ids(exchange: Exchange | None) -> Iterator[Any]:
 @check("2026-07-28:ids-unguessable", needs=_A_TASK)
 def ids_are_unguessable(history: History) -> Iterator[Observation]:
     """Check that ids have enough entropy and are not sequential."""
-    yield from sightings.ids_unguessable(modern(history))
+    yield from task_rules.ids_unguessable(modern(history))
 
 
 @check("2026-07-28:status-message-optional", needs="a task with a `statusMessage`")
 def status_message_is_text(history: History) -> Iterator[Observation]:
     """Check that `statusMessage` is a string or absent."""
-    yield from sightings.optional_string(modern(history), "statusMessage")
+    yield from task_rules.optional_string(modern(history), "statusMessage")
 
 
 @check("2026-07-28:created-at-iso", needs=_A_TASK)
 def created_at_is_constant(history: History) -> Iterator[Observation]:
     """Check that `createdAt` is ISO 8601 and constant."""
-    yield from sightings.timestamps(modern(history), "createdAt")
-    yield from sightings.created_at_constant(modern(history))
+    yield from task_rules.timestamps(modern(history), "createdAt")
+    yield from task_rules.created_at_constant(modern(history))
 
 
 @check("2026-07-28:last-updated-at-iso", needs=_A_TASK)
-def last_updated_at_moves_on(history: History) -> Iterator[Observation]:
+def last_updated_at_never_decreases(history: History) -> Iterator[Observation]:
     """Check that `lastUpdatedAt` is ISO 8601 and never decreases."""
-    yield from sightings.timestamps(modern(history), "lastUpdatedAt")
-    yield from sightings.last_updated_at_in_order(modern(history))
+    yield from task_rules.timestamps(modern(history), "lastUpdatedAt")
+    yield from task_rules.last_updated_at_in_order(modern(history))
 
 
 @check("2026-07-28:ttl-ms-integer-or-null", needs=_A_TASK)
 def ttl_is_whole_or_null(history: History) -> Iterator[Observation]:
     """Check that `ttlMs` is present, and a non-negative integer or null."""
-    for sighting in sightings.shown(modern(history)):
+    for sighting in task_rules.distinct_sightings(modern(history)):
         if "ttlMs" not in sighting.task:
             instead = "; it has 'ttl' of 2025-11-25 instead" if "ttl" in sighting.task else ""
             yield bad(f"the task in a {sighting.where!r} message has no 'ttlMs'{instead}", sighting)
             continue
         ttl = sighting.task["ttlMs"]
-        if ttl is None or number_of_ms(ttl) is not None:
+        if ttl is None or whole_milliseconds(ttl) is not None:
             yield good(sighting)
         else:
             yield bad(f"'ttlMs' is {ttl!r}, neither a non-negative integer nor null", sighting)
@@ -114,10 +114,10 @@ def ttl_is_whole_or_null(history: History) -> Iterator[Observation]:
 @check("2026-07-28:poll-interval-ms-integer", needs="a task with a `pollIntervalMs`")
 def poll_interval_is_whole(history: History) -> Iterator[Observation]:
     """Check that `pollIntervalMs` is a non-negative integer or absent."""
-    for sighting in sightings.shown(modern(history)):
+    for sighting in task_rules.distinct_sightings(modern(history)):
         if "pollIntervalMs" in sighting.task:
             interval = sighting.task["pollIntervalMs"]
-            if number_of_ms(interval) is not None:
+            if whole_milliseconds(interval) is not None:
                 yield good(sighting)
             else:
                 yield bad(f"'pollIntervalMs' is {interval!r}, not a non-negative integer", sighting)
@@ -133,8 +133,8 @@ def poll_interval_is_whole(history: History) -> Iterator[Observation]:
 )
 def field_may_change(history: History, field: str) -> Iterator[Observation]:
     """Record changes of ttl or poll interval, which are allowed."""
-    for life in sightings.lives(modern(history)):
-        for earlier, later in life.moves():
+    for record in task_rules.task_records(modern(history)):
+        for earlier, later in record.transitions():
             if earlier.task.get(field) != later.task.get(field):
                 yield good(earlier, later)
 
@@ -150,7 +150,7 @@ def kept_until_its_ttl(history: History) -> Iterator[Observation]:
     """Check that an ended task can be read until its ttl expires, unless it was cancelled."""
     found = modern(history)
     for get in answered(history, "tasks/get", declared=True):
-        over = ends_at(found, get.task_id, get.request)
+        over = expires_at(found, get.task_id, get.request)
         end = None if over is None else found.ended_before(get.task_id, get.request)
         if over is None or end is None or not is_by_creator(found, get):
             continue
@@ -195,7 +195,7 @@ def _reads_after_ttl(history: History) -> Iterator[Exchange]:
         made = found.created.get(get.task_id) if isinstance(get.task_id, str) else None
         if made is None or made.heard_at is None:
             continue
-        spans = [number_of_ms(s.task.get("ttlMs")) for s in found.by_task[get.task_id]]
+        spans = [whole_milliseconds(s.task.get("ttlMs")) for s in found.by_task[get.task_id]]
         known = [span for span in spans if span is not None]
         if len(known) == len(spans) and made.heard_at + max(known) < get.sent_at:
             yield get
@@ -205,7 +205,7 @@ def _reads_after_ttl(history: History) -> Iterator[Exchange]:
 
 
 @check("2026-07-28:create-result-type-task", needs=_A_TASK)
-def create_says_task(history: History) -> Iterator[Observation]:
+def create_has_result_type_task(history: History) -> Iterator[Observation]:
     """Check that a result that creates a task has `resultType: "task"`."""
     for call in modern(history).calls("tools/call"):
         task = call.fields.get("task")
@@ -236,7 +236,7 @@ def create_is_flat(history: History) -> Iterator[Observation]:
 @check("2026-07-28:seed-status", needs=_A_TASK)
 def first_status(history: History) -> Iterator[Observation]:
     """Check that a new task has one of the five statuses, usually `working`."""
-    known = sightings.may_follow(history.revision)
+    known = task_rules.reachable_statuses(history.revision)
     for sighting in modern(history).sightings:
         if sighting.where != "create" or "status" not in sighting.task:
             continue
@@ -290,7 +290,7 @@ def only_new_tasks_say_task(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:result-type-task-reserved", needs=_A_TASK)
-def says_task_of_tasks_only(history: History) -> Iterator[Observation]:
+def result_type_task_means_task(history: History) -> Iterator[Observation]:
     """Check that a result with `resultType: "task"` is a task."""
     for exchange in modern(history).exchanges:
         if exchange.fields.get("resultType") != "task":
@@ -306,7 +306,7 @@ def says_task_of_tasks_only(history: History) -> Iterator[Observation]:
     "2026-07-28:durable-before-create-answer",
     needs="a task that is read immediately after its creation",
 )
-def can_be_read_at_once(history: History) -> Iterator[Observation]:
+def readable_immediately(history: History) -> Iterator[Observation]:
     """Check that the first `tasks/get` after the creation finds the task."""
     yield from _first_reads(history, elsewhere=False)
 
@@ -315,7 +315,7 @@ def can_be_read_at_once(history: History) -> Iterator[Observation]:
     "2026-07-28:wait-for-consistency",
     needs="a task that is read on another connection immediately after its creation",
 )
-def can_be_read_everywhere_at_once(history: History) -> Iterator[Observation]:
+def readable_on_other_connections(history: History) -> Iterator[Observation]:
     """Check that a new task is found on other connections, too."""
     if history.transport == "http":  # over stdio, another connection is another server process
         yield from _first_reads(history, elsewhere=True)
@@ -339,7 +339,7 @@ def _first_reads(history: History, *, elsewhere: bool) -> Iterator[Observation]:
 
 
 def _should_be_there(history: History, get: Exchange) -> bool:
-    over = ends_at(history, get.task_id, get.request)
+    over = expires_at(history, get.task_id, get.request)
     is_over = any(
         s.is_terminal and get.response is not None and _asked(s) < get.response.number
         for s in history.by_task[get.task_id]

@@ -11,13 +11,13 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
 )
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
+    call_key,
     declared_extensions,
     is_acknowledged,
     legacy_lines,
     modern,
-    same_call,
     supports_tasks,
-    was_known,
+    was_mentioned,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
@@ -52,7 +52,7 @@ def _tasks(history: History) -> Iterator[Exchange]:
     "2026-07-28:legacy-servers-migrate",
     needs=_A_TASK,
 )
-def who_makes_tasks_declares_them(history: History) -> Iterator[Observation]:
+def task_creators_declare_extension(history: History) -> Iterator[Observation]:
     """Check that a target that creates tasks declares the extension in `server/discover`."""
     made = next(_tasks(history), None)
     if made is None:
@@ -71,7 +71,7 @@ def who_makes_tasks_declares_them(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:extension-identifier", needs="the tasks extension")
-def extension_has_its_name(history: History) -> Iterator[Observation]:
+def extension_has_exact_identifier(history: History) -> Iterator[Observation]:
     """Check that the extension is declared under its exact identifier."""
     for declared, discover in declared_extensions(history):
         extensions = declared.get("extensions")
@@ -115,7 +115,7 @@ def _is_named_missing(exchange: Exchange) -> bool:
 
 
 @check("2026-07-28:legacy-capabilities-not-advertised", needs="`server/discover`")
-def old_capabilities_are_gone(history: History) -> Iterator[Observation]:
+def legacy_capabilities_not_advertised(history: History) -> Iterator[Observation]:
     """Check that the `tasks` capability of 2025-11-25 is not advertised."""
     for declared, discover in declared_extensions(history):
         if "tasks" in declared:
@@ -190,14 +190,14 @@ def _by_task_parameter(history: History) -> dict[str, tuple[list[Exchange], list
     """Return declaring calls with equal arguments, with and without `params.task`."""
     found: dict[str, tuple[list[Exchange], list[Exchange]]] = {}
     for call in answered(history, "tools/call", declared=True):
-        found.setdefault(same_call(call), ([], []))["task" not in call.params].append(call)
+        found.setdefault(call_key(call), ([], []))["task" not in call.params].append(call)
     return found
 
 
 @check("2026-07-28:no-task-for-undeclared", needs=_A_TASK)
 def undeclared_calls_get_no_task(history: History) -> Iterator[Observation]:
     """Check that a call without the declared extension creates no task."""
-    able = {same_call(call) for call in _tasks(history)}
+    task_calls = {call_key(call) for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if _is_task(call):
             yield bad(
@@ -205,14 +205,14 @@ def undeclared_calls_get_no_task(history: History) -> Iterator[Observation]:
                 "extension",
                 call,
             )
-        elif same_call(call) in able:
+        elif call_key(call) in task_calls:
             yield good(call)
 
 
 @check("2026-07-28:missing-capability-32021", needs="a tool that requires a task")
 def task_only_tools_say_so(history: History) -> Iterator[Observation]:
     """Check that a call that requires a task is rejected with -32021 without the extension."""
-    able = {same_call(call): call for call in _tasks(history)}
+    task_calls = {call_key(call): call for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if call.code == -32021 and _is_named_missing(call):
             yield good(call)
@@ -221,16 +221,16 @@ def task_only_tools_say_so(history: History) -> Iterator[Observation]:
                 f"a call without the required tasks extension got error {call.code!r}, not -32021",
                 call,
             )
-        elif call.code in _REFUSALS and same_call(call) in able and "task" not in call.params:
+        elif call.code in _REFUSALS and call_key(call) in task_calls and "task" not in call.params:
             words = (
                 f"a call that succeeds as a task got error {call.code} without the tasks "
                 "extension, not -32021"
             )
-            yield bad(words, able[same_call(call)], call)
+            yield bad(words, task_calls[call_key(call)], call)
 
 
 @check("2026-07-28:mrtr-before-create", needs="a tool that requests input before it creates a task")
-def questions_come_before_the_task(history: History) -> Iterator[Observation]:
+def input_requested_before_task(history: History) -> Iterator[Observation]:
     """Check that a result that creates a task does not request a retry."""
     for call in _tasks(history):
         if "requestState" in call.fields:
@@ -247,9 +247,9 @@ def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
     """Check that `params.task` neither creates a task nor causes an error."""
     for declared in (False, True):
         calls = list(answered(history, "tools/call", declared=declared))
-        served = {same_call(c): c for c in calls if "task" not in c.params and is_acknowledged(c)}
+        served = {call_key(c): c for c in calls if "task" not in c.params and is_acknowledged(c)}
         for call in calls:
-            plain = served.get(same_call(call))
+            plain = served.get(call_key(call))
             if "task" not in call.params or plain is None:
                 continue
             if not declared and _is_task(call):
@@ -266,13 +266,13 @@ def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:legacy-capability-is-undeclared", needs=_A_TASK)
-def old_capability_counts_for_nothing(history: History) -> Iterator[Observation]:
+def legacy_capability_has_no_effect(history: History) -> Iterator[Observation]:
     """Check that the `tasks` capability of 2025-11-25 does not count as the extension."""
     if not supports_tasks(history):
         return
     made = modern(history).created
     for exchange in answered(history, "tools/call", "tasks/get", declared=False):
-        is_old_task = was_known(history, exchange.task_id) and exchange.task_id not in made
+        is_old_task = was_mentioned(history, exchange.task_id) and exchange.task_id not in made
         if "tasks" not in capabilities(exchange) or is_old_task:
             continue
         if exchange.method == "tools/call":
@@ -299,7 +299,7 @@ def _old_requests(history: History, *methods: str) -> Iterator[Exchange]:
 
 
 @check("2026-07-28:extension-not-under-2025-11-25", needs=_BOTH)
-def extension_is_not_for_old_callers(history: History) -> Iterator[Observation]:
+def extension_has_no_effect_in_legacy_sessions(history: History) -> Iterator[Observation]:
     """Check that the extension has no effect in a session of 2025-11-25."""
     declaring = {
         exchange.request.line
@@ -323,7 +323,7 @@ def _has_extension(declared: Any) -> bool:
 
 
 @check("2026-07-28:legacy-tasks-still-served", needs=_BOTH)
-def old_tasks_are_served(history: History) -> Iterator[Observation]:
+def legacy_tasks_are_served(history: History) -> Iterator[Observation]:
     """Check that tasks of 2025-11-25 can be read and cancelled in their session."""
     made: dict[tuple[int, Any], Exchange] = {}
     for call in _old_requests(history, "tools/call"):

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import TASKS, is_modern
-from taskmachine.adapters.conformance.checks.reading.sightings import lives
+from taskmachine.adapters.conformance.checks.reading.task_rules import task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
-    ends_at,
+    expires_at,
     is_acknowledged,
     is_by_creator,
-    is_turned_away,
+    is_throttled_or_denied,
     modern,
-    of_task,
-    proper,
+    requests_about,
     supports_tasks,
+    valid_requests,
     was_cancelled,
-    was_known,
+    was_mentioned,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -90,7 +90,7 @@ def _cancels(history: History, *, ended: bool) -> Iterator[tuple[Exchange, Any]]
     """Yield cancels of tasks that must exist, with the terminal state if it was seen before."""
     found = modern(history)
     for cancel in answered(history, "tasks/cancel", declared=True):
-        over = ends_at(found, cancel.task_id, cancel.request)
+        over = expires_at(found, cancel.task_id, cancel.request)
         if over is None or (cancel.heard_at or 0) > over or not is_by_creator(found, cancel):
             continue
         end = found.ended_before(cancel.task_id, cancel.request)
@@ -140,13 +140,15 @@ def late_cancel_is_acknowledged(history: History) -> Iterator[Observation]:
 )
 def task_after_its_cancel(history: History, statuses: tuple[str, ...]) -> Iterator[Observation]:
     """Record tasks that still run or end otherwise after the acknowledgement, which is allowed."""
-    for life in lives(modern(history)):
-        for cancel in of_task(history, life, "tasks/cancel"):
+    for record in task_records(modern(history)):
+        for cancel in requests_about(history, record, "tasks/cancel"):
             if cancel.response is None or not is_acknowledged(cancel):
                 continue
             heard = cancel.response.number
-            later = [s for s in life.sightings if s.exchange and s.exchange.request.number > heard]
-            was_running = modern(history).ended_before(life.id, cancel.request) is None
+            later = [
+                s for s in record.sightings if s.exchange and s.exchange.request.number > heard
+            ]
+            was_running = modern(history).ended_before(record.id, cancel.request) is None
             if later and later[0].status in statuses and was_running:
                 yield good(cancel, later[0])
 
@@ -162,7 +164,7 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
     if not supports_tasks(history):
         return
     for exchange in answered(history, method, declared=True):
-        if was_known(history, exchange.task_id) or len(str(exchange.task_id)) > _LONG:
+        if was_mentioned(history, exchange.task_id) or len(str(exchange.task_id)) > _LONG:
             continue
         what = (
             "an unknown task"
@@ -187,7 +189,7 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
 @check(
     "2026-07-28:cancel-missing-capability-32021", needs="the tasks extension", method="tasks/cancel"
 )
-def extension_is_needed(history: History, method: str) -> Iterator[Observation]:
+def extension_is_required(history: History, method: str) -> Iterator[Observation]:
     """Check that a task request without the declared extension is rejected with -32021."""
     if not supports_tasks(history):
         return
@@ -250,19 +252,19 @@ def errors_have_standard_codes(history: History) -> Iterator[Observation]:
 @check("2026-07-28:internal-error-32603", needs="a target with an internal error")
 def internal_errors_have_their_code(history: History) -> Iterator[Observation]:
     """Check that an internal error, by message or HTTP status, has the code -32603."""
-    for exchange in proper(history):
-        if exchange.method not in (*_METHODS, "tools/call") or is_turned_away(exchange):
+    for exchange in valid_requests(history):
+        if exchange.method not in (*_METHODS, "tools/call") or is_throttled_or_denied(exchange):
             continue
         message = (exchange.error or {}).get("message")
-        is_told = isinstance(message, str) and _INTERNAL.search(message) is not None
+        says_internal = isinstance(message, str) and _INTERNAL.search(message) is not None
         if exchange.code == -32603:
             yield good(exchange)
-        elif is_told or exchange.status == 500:
+        elif says_internal or exchange.status == 500:
             yield bad(f"an internal error has the code {exchange.code!r}, not -32603", exchange)
 
 
 @check("2026-07-28:informative-error-messages", needs="the tasks extension")
-def errors_are_told_apart(history: History) -> Iterator[Observation]:
+def errors_are_informative(history: History) -> Iterator[Observation]:
     """Check that errors have a message, which differs between causes."""
     unknown: dict[str, Exchange] = {}
     for exchange in answered(history, *_METHODS, declared=True):
@@ -285,7 +287,7 @@ def errors_are_told_apart(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:no-tasks-list", needs="the tasks extension", method="tasks/list")
 @check("2026-07-28:tasks-result-gone-32601", needs="the tasks extension", method="tasks/result")
-def method_is_gone(history: History, method: str) -> Iterator[Observation]:
+def method_is_removed(history: History, method: str) -> Iterator[Observation]:
     """Check that `tasks/list` and `tasks/result` are not implemented."""
     for exchange in answered(history, method, declared=True):
         if exchange.code == -32601:
@@ -303,7 +305,7 @@ def method_is_gone(history: History, method: str) -> Iterator[Observation]:
 
 
 @check("2026-07-28:auth-on-each-request", needs="tokens of two principals")
-def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
+def tasks_are_bound_to_principals(history: History) -> Iterator[Observation]:
     """Check that a task is inaccessible to other principals and without credentials."""
     found = modern(history)
     for exchange in found.calls(*_METHODS, "subscriptions/listen"):
@@ -314,7 +316,7 @@ def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
                 continue
             if exchange.method == "tasks/get" and is_acknowledged(exchange):
                 yield bad("the target returned a task to another principal", made, exchange)
-            elif id in _promised(exchange):
+            elif id in _acknowledged_tasks(exchange):
                 yield bad(
                     "the target accepted another principal's subscription to a task", made, exchange
                 )
@@ -329,7 +331,7 @@ def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:ids-as-bearer-tokens", needs="two callers without credentials")
-def ids_may_be_secrets(history: History) -> Iterator[Observation]:
+def ids_may_be_bearer_tokens(history: History) -> Iterator[Observation]:
     """Record reads by other callers without credentials, for whom the id grants access."""
     found = modern(history)
     for get in found.calls("tasks/get"):
@@ -348,7 +350,7 @@ def _named(exchange: Exchange) -> list[str]:
     return [id for id in (exchange.task_id, *several) if isinstance(id, str)]
 
 
-def _promised(exchange: Exchange) -> list[Any]:
+def _acknowledged_tasks(exchange: Exchange) -> list[Any]:
     """Return the tasks in the acknowledgement of a subscription."""
     for entry in exchange.others:
         if entry.method == "notifications/subscriptions/acknowledged":
@@ -360,8 +362,8 @@ def _promised(exchange: Exchange) -> list[Any]:
 
 def _is_foreign(history: History, made: Exchange, exchange: Exchange) -> bool:
     """Return whether the creator's credentials differ from the caller's, which may be missing."""
-    maker = history.principals.get(made.request.caller)
-    if maker is None:
+    creating_call = history.principals.get(made.request.caller)
+    if creating_call is None:
         return False
     is_bare = "authorization" not in exchange.sent_headers
-    return is_bare or history.principals.get(exchange.request.caller) != maker
+    return is_bare or history.principals.get(exchange.request.caller) != creating_call

@@ -12,13 +12,13 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import declares_tasks
-from taskmachine.adapters.conformance.checks.reading.sightings import lives
+from taskmachine.adapters.conformance.checks.reading.task_rules import task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
-    details,
-    gets,
+    call_key,
+    detailed_tasks,
+    get_results,
     modern,
-    same_call,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note
@@ -31,7 +31,7 @@ _OF_THE_ENVELOPE: Final = frozenset({-32700, -32600, -32601, -32602, -32021, -32
 
 
 @attrs.frozen
-class Twins:
+class Comparison:
     """Plain calls and tasks of one tool with the same arguments."""
 
     plain: list[Exchange] = attrs.field(factory=list)
@@ -62,19 +62,21 @@ def _output(result: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _twins(history: History) -> tuple[Twins, ...]:
-    found: dict[str, Twins] = {}
+def _comparisons(history: History) -> tuple[Comparison, ...]:
+    found: dict[str, Comparison] = {}
     for call in answered(history, "tools/call", declared=False):
         if call.fields.get("resultType", "complete") == "complete":
-            found.setdefault(same_call(call), Twins()).plain.append(call)
-    for life in lives(modern(history)):
-        made = modern(history).created.get(life.id)
-        end = next((s for s in life.sightings if s.where == "get" and s.is_terminal), None)
+            found.setdefault(call_key(call), Comparison()).plain.append(call)
+    for record in task_records(modern(history)):
+        made = modern(history).created.get(record.id)
+        end = next((s for s in record.sightings if s.where == "get" and s.is_terminal), None)
         if made is None or end is None:
             continue
         if end.status != "cancelled" and declares_tasks(made):
-            found.setdefault(same_call(made), Twins()).ends.append(end)
-    return tuple(twins for twins in found.values() if twins.plain and twins.ends)
+            found.setdefault(call_key(made), Comparison()).ends.append(end)
+    return tuple(
+        comparison for comparison in found.values() if comparison.plain and comparison.ends
+    )
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -86,44 +88,44 @@ def _twins(history: History) -> tuple[Twins, ...]:
 )
 def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
     """Check that the result of a completed task is what the call would have returned."""
-    for twins in _twins(history):
-        results = [_output(s.task.get("result")) for s in twins.ends]
-        expected = twins.result
+    for comparison in _comparisons(history):
+        results = [_output(s.task.get("result")) for s in comparison.ends]
+        expected = comparison.result
         is_steady = all(result == results[0] for result in results)
         if expected is None or not is_steady or not isinstance(results[0], dict):
             continue
         if results[0] == expected:
-            yield good(twins.plain[0], twins.ends[0])
+            yield good(comparison.plain[0], comparison.ends[0])
         elif len(results) > 1:
             words = "the result of the task differs from the result of a plain call"
-            yield bad(words, twins.plain[0], twins.ends[0])
+            yield bad(words, comparison.plain[0], comparison.ends[0])
 
 
 @check("2026-07-28:is-error-is-completed", needs="a tool whose result has `isError`")
-def is_error_completes(history: History) -> Iterator[Observation]:
+def is_error_means_completed(history: History) -> Iterator[Observation]:
     """Check that a result with `isError` makes the task `completed` and is preserved."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         if sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
-    for twins in _twins(history):
-        if not all(_is_error(call.result) for call in twins.plain):
+    for comparison in _comparisons(history):
+        if not all(_is_error(call.result) for call in comparison.plain):
             continue
-        for end in twins.ends:
+        for end in comparison.ends:
             if end.status == "failed":
                 yield bad(
                     "a tool result with 'isError' made the task 'failed'; it must be 'completed'",
-                    twins.plain[0],
+                    comparison.plain[0],
                     end,
                 )
             elif not _is_error(end.task.get("result")):
                 words = "a plain call returns 'isError', but the result of the task does not"
-                yield bad(words, twins.plain[0], end)
+                yield bad(words, comparison.plain[0], end)
 
 
 @check("2026-07-28:failed-only-for-jsonrpc-errors", needs="a tool whose result has `isError`")
 def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
     """Check that a result with `isError` does not make the task `failed`."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         error = sighting.task.get("error")
         data = error.get("data") if isinstance(error, dict) else None
         holders = (sighting.task.get("result"), error, data)
@@ -135,15 +137,15 @@ def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
             )
         elif sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
-    for twins in _twins(history):
-        if all(_is_error(call.result) for call in twins.plain):
-            for end in twins.ends:
+    for comparison in _comparisons(history):
+        if all(_is_error(call.result) for call in comparison.plain):
+            for end in comparison.ends:
                 if end.status == "failed":
                     words = (
                         "a tool result with 'isError' made the task 'failed'; it must be "
                         "'completed'"
                     )
-                    yield bad(words, twins.plain[0], end)
+                    yield bad(words, comparison.plain[0], end)
 
 
 def _is_error(result: Any) -> bool:
@@ -154,9 +156,9 @@ def _is_error(result: Any) -> bool:
 
 
 @check("2026-07-28:failed-on-jsonrpc-error", needs="a tool that ends with a JSON-RPC error")
-def jsonrpc_error_fails(history: History) -> Iterator[Observation]:
+def jsonrpc_error_means_failed(history: History) -> Iterator[Observation]:
     """Check that a JSON-RPC error makes the task `failed`."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         result = sighting.task.get("result")
         if sighting.status == "failed" and isinstance(sighting.task.get("error"), dict):
             yield good(sighting)
@@ -176,26 +178,25 @@ def _looks_like_error(result: Any) -> bool:
 @check("2026-07-28:error-is-underlying", needs="a tool that ends with a JSON-RPC error")
 def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
     """Check that the error of a failed task is that of the call."""
-    for twins in _twins(history):
-        for end in twins.ends:
+    for comparison in _comparisons(history):
+        for end in comparison.ends:
             error = end.task.get("error")
-            if end.status != "failed" or twins.code is None or not isinstance(error, dict):
+            if end.status != "failed" or comparison.code is None or not isinstance(error, dict):
                 continue
             code = error.get("code")
-            if code == twins.code:
-                yield good(twins.plain[0], end)
-            elif twins.code in _RESERVED:
-                words = f"the error code is {twins.code} for a plain call, but {code!r} in the task"
-                yield note(words, twins.plain[0], end)
-            elif twins.code not in _OF_THE_ENVELOPE:
-                words = f"the error code is {twins.code} for a plain call, but {code!r} in the task"
-                yield bad(words, twins.plain[0], end)
+            if code == comparison.code:
+                yield good(comparison.plain[0], end)
+            elif comparison.code in _RESERVED or comparison.code not in _OF_THE_ENVELOPE:
+                expected = comparison.code
+                words = f"the error code is {expected} for a plain call, but {code!r} in the task"
+                finding = note if expected in _RESERVED else bad
+                yield finding(words, comparison.plain[0], end)
 
 
 @check("2026-07-28:failed-status-message", needs="a task that fails")
-def failed_says_why(history: History) -> Iterator[Observation]:
+def failed_has_status_message(history: History) -> Iterator[Observation]:
     """Check that a failed task has a status message."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if sighting.status == "failed":
             message = sighting.task.get("statusMessage")
             if isinstance(message, str) and message.strip():

@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.reading import sightings
-from taskmachine.adapters.conformance.checks.reading.asked import input_requests
+from taskmachine.adapters.conformance.checks.reading import task_rules
+from taskmachine.adapters.conformance.checks.reading.input_requests import input_requests
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import capabilities
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
     contradicts,
-    details,
-    gets,
+    detailed_tasks,
+    get_results,
     is_by_creator,
     modern,
-    of_task,
+    requests_about,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -31,7 +31,7 @@ _KINDS: Final = frozenset({"elicitation", "sampling", "roots"})
 @check("2026-07-28:status-values", needs="a task")
 def statuses_are_known(history: History) -> Iterator[Observation]:
     """Check that the target shows only the five statuses."""
-    yield from sightings.statuses_known(modern(history))
+    yield from task_rules.statuses_known(modern(history))
 
 
 @check(
@@ -40,7 +40,7 @@ def statuses_are_known(history: History) -> Iterator[Observation]:
 )
 def paths_from_working(history: History) -> Iterator[Observation]:
     """Check that every status after `working` is reachable from it."""
-    yield from sightings.paths(modern(history), "working")
+    yield from task_rules.transitions_from(modern(history), "working")
 
 
 @check(
@@ -49,15 +49,15 @@ def paths_from_working(history: History) -> Iterator[Observation]:
 )
 def paths_from_input_required(history: History) -> Iterator[Observation]:
     """Check that every status after `input_required` is reachable from it."""
-    yield from sightings.paths(modern(history), "input_required")
+    yield from task_rules.transitions_from(modern(history), "input_required")
 
 
 @check("2026-07-28:terminal-final", needs="a task that is read again after it ended")
 def terminal_is_final(history: History) -> Iterator[Observation]:
     """Check that neither the terminal status of a task nor its outcome changes."""
-    yield from sightings.terminal_final(modern(history))
-    for life in sightings.lives(modern(history)):
-        ends = [s for s in life.sightings if s.is_terminal and s.where in ("get", "notification")]
+    yield from task_rules.terminal_final(modern(history))
+    for record in task_rules.task_records(modern(history)):
+        ends = [s for s in record.sightings if s.is_terminal and s.where in ("get", "notification")]
         for later in ends[1:]:
             if ends[0].status == later.status and contradicts(ends[0].task, later.task):
                 yield bad("the result or error of the task changed after it ended", ends[0], later)
@@ -66,13 +66,13 @@ def terminal_is_final(history: History) -> Iterator[Observation]:
 @check("2026-07-28:status-cancelled", needs="a task that is cancelled")
 def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
     """Check that a cancelled task was cancelled by a request, or has a status message."""
-    for life in sightings.lives(modern(history)):
-        first = next((s for s in life.sightings if s.status == "cancelled"), None)
+    for record in task_rules.task_records(modern(history)):
+        first = next((s for s in record.sightings if s.status == "cancelled"), None)
         if first is None:
             continue
         cancels = history.calls("tasks/cancel")
         was_asked = any(
-            cancel.task_id == life.id and cancel.request.number < first.entry.number
+            cancel.task_id == record.id and cancel.request.number < first.entry.number
             for cancel in cancels
         )
         if was_asked or first.task.get("statusMessage"):
@@ -91,7 +91,7 @@ def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
 @check("2026-07-28:payload-matches-status", needs="a task")
 def payload_fits(history: History) -> Iterator[Observation]:
     """Check that result, error and input requests come only with their own status."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         strays = [
             name
             for name, status in _OWNER.items()
@@ -135,25 +135,25 @@ def _complete(sighting: Sighting) -> Observation:
 @check("2026-07-28:status-completed", needs="a task that completes")
 def completed_has_result(history: History) -> Iterator[Observation]:
     """Check that a `completed` task has its result."""
-    yield from (_complete(s) for s in details(history) if s.status == "completed")
+    yield from (_complete(s) for s in detailed_tasks(history) if s.status == "completed")
 
 
 @check("2026-07-28:status-failed", needs="a task that fails")
 def failed_has_error(history: History) -> Iterator[Observation]:
     """Check that a `failed` task has its error."""
-    yield from (_complete(s) for s in details(history) if s.status == "failed")
+    yield from (_complete(s) for s in detailed_tasks(history) if s.status == "failed")
 
 
 @check("2026-07-28:status-input-required", needs="a task that requests input")
 def input_required_has_requests(history: History) -> Iterator[Observation]:
     """Check that an `input_required` task has its input requests."""
-    yield from (_complete(s) for s in details(history) if s.status == "input_required")
+    yield from (_complete(s) for s in detailed_tasks(history) if s.status == "input_required")
 
 
 @check("2026-07-28:status-working", needs="a task that is read while it is working")
-def working_asks_nothing(history: History) -> Iterator[Observation]:
+def working_has_no_input_requests(history: History) -> Iterator[Observation]:
     """Check that a `working` task has no input requests."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         if sighting.status == "working":
             if input_requests(sighting.task):
                 yield bad("a task is 'working', but has input requests", sighting)
@@ -167,7 +167,7 @@ def working_asks_nothing(history: History) -> Iterator[Observation]:
 @check("2026-07-28:get-answers-by-status", needs="a task that is read")
 def get_has_the_variant(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` returns the fields that the status requires."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if isinstance(sighting.status, str):
             yield _complete(sighting)
 
@@ -175,19 +175,19 @@ def get_has_the_variant(history: History) -> Iterator[Observation]:
 @check("2026-07-28:get-completed-has-result", needs="a task that completes")
 def get_of_completed(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` of a completed task returns its result."""
-    yield from (_complete(s) for s in gets(history) if s.status == "completed")
+    yield from (_complete(s) for s in get_results(history) if s.status == "completed")
 
 
 @check("2026-07-28:get-failed-has-error", needs="a task that fails")
 def get_of_failed(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` of a failed task returns its error."""
-    yield from (_complete(s) for s in gets(history) if s.status == "failed")
+    yield from (_complete(s) for s in get_results(history) if s.status == "failed")
 
 
 @check("2026-07-28:get-cancelled", needs="a task that is cancelled")
 def get_of_cancelled(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` of a cancelled task returns neither result nor error."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if sighting.status == "cancelled":
             more = [name for name in ("result", "error") if sighting.task.get(name) is not None]
             yield (
@@ -200,7 +200,7 @@ def get_of_cancelled(history: History) -> Iterator[Observation]:
 @check("2026-07-28:get-working", needs="a task that is read while it is working")
 def get_of_working(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` of a working task returns it, without result or error."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if sighting.status == "working":
             more = [name for name in ("result", "error") if sighting.task.get(name) is not None]
             yield (
@@ -237,7 +237,7 @@ def _around(get: Exchange, working: list[Sighting]) -> tuple[Sighting, Sighting]
 @check("2026-07-28:get-input-required-has-requests", needs="a task that requests input")
 def get_of_input_required(history: History) -> Iterator[Observation]:
     """Check that `tasks/get` returns input requests with method and params."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if sighting.status != "input_required":
             continue
         fault = payload_fault(sighting.task)
@@ -245,16 +245,16 @@ def get_of_input_required(history: History) -> Iterator[Observation]:
         if fault is not None:
             yield bad(fault, sighting)
         elif not asked:
-            yield _nothing_asked(sighting)
-        for key, question in asked.items():
-            wrong = _question_fault(question)
+            yield _no_input_requests(sighting)
+        for key, request in asked.items():
+            wrong = _request_fault(request)
             if wrong is not None:
                 yield bad(f"the input request {key!r} {wrong}", sighting)
             else:
                 yield good(sighting)
 
 
-def _nothing_asked(sighting: Sighting) -> Observation:
+def _no_input_requests(sighting: Sighting) -> Observation:
     declared = {} if sighting.exchange is None else capabilities(sighting.exchange)
     if set(declared) >= _KINDS:
         return bad("a task is 'input_required', but has no input requests", sighting)
@@ -264,20 +264,20 @@ def _nothing_asked(sighting: Sighting) -> Observation:
     )
 
 
-def _question_fault(question: Any) -> str | None:
-    if not isinstance(question, dict):
+def _request_fault(request: Any) -> str | None:
+    if not isinstance(request, dict):
         return "is not an object"
-    if not isinstance(question.get("method"), str):
+    if not isinstance(request.get("method"), str):
         return "has no `method`"
-    if "params" not in question and question["method"] == "roots/list":
+    if "params" not in request and request["method"] == "roots/list":
         return None  # `roots/list` has no params
-    return None if isinstance(question.get("params"), dict) else "has no `params`"
+    return None if isinstance(request.get("params"), dict) else "has no `params`"
 
 
 @check("2026-07-28:get-result-type-complete", needs="a task that is read")
 def get_is_complete(history: History) -> Iterator[Observation]:
     """Check that the result of `tasks/get` has `resultType: "complete"`, whatever the status."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         kind = sighting.task.get("resultType")
         if kind == "complete":
             yield good(sighting)
@@ -288,9 +288,9 @@ def get_is_complete(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:task-questions-not-mrtr", needs="a task that requests input")
-def get_is_no_round_trip(history: History) -> Iterator[Observation]:
+def get_is_not_input_required(history: History) -> Iterator[Observation]:
     """Check that a task does not request input by `resultType: "input_required"`."""
-    for sighting in gets(history):
+    for sighting in get_results(history):
         if sighting.task.get("resultType") == "input_required":
             yield bad(
                 "the result of 'tasks/get' has 'resultType' 'input_required' instead of 'complete'",
@@ -303,7 +303,7 @@ def get_is_no_round_trip(history: History) -> Iterator[Observation]:
 @check("2026-07-28:inlined-result-type", needs="a task that completes")
 def inlined_result_type(history: History) -> Iterator[Observation]:
     """Note whether the inlined result has its own `resultType`; the specification allows both."""
-    for sighting in details(history):
+    for sighting in detailed_tasks(history):
         result = sighting.task.get("result")
         if sighting.status == "completed" and isinstance(result, dict):
             has = "has a" if "resultType" in result else "has no"
@@ -312,11 +312,11 @@ def inlined_result_type(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:reads-do-not-write", needs="a task that is read twice after it ended")
-def reading_changes_nothing(history: History) -> Iterator[Observation]:
+def reads_do_not_write(history: History) -> Iterator[Observation]:
     """Check that consecutive reads of a terminal task return the same timestamps."""
-    for life in sightings.lives(modern(history)):
-        others = of_task(history, life, "tasks/cancel", "tasks/update")
-        seen = [s for s in life.sightings if s.where == "get" and s.is_terminal]
+    for record in task_rules.task_records(modern(history)):
+        others = requests_about(history, record, "tasks/cancel", "tasks/update")
+        seen = [s for s in record.sightings if s.where == "get" and s.is_terminal]
         for earlier, later in pairwise(seen):
             if not earlier.precedes(later) or any(
                 earlier.entry.number < o.request.number < later.entry.number for o in others
@@ -337,9 +337,9 @@ def reading_changes_nothing(history: History) -> Iterator[Observation]:
 @check("2026-07-28:may-rate-limit-polling", needs="polls that are faster than `pollIntervalMs`")
 def fast_polls(history: History) -> Iterator[Observation]:
     """Record polls faster than `pollIntervalMs`, which the target may reject."""
-    for life in sightings.lives(modern(history)):
-        seen = [s for s in life.sightings if s.where in ("create", "get")]
-        for get in of_task(history, life, "tasks/get"):
+    for record in task_rules.task_records(modern(history)):
+        seen = [s for s in record.sightings if s.where in ("create", "get")]
+        for get in requests_about(history, record, "tasks/get"):
             last = next((s for s in reversed(seen) if s.entry.number < get.request.number), None)
             interval = None if last is None else last.task.get("pollIntervalMs")
             if last is None or not isinstance(interval, int | float) or not get.is_answered:

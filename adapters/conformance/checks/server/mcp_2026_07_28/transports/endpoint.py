@@ -11,16 +11,16 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     Mirror,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     is_unsupported,
     meta,
     mirrors,
     modern_calls,
-    served_twin,
+    successful_equivalent,
     supported_versions,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports import (
-    endpoint as before,
+    endpoint as previous,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, cannot_check, check, good
@@ -62,14 +62,14 @@ def one_endpoint_takes_posts(history: History) -> Iterator[Observation]:
 # --- rules of the previous revision -----------------------------------------------------------
 
 for _name, _observe in {
-    "http-origin-validated": before.foreign_origins_are_refused,
-    "http-origin-403": before.foreign_origins_get_403,
-    "http-origin-403-body": before.body_of_403,
-    "http-authentication": before.callers_are_authenticated,
-    "http-202-for-notification": before.notifications_get_202,
-    "http-error-for-refused-notification": before.refused_notifications_get_an_error_status,
-    "http-refused-notification-body": before.body_of_refused_notifications,
-    "http-json-or-sse": before.answers_are_json_or_events,
+    "http-origin-validated": previous.foreign_origins_are_refused,
+    "http-origin-403": previous.foreign_origins_get_403,
+    "http-origin-403-body": previous.body_of_403,
+    "http-authentication": previous.callers_are_authenticated,
+    "http-202-for-notification": previous.notifications_get_202,
+    "http-error-for-refused-notification": previous.refused_notifications_get_an_error_status,
+    "http-refused-notification-body": previous.body_of_refused_notifications,
+    "http-json-or-sse": previous.answers_are_json_or_events,
 }.items():
     check(f"2026-07-28:{_name}", needs="HTTP")(_observe)
 
@@ -78,7 +78,7 @@ for _name, _observe in {
 
 def _is_judged(exchange: Exchange) -> bool:
     """Return whether there is a response that depends on the content of the request."""
-    return exchange.is_answered and bool(exchange.status) and not is_refused_otherwise(exchange)
+    return exchange.is_answered and bool(exchange.status) and not is_unrelated_rejection(exchange)
 
 
 @check("2026-07-28:http-version-mismatch-32020", needs="HTTP")
@@ -99,7 +99,7 @@ def different_versions_are_refused(history: History) -> Iterator[Observation]:
         is_other_reason = not {version.sent, version.expected} <= spoken
         if (exchange.code, exchange.status) == (-32020, 400):
             yield good(exchange)
-        elif _is_taken_for_old(history, exchange, version):
+        elif _is_treated_as_legacy(history, exchange, version):
             continue
         elif exchange.error is None:
             words = f"the target accepted different versions: {version.sent!r} in the header and "
@@ -112,7 +112,7 @@ def different_versions_are_refused(history: History) -> Iterator[Observation]:
             )
 
 
-def _is_taken_for_old(history: History, exchange: Exchange, version: Mirror) -> bool:
+def _is_treated_as_legacy(history: History, exchange: Exchange, version: Mirror) -> bool:
     is_old = version.sent in LEGACY and not is_modern_only(history)
     return is_old and "resultType" not in exchange.fields
 
@@ -152,7 +152,7 @@ def unknown_methods_get_404(history: History) -> Iterator[Observation]:
         if not is_asked or faults(history, exchange):
             continue
         is_unknown = exchange.method in _GONE or exchange.method not in METHODS
-        if is_refused_otherwise(exchange) or not (is_unknown or exchange.code == -32601):
+        if is_unrelated_rejection(exchange) or not (is_unknown or exchange.code == -32601):
             continue
         if (exchange.status, exchange.code) == (404, -32601):
             yield good(exchange)
@@ -191,7 +191,7 @@ def missing_version_header_is_refused(history: History) -> Iterator[Observation]
             yield bad(
                 "the target accepted a request without the header 'MCP-Protocol-Version'", exchange
             )
-        elif served_twin(history, exchange) is not None:
+        elif successful_equivalent(history, exchange) is not None:
             words = f"a missing 'MCP-Protocol-Version' got {_refusal(exchange)}, not 400 and -32020"
             yield bad(words, exchange)
 
@@ -201,11 +201,11 @@ def _has_no_old_clients(history: History) -> bool:
 
     It does not if a client proposed one and the target chose another.
     """
-    greetings = [e for e in history.calls("initialize") if e.fields]
-    chosen = [str(e.fields.get("protocolVersion")) for e in greetings]
+    initializations = [e for e in history.calls("initialize") if e.fields]
+    chosen = [str(e.fields.get("protocolVersion")) for e in initializations]
     if any(v < _FIRST_WITH_HEADER for v in (*chosen, *supported_versions(history))):
         return False
-    asked = [str(e.params.get("protocolVersion")) for e in greetings]
+    asked = [str(e.params.get("protocolVersion")) for e in initializations]
     return is_modern_only(history) or any(v < _FIRST_WITH_HEADER for v in asked)
 
 
@@ -242,14 +242,14 @@ def _ignored(history: History, exchange: Exchange, header: str) -> Iterator[Obse
     """Check that a header has no effect."""
     if isinstance(exchange.result, dict):
         yield good(exchange)
-    elif exchange.is_answered and not is_refused_otherwise(exchange):
-        twin = served_twin(history, exchange)
-        if twin is not None and not faults(history, exchange):
+    elif exchange.is_answered and not is_unrelated_rejection(exchange):
+        equivalent = successful_equivalent(history, exchange)
+        if equivalent is not None and not faults(history, exchange):
             yield bad(
                 f"the target rejected a request because of the header {header!r}, which it "
                 "must ignore",
                 exchange,
-                twin,
+                equivalent,
             )
 
 
@@ -272,11 +272,11 @@ def streams_are_not_resumed(history: History) -> Iterator[Observation]:
         is_legacy = "mcp-session-id" in post.sent_headers
         if "last-event-id" not in post.sent_headers or is_legacy or not post.status:
             continue
-        again = _foreign_message(post)
-        if again is None:
+        replayed = _foreign_message(post)
+        if replayed is None:
             yield good(*post.entries)
         else:
-            words = f"a request with 'Last-Event-ID' replayed {again}; streams are not resumable"
+            words = f"a request with 'Last-Event-ID' replayed {replayed}; streams are not resumable"
             yield bad(words, *post.entries, *post.heard[:2])
 
 
@@ -288,10 +288,10 @@ def last_event_ids_are_ignored(history: History) -> Iterator[Observation]:
     for post in posts(history):
         if "last-event-id" in post.sent_headers and post.is_request:
             began = post.heard[0].method if post.heard else None
-            again = _foreign_message(post)
-            if again is not None:
+            replayed = _foreign_message(post)
+            if replayed is not None:
                 yield bad(
-                    f"a request with 'Last-Event-ID' replayed {again}; the target must "
+                    f"a request with 'Last-Event-ID' replayed {replayed}; the target must "
                     "ignore the header",
                     *post.entries,
                     *post.heard[:2],

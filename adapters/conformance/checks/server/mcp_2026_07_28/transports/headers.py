@@ -6,10 +6,10 @@ from typing import Final
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import (
     Mirror,
     faults,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     mirrors,
     modern_calls,
-    served_twin,
+    successful_equivalent,
 )
 from taskmachine.adapters.conformance.history import MISSING, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
@@ -22,7 +22,7 @@ _SPELLED: Final = {"mcp-method": "Mcp-Method", "mcp-name": "Mcp-Name"}
 def _wrong(history: History, *kinds: str) -> Iterator[tuple[Exchange, Mirror]]:
     """Yield answered requests whose only fault is one header fault of these kinds."""
     for exchange in modern_calls(history):
-        if not exchange.is_answered or is_refused_otherwise(exchange):
+        if not exchange.is_answered or is_unrelated_rejection(exchange):
             continue
         wrong = [m for m in mirrors(history, exchange) if m.fault is not None]
         if len(wrong) != 1 or wrong[0].fault not in kinds or wrong[0].header == _VERSION:
@@ -59,7 +59,7 @@ def _refused_by(history: History, exchange: Exchange, mirror: Mirror) -> Iterato
         return
     if (exchange.status, exchange.code) == (400, -32020):
         yield good(exchange)
-    elif exchange.code == -32020 or served_twin(history, exchange) is not None:
+    elif exchange.code == -32020 or successful_equivalent(history, exchange) is not None:
         how = f"HTTP status {exchange.status} and error {exchange.code}"
         words = f"{_words(mirror)}, and the request was rejected with {how}, not 400 and -32020"
         yield bad(words, exchange)
@@ -89,7 +89,7 @@ def mismatches_get_400(history: History) -> Iterator[Observation]:
             continue
         if exchange.status == 400:
             yield good(exchange)
-        elif exchange.code == -32020 or served_twin(history, exchange) is not None:
+        elif exchange.code == -32020 or successful_equivalent(history, exchange) is not None:
             words = f"{_words(mirror)}, and the request got HTTP status {exchange.status}, not 400"
             yield bad(words, exchange)
 
@@ -100,7 +100,7 @@ def mismatches_get_32020(history: History) -> Iterator[Observation]:
     for exchange, mirror in _mismatches(history):
         if exchange.code == -32020:
             yield good(exchange)
-        elif exchange.error is not None and served_twin(history, exchange) is not None:
+        elif exchange.error is not None and successful_equivalent(history, exchange) is not None:
             yield bad(
                 f"{_words(mirror)}, and the request got error {exchange.code}, not -32020", exchange
             )
@@ -139,7 +139,7 @@ def _right(history: History) -> Iterator[tuple[Exchange, list[Mirror]]]:
 def names_are_case_insensitive(history: History) -> Iterator[Observation]:
     """Check that header names in lower case are accepted."""
     for exchange, found in _right(history):
-        if any(m.is_encoded or m.is_spelled_otherwise or m.is_parameter for m in found):
+        if any(m.is_encoded or m.has_other_notation or m.is_parameter for m in found):
             continue
         if exchange.error is None:
             yield good(exchange)
@@ -162,7 +162,7 @@ def values_are_decoded(history: History) -> Iterator[Observation]:
             continue
         if exchange.error is None:
             yield good(exchange)
-        elif served_twin(history, exchange) is not None:
+        elif successful_equivalent(history, exchange) is not None:
             yield bad(
                 f"the target did not decode the header value {encoded.sent!r} to "
                 f"{encoded.expected!r}",
@@ -172,7 +172,7 @@ def values_are_decoded(history: History) -> Iterator[Observation]:
 
 # --- tool parameters --------------------------------------------------------------------------
 
-_MARKED: Final = "HTTP, and a known call of a tool with 'x-mcp-header'"
+_ANNOTATED: Final = "HTTP, and a known call of a tool with 'x-mcp-header'"
 
 
 def _wrong_parameters(history: History, *kinds: str) -> Iterator[tuple[Exchange, Mirror]]:
@@ -181,25 +181,25 @@ def _wrong_parameters(history: History, *kinds: str) -> Iterator[tuple[Exchange,
             yield exchange, mirror
 
 
-@check("2026-07-28:param-header-matches-body", needs=_MARKED)
+@check("2026-07-28:param-header-matches-body", needs=_ANNOTATED)
 def parameters_match(history: History) -> Iterator[Observation]:
     """Check that a call whose headers contradict its arguments is rejected."""
     return (_refused(e, m) for e, m in _wrong_parameters(history, "different"))
 
 
-@check("2026-07-28:param-header-bad-characters", needs=_MARKED)
+@check("2026-07-28:param-header-bad-characters", needs=_ANNOTATED)
 def bad_characters_are_refused(history: History) -> Iterator[Observation]:
     """Check that a header value that is invalid or cannot be decoded is rejected."""
     return (_refused(e, m) for e, m in _wrong_parameters(history, "malformed"))
 
 
-@check("2026-07-28:param-header-missing-rejected", needs=_MARKED)
+@check("2026-07-28:param-header-missing-rejected", needs=_ANNOTATED)
 def missing_parameters_are_refused(history: History) -> Iterator[Observation]:
     """Check that an argument without its header is rejected."""
     return (_refused(e, m) for e, m in _wrong_parameters(history, "missing"))
 
 
-@check("2026-07-28:param-header-failure-32020", needs=_MARKED)
+@check("2026-07-28:param-header-failure-32020", needs=_ANNOTATED)
 def wrong_parameters_get_32020(history: History) -> Iterator[Observation]:
     """Check that each of these rejections has status 400 and error -32020."""
     for exchange, mirror in _wrong_parameters(history, "different", "malformed", "missing"):
@@ -208,12 +208,12 @@ def wrong_parameters_get_32020(history: History) -> Iterator[Observation]:
 
 @check(
     "2026-07-28:param-header-not-expected-for-null",
-    needs=_MARKED + " that accepts null",
+    needs=_ANNOTATED + " that accepts null",
     nothing=None,
 )
 @check(
     "2026-07-28:param-header-not-expected-if-absent",
-    needs=_MARKED + " on an optional argument",
+    needs=_ANNOTATED + " on an optional argument",
     nothing=MISSING,
 )
 def header_is_not_expected(history: History, nothing: object) -> Iterator[Observation]:
@@ -229,11 +229,11 @@ def header_is_not_expected(history: History, nothing: object) -> Iterator[Observ
             yield bad("the target requires a header for an argument without a value", exchange)
 
 
-@check("2026-07-28:header-integers-numeric", needs=_MARKED + " on an integer")
+@check("2026-07-28:header-integers-numeric", needs=_ANNOTATED + " on an integer")
 def integers_are_numbers(history: History) -> Iterator[Observation]:
     """Check that integers are compared as numbers."""
     for exchange, found in _right(history):
-        other = next((m for m in found if m.is_spelled_otherwise), None)
+        other = next((m for m in found if m.has_other_notation), None)
         if other is None:
             continue
         if exchange.error is None:

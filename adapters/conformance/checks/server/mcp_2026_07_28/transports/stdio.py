@@ -7,7 +7,7 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     modern_calls,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports import (
-    endpoint as before,
+    endpoint as previous,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.transports.streams import SOON_MS
 from taskmachine.adapters.conformance.history import Entry, History, Kind
@@ -19,9 +19,9 @@ __all__: list[str] = []
 # --- stdio ------------------------------------------------------------------------------------
 
 
-check("2026-07-28:stdio-stdout-only-mcp", needs="stdio")(before.output_is_messages)
-check("2026-07-28:stdio-no-embedded-newlines", needs="stdio")(before.messages_are_lines)
-check("2026-07-28:messages-utf8", needs="any message")(before.messages_are_utf8)
+check("2026-07-28:stdio-stdout-only-mcp", needs="stdio")(previous.output_is_messages)
+check("2026-07-28:stdio-no-embedded-newlines", needs="stdio")(previous.messages_are_lines)
+check("2026-07-28:messages-utf8", needs="any message")(previous.messages_are_utf8)
 
 
 @check("2026-07-28:stdio-exit-on-eof", needs="stdio, and a process whose input the tester closes")

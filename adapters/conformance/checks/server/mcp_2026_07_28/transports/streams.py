@@ -69,12 +69,12 @@ def _foreign(post: Post, entry: Entry) -> str | None:
         return f"{entry.method!r} came on the stream of a {method!r} request"
     if entry.method != "notifications/progress":
         return None
-    own, told = post.sent.meta.get("progressToken"), entry.params.get("progressToken")
+    own, token = post.sent.meta.get("progressToken"), entry.params.get("progressToken")
     return (
         None
-        if same_id(own, told)
+        if same_id(own, token)
         else (
-            f"progress with the token {told!r} came on the stream of the request with the token "
+            f"progress with the token {token!r} came on the stream of the request with the token "
             f"{own!r}"
         )
     )

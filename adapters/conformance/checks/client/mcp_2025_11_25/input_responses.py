@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from taskmachine.adapters.conformance.checks.client.polling import PATIENCE_MS, lived_until
+from taskmachine.adapters.conformance.checks.client.polling import INACTIVE_MS, active_until
 from taskmachine.adapters.conformance.clients.view import as_client
 from taskmachine.adapters.conformance.history import Entry, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
 
 __all__ = ["elicit_result_fault"]
 
-_ANSWERS: Final = "a client that responds to elicitations"
+_RESPONDS: Final = "a client that responds to elicitations"
 
 
 def _declared(history: History, line: int, kind: str) -> Mapping[str, Any] | None:
@@ -26,10 +26,10 @@ def _declared(history: History, line: int, kind: str) -> Mapping[str, Any] | Non
 
 def _elicitations(history: History) -> Iterator[tuple[Entry, Entry]]:
     """Yield elicitations without `task`, each with its response."""
-    for question, answer in as_client(history).questions:
-        is_plain = question.method == "elicitation/create" and "task" not in question.params
-        if is_plain and answer is not None:
-            yield question, answer
+    for request, response in as_client(history).questions:
+        is_plain = request.method == "elicitation/create" and "task" not in request.params
+        if is_plain and response is not None:
+            yield request, response
 
 
 def elicit_result_fault(result: Any, schema: Any) -> str | None:
@@ -55,31 +55,31 @@ def elicit_result_fault(result: Any, schema: Any) -> str | None:
 @client_check(
     "2025-11-25:elicitation-three-actions",
     "2025-11-25:elicitation-client-validates",
-    needs=_ANSWERS,
+    needs=_RESPONDS,
 )
 def three_actions(history: History) -> Iterator[Observation]:
     """Check that the action is accept, decline or cancel, and that accepted content is valid."""
-    for question, answer in _elicitations(history):
-        if "result" in answer.body:
-            schema = question.params.get("requestedSchema")
-            fault = elicit_result_fault(answer.body["result"], schema)
-            yield good(question, answer) if fault is None else bad(fault, question, answer)
+    for request, response in _elicitations(history):
+        if "result" in response.body:
+            schema = request.params.get("requestedSchema")
+            fault = elicit_result_fault(response.body["result"], schema)
+            yield good(request, response) if fault is None else bad(fault, request, response)
 
 
-@client_check("2025-11-25:elicitation-declared", needs=_ANSWERS)
+@client_check("2025-11-25:elicitation-declared", needs=_RESPONDS)
 def elicitation_declared(history: History) -> Iterator[Observation]:
     """Check that a client that accepts elicitations declared the capability."""
-    for question, answer in _elicitations(history):
-        if "result" not in answer.body:
+    for request, response in _elicitations(history):
+        if "result" not in response.body:
             continue
-        if _declared(history, question.line, "elicitation") is None:
+        if _declared(history, request.line, "elicitation") is None:
             words = "the client responded to an elicitation without declaring `elicitation`"
-            yield bad(words, question, answer)
+            yield bad(words, request, response)
         else:
-            yield good(question, answer)
+            yield good(request, response)
 
 
-@client_check("2025-11-25:elicitation-one-mode", needs=_ANSWERS)
+@client_check("2025-11-25:elicitation-one-mode", needs=_RESPONDS)
 def one_mode(history: History) -> Iterator[Observation]:
     """Check that a client that declared only forms does not reject all of them."""
     forms = [(q, a) for q, a in _elicitations(history) if q.params.get("mode", "form") == "form"]
@@ -87,44 +87,46 @@ def one_mode(history: History) -> Iterator[Observation]:
     if answered:
         yield good(*answered[0])
     elif forms:
-        question, answer = forms[0]
-        declared = _declared(history, question.line, "elicitation")
+        request, response = forms[0]
+        declared = _declared(history, request.line, "elicitation")
         if declared is not None and not set(declared) - {"form"}:
-            yield bad("the client declared `elicitation`, but rejects every form", question, answer)
+            yield bad(
+                "the client declared `elicitation`, but rejects every form", request, response
+            )
 
 
-@client_check("2025-11-25:elicitation-no-mode-is-form", needs=_ANSWERS)
+@client_check("2025-11-25:elicitation-no-mode-is-form", needs=_RESPONDS)
 def no_mode_is_form(history: History) -> Iterator[Observation]:
     """Check that a client that accepts forms also accepts one without `mode`."""
     forms = [a for q, a in _elicitations(history) if q.params.get("mode") == "form"]
-    takes_forms = any("result" in answer.body for answer in forms)
-    for question, answer in _elicitations(history):
-        if "mode" not in question.params:
-            if "result" in answer.body:
-                yield good(question, answer)
+    takes_forms = any("result" in response.body for response in forms)
+    for request, response in _elicitations(history):
+        if "mode" not in request.params:
+            if "result" in response.body:
+                yield good(request, response)
             elif takes_forms:
                 words = "the client rejected a form without `mode`; 'form' is the default"
-                yield bad(words, question, answer)
+                yield bad(words, request, response)
 
 
-@client_check("2025-11-25:elicitation-undeclared-mode-32602", needs=_ANSWERS)
+@client_check("2025-11-25:elicitation-undeclared-mode-32602", needs=_RESPONDS)
 def undeclared_mode(history: History) -> Iterator[Observation]:
     """Check that an undeclared mode is rejected with -32602."""
-    for question, answer in _elicitations(history):
-        declared = _declared(history, question.line, "elicitation")
-        mode = question.params.get("mode", "form")
+    for request, response in _elicitations(history):
+        declared = _declared(history, request.line, "elicitation")
+        mode = request.params.get("mode", "form")
         if declared is None or mode == "form" or mode in declared:
             continue
-        error = answer.body.get("error")
+        error = response.body.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if code == -32602:
-            yield good(question, answer)
-        elif "result" in answer.body:
+            yield good(request, response)
+        elif "result" in response.body:
             words = f"the client accepted an elicitation in mode '{mode}', which it did not declare"
-            yield bad(words, question, answer)
+            yield bad(words, request, response)
         else:
             words = f"the client rejected an undeclared elicitation mode with {code}, not -32602"
-            yield bad(words, question, answer)
+            yield bad(words, request, response)
 
 
 @client_check(
@@ -132,25 +134,25 @@ def undeclared_mode(history: History) -> Iterator[Observation]:
 )
 def empty_is_form(history: History) -> Iterator[Observation]:
     """Record forms accepted by clients that declare an empty object."""
-    for question, answer in _elicitations(history):
-        is_form = question.params.get("mode", "form") == "form"
-        is_empty = _declared(history, question.line, "elicitation") == {}
-        if is_empty and is_form and "result" in answer.body:
-            yield good(question, answer)
+    for request, response in _elicitations(history):
+        is_form = request.params.get("mode", "form") == "form"
+        is_empty = _declared(history, request.line, "elicitation") == {}
+        if is_empty and is_form and "result" in response.body:
+            yield good(request, response)
 
 
 @client_check("2025-11-25:sampling-declared", needs="a client that responds to sampling")
 def sampling_declared(history: History) -> Iterator[Observation]:
     """Check that a client that responds to sampling declared the capability."""
-    for question, answer in as_client(history).questions:
-        if question.method != "sampling/createMessage" or answer is None:
+    for request, response in as_client(history).questions:
+        if request.method != "sampling/createMessage" or response is None:
             continue
-        if "result" in answer.body:
-            if _declared(history, question.line, "sampling") is None:
+        if "result" in response.body:
+            if _declared(history, request.line, "sampling") is None:
                 words = "the client responded to sampling without declaring `sampling`"
-                yield bad(words, question, answer)
+                yield bad(words, request, response)
             else:
-                yield good(question, answer)
+                yield good(request, response)
 
 
 @client_check(
@@ -159,23 +161,23 @@ def sampling_declared(history: History) -> Iterator[Observation]:
 def answers_on_any_stream(history: History) -> Iterator[Observation]:
     """Check that requests on a GET stream or on the stream of a poll get a response, too."""
     client = as_client(history)
-    if not any(answer is not None for _, answer in client.questions):
+    if not any(response is not None for _, response in client.questions):
         return
-    for question, answer in client.questions:
-        carrier = next((e for e in history.heard if e.post == question.post), None)
-        if question.related_task is None or carrier is None or carrier.method == "tasks/result":
+    for request, response in client.questions:
+        carrier = next((e for e in history.heard if e.post == request.post), None)
+        if request.related_task is None or carrier is None or carrier.method == "tasks/result":
             continue
-        if answer is not None:
-            yield good(question, answer)
-        elif _was_heard_out(history, question):
+        if response is not None:
+            yield good(request, response)
+        elif _stayed_connected(history, request):
             words = "the client did not respond to a request that came on a different stream"
-            yield bad(words, carrier, question)
+            yield bad(words, carrier, request)
 
 
-def _was_heard_out(history: History, question: Entry) -> bool:
+def _stayed_connected(history: History, request: Entry) -> bool:
     """Return whether the client stayed connected to the stream and active for long enough."""
     left = any(
-        e.kind is Kind.ENDED and e.post == question.post and e.at < question.at + PATIENCE_MS
+        e.kind is Kind.ENDED and e.post == request.post and e.at < request.at + INACTIVE_MS
         for e in history.entries
     )
-    return not left and lived_until(history) - question.at > PATIENCE_MS
+    return not left and active_until(history) - request.at > INACTIVE_MS

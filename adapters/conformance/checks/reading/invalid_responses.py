@@ -4,7 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.reading.asked import Told, all_asked, all_told
+from taskmachine.adapters.conformance.checks.reading.input_requests import (
+    InputResponse,
+    all_input_requests,
+    all_input_responses,
+)
 from taskmachine.adapters.conformance.checks.reading.outcomes import (
     Outcome,
     outcome_of_call,
@@ -14,56 +18,56 @@ from taskmachine.adapters.conformance.checks.reading.outcomes import (
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, good
 
-__all__ = ["is_sampling_result", "outcome_after", "refused_or_taken", "still_asks"]
+__all__ = ["is_sampling_result", "outcome_after", "rejected_or_used", "still_requested"]
 
 LONG_ENOUGH = 12
 """Minimum length of a text whose presence in a result is not a coincidence."""
 
 
-def refused_or_taken(history: History, told: Told, words: str) -> Iterator[Observation]:
+def rejected_or_used(history: History, reply: InputResponse, words: str) -> Iterator[Observation]:
     """Yield good if the target rejected an invalid response, bad if its content reached the result.
 
     Other outcomes are not judged: a tool may treat an unusable response as a refusal and continue.
     """
-    asks_again = still_asks(history, told)
-    outcome = outcome_after(history, told)
-    if told.exchange is not None and told.exchange.error is not None:
-        yield good(told.exchange)
+    asks_again = still_requested(history, reply)
+    outcome = outcome_after(history, reply)
+    if reply.exchange is not None and reply.exchange.error is not None:
+        yield good(reply.exchange)
     elif asks_again is not None:
-        yield good(told.sent, asks_again)
+        yield good(reply.sent, asks_again)
     elif outcome is not None and outcome.kind != "success":
-        yield good(told.sent, outcome.where)
-    elif outcome is not None and _is_echoed(told.answer, outcome.result):
-        yield bad(words, told.asked.where, told.sent, outcome.where)
+        yield good(reply.sent, outcome.where)
+    elif outcome is not None and _is_echoed(reply.answer, outcome.result):
+        yield bad(words, reply.request.where, reply.sent, outcome.where)
 
 
-def outcome_after(history: History, told: Told) -> Outcome | None:
+def outcome_after(history: History, reply: InputResponse) -> Outcome | None:
     """Return the outcome of the call or task that asked, if it received only this response."""
-    asked = told.asked
-    if asked.task_id is not None:
+    request = reply.request
+    if request.task_id is not None:
         answers = [
             other
-            for other in all_told(history)
-            if other.asked.task_id == asked.task_id and other.sent is not told.sent
+            for other in all_input_responses(history)
+            if other.request.task_id == request.task_id and other.sent is not reply.sent
         ]
-        return None if answers else outcome_of_task(history, asked.task_id, told.sent)
-    call = told.exchange or _call_of(history, told)
+        return None if answers else outcome_of_task(history, request.task_id, reply.sent)
+    call = reply.exchange or _call_of(history, reply)
     return None if call is None else outcome_of_call(history, call)
 
 
-def still_asks(history: History, told: Told) -> Entry | Exchange | Sighting | None:
+def still_requested(history: History, reply: InputResponse) -> Entry | Exchange | Sighting | None:
     """Return where the target repeats the request after the response, or still lists it."""
-    key, task_id = told.asked.key, told.asked.task_id
+    key, task_id = reply.request.key, reply.request.task_id
     if history.revision == "2025-11-25":
-        later = (a for a in all_asked(history) if a.entry.number > told.sent.number)
+        later = (a for a in all_input_requests(history) if a.entry.number > reply.sent.number)
         return next((a.entry for a in later if task_id and a.task_id == task_id), None)
-    if told.exchange is not None and told.exchange.fields.get("resultType") == "input_required":
-        return told.exchange
-    if task_id is None or told.exchange is None or told.exchange.response is None:
+    if reply.exchange is not None and reply.exchange.fields.get("resultType") == "input_required":
+        return reply.exchange
+    if task_id is None or reply.exchange is None or reply.exchange.response is None:
         return None
-    for sighting in sightings_of(history, task_id, told.sent):
+    for sighting in sightings_of(history, task_id, reply.sent):
         exchange = sighting.exchange
-        if exchange is None or exchange.request.number < told.exchange.response.number:
+        if exchange is None or exchange.request.number < reply.exchange.response.number:
             continue
         requests = sighting.task.get("inputRequests")
         if sighting.status == "input_required" and isinstance(requests, dict) and key in requests:
@@ -71,9 +75,9 @@ def still_asks(history: History, told: Told) -> Entry | Exchange | Sighting | No
     return None
 
 
-def _call_of(history: History, told: Told) -> Exchange | None:
+def _call_of(history: History, reply: InputResponse) -> Exchange | None:
     """Return the plain call on whose stream the request came (2025-11-25 over HTTP)."""
-    post = told.asked.entry.post
+    post = reply.request.entry.post
     calls = history.calls("tools/call")
     return None if post is None else next((c for c in calls if c.request.post == post), None)
 

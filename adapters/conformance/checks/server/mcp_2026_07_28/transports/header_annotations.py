@@ -19,7 +19,7 @@ from taskmachine.adapters.conformance.wire.marks import (
 __all__: list[str] = []
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_MARKED: Final = "a tool with 'x-mcp-header'"
+_ANNOTATED: Final = "a tool with 'x-mcp-header'"
 
 _BARRED: Final = frozenset(  # arrays, composition, conditions, references
     {"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"}
@@ -47,13 +47,13 @@ def _control_fault(mark: Mark) -> str | None:
     return "contains control characters" if _CONTROL.search(str(mark.value)) else None
 
 
-@check("2026-07-28:x-mcp-header-not-empty", needs=_MARKED, fault=empty_fault)
-@check("2026-07-28:x-mcp-header-token", needs=_MARKED, fault=token_fault)
-@check("2026-07-28:x-mcp-header-no-control", needs=_MARKED, fault=_control_fault)
-@check("2026-07-28:x-mcp-header-primitive", needs=_MARKED, fault=type_fault)
-@check("2026-07-28:x-mcp-header-reachable", needs=_MARKED, fault=way_fault)
-@check("2026-07-28:x-mcp-header-chain", needs=_MARKED, fault=_chain_fault)
-def each_mark_keeps_the_rule(
+@check("2026-07-28:x-mcp-header-not-empty", needs=_ANNOTATED, fault=empty_fault)
+@check("2026-07-28:x-mcp-header-token", needs=_ANNOTATED, fault=token_fault)
+@check("2026-07-28:x-mcp-header-no-control", needs=_ANNOTATED, fault=_control_fault)
+@check("2026-07-28:x-mcp-header-primitive", needs=_ANNOTATED, fault=type_fault)
+@check("2026-07-28:x-mcp-header-reachable", needs=_ANNOTATED, fault=way_fault)
+@check("2026-07-28:x-mcp-header-chain", needs=_ANNOTATED, fault=_chain_fault)
+def annotation_is_valid(
     history: History, fault: Callable[[Mark], str | None]
 ) -> Iterator[Observation]:
     """Check that an annotation fits a header name, on a primitive reached by `properties`."""
@@ -64,13 +64,13 @@ def each_mark_keeps_the_rule(
 
 
 @check("2026-07-28:param-headers-optional", needs="a tool")
-def marks_are_optional(history: History) -> Iterator[Observation]:
+def annotations_are_optional(history: History) -> Iterator[Observation]:
     """Record lists of tools; annotations are optional."""
     return (good(e) for e in history.calls("tools/list") if e.fields.get("tools"))
 
 
-@check("2026-07-28:x-mcp-header-unique", needs=_MARKED)
-def marks_are_unique(history: History) -> Iterator[Observation]:
+@check("2026-07-28:x-mcp-header-unique", needs=_ANNOTATED)
+def annotations_are_unique(history: History) -> Iterator[Observation]:
     """Check that the annotations of a tool are unique, ignoring case."""
     for marks, exchange in _tools(history):
         counted = Counter(str(mark.value).lower() for mark in marks)

@@ -20,23 +20,23 @@ from taskmachine.adapters.conformance.judging import Observation, bad, good, not
 from taskmachine.specs import load_lifecycle
 
 __all__ = [
-    "Life",
-    "Moment",
+    "TaskRecord",
+    "Timestamp",
     "created_at_constant",
+    "distinct_sightings",
     "fields_present",
     "ids_are_strings",
     "ids_unguessable",
     "ids_unique",
     "last_updated_at_in_order",
-    "life_of",
-    "lives",
-    "may_follow",
     "optional_string",
-    "paths",
-    "shown",
+    "reachable_statuses",
     "statuses_known",
+    "task_record",
+    "task_records",
     "terminal_final",
     "timestamps",
+    "transitions_from",
 ]
 
 ENOUGH_BITS: Final = 64
@@ -54,14 +54,14 @@ _CLOCK_UUID: Final = re.compile(
 
 
 @attrs.frozen
-class Moment:
+class Timestamp:
     """A timestamp of the target: milliseconds and its precision."""
 
     ms: float
     step_ms: float
 
     @classmethod
-    def read(cls, value: Any) -> "Moment | None":
+    def parse(cls, value: Any) -> "Timestamp | None":
         """Parse ISO 8601, as UTC without a zone; return None for anything else."""
         if not isinstance(value, str):
             return None
@@ -74,7 +74,7 @@ class Moment:
         fraction = _FRACTION.search(value)
         return cls(moment.timestamp() * 1000, 1000.0 * 10 ** -len(fraction[1]) if fraction else 1e3)
 
-    def is_before(self, other: "Moment") -> bool:
+    def is_before(self, other: "Timestamp") -> bool:
         """Return whether it is certainly earlier, given the coarser of the two precisions."""
         # Half a microsecond for rounding errors of floating point.
         return other.ms - self.ms >= max(self.step_ms, other.step_ms, 0.001) - 0.0005
@@ -84,7 +84,7 @@ class Moment:
 
 
 @attrs.frozen(eq=False)
-class Life:
+class TaskRecord:
     """All observed states of one task, in the order received."""
 
     id: str
@@ -101,12 +101,12 @@ class Life:
             (s for s in self.sightings if s.is_terminal and s.entry.number < entry.number), None
         )
 
-    def moves(self) -> Sequence[tuple[Sighting, Sighting]]:
+    def transitions(self) -> Sequence[tuple[Sighting, Sighting]]:
         """Return pairs in a certain order with nothing certainly between; states may be equal."""
-        return self._moves
+        return self._transitions
 
     @cached_property
-    def _moves(self) -> list[tuple[Sighting, Sighting]]:
+    def _transitions(self) -> list[tuple[Sighting, Sighting]]:
         heard = [s.entry.number for s in self.sightings]
         asked = [-1 if s.exchange is None else s.exchange.request.number for s in self.sightings]
         latest = [-1, *accumulate(asked, max)]
@@ -123,36 +123,36 @@ class Life:
         return pairs
 
 
-def lives(history: History) -> Iterable[Life]:
+def task_records(history: History) -> Iterable[TaskRecord]:
     """Return the tasks that can be distinguished.
 
     Over stdio each process has its own ids. An id given to two tasks is left out, since it is
     unknown which of them is shown (`ids_unique` reports it).
     """
-    return _lives(history).values()
+    return _task_records(history).values()
 
 
-def life_of(history: History, task_id: Any, seen_by: Entry) -> Life | None:
+def task_record(history: History, task_id: Any, seen_by: Entry) -> TaskRecord | None:
     """Return the task with that id on the connection of the entry."""
     if not isinstance(task_id, str):
         return None
-    return _lives(history).get((_receiver(history, seen_by), task_id))
+    return _task_records(history).get((_receiver(history, seen_by), task_id))
 
 
 @lru_cache(maxsize=8)
-def _lives(history: History) -> dict[tuple[int | None, str], Life]:
+def _task_records(history: History) -> dict[tuple[int | None, str], TaskRecord]:
     found: dict[tuple[int | None, str], list[Sighting]] = {}
     for sighting in history.sightings:
         if isinstance(sighting.id, str):
             found.setdefault((_receiver(history, sighting.entry), sighting.id), []).append(sighting)
     return {
-        key: Life(key[1], seen)
+        key: TaskRecord(key[1], seen)
         for key, seen in found.items()
         if sum(s.where == "create" for s in seen) < 2
     }
 
 
-def shown(history: History) -> Iterator[Sighting]:
+def distinct_sightings(history: History) -> Iterator[Sighting]:
     """Yield each observed task state that differs from the previous one at the same place.
 
     Rules about single fields need no more than that.
@@ -174,7 +174,7 @@ def _receiver(history: History, entry: Entry) -> int | None:
 
 
 @lru_cache
-def may_follow(revision: str) -> dict[str, frozenset[str]]:
+def reachable_statuses(revision: str) -> dict[str, frozenset[str]]:
     """Return the statuses a polling client may see after each status, skipped ones included."""
     generation = load_lifecycle()["generation"][revision]
     reached = {status: {status} for status in generation["statuses"]}
@@ -188,8 +188,8 @@ def may_follow(revision: str) -> dict[str, frozenset[str]]:
 
 def statuses_known(history: History) -> Iterator[Observation]:
     """Check that the target shows only the five statuses."""
-    known = may_follow(history.revision)
-    for sighting in shown(history):
+    known = reachable_statuses(history.revision)
+    for sighting in distinct_sightings(history):
         if "status" not in sighting.task:
             continue
         if isinstance(sighting.status, str) and sighting.status in known:
@@ -199,11 +199,11 @@ def statuses_known(history: History) -> Iterator[Observation]:
             yield bad(words, sighting)
 
 
-def paths(history: History, source: str) -> Iterator[Observation]:
+def transitions_from(history: History, source: str) -> Iterator[Observation]:
     """Check that every status seen after `source` is reachable from it."""
-    allowed = may_follow(history.revision)[source]
-    for life in lives(history):
-        for earlier, later in life.moves():
+    allowed = reachable_statuses(history.revision)[source]
+    for record in task_records(history):
+        for earlier, later in record.transitions():
             if earlier.status != source or later.status == source or "status" not in later.task:
                 continue
             if isinstance(later.status, str) and later.status in allowed:
@@ -222,9 +222,9 @@ def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator
 
     Two different terminal statuses contradict each other in whatever order they were seen.
     """
-    for life in lives(history):
-        ends = [sighting for sighting in life.sightings if sighting.is_terminal]
-        for later in life.sightings if ends else ():
+    for record in task_records(history):
+        ends = [sighting for sighting in record.sightings if sighting.is_terminal]
+        for later in record.sightings if ends else ():
             earlier = next((end for end in ends if _is_end_before(end, later)), None)
             if earlier is None or (statuses and earlier.status not in statuses):
                 continue
@@ -249,11 +249,11 @@ def _is_end_before(end: Sighting, other: Sighting) -> bool:
 
 def timestamps(history: History, field: str) -> Iterator[Observation]:
     """Check that the field is present and ISO 8601 wherever a task is shown."""
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         value = sighting.task.get(field)
         if field not in sighting.task:
             yield bad(f"the task in a {sighting.where!r} message has no {field!r}", sighting)
-        elif Moment.read(value) is None:
+        elif Timestamp.parse(value) is None:
             yield bad(f"{field!r} is {value!r}, which is not an ISO 8601 timestamp", sighting)
         else:
             yield good(sighting)
@@ -261,15 +261,15 @@ def timestamps(history: History, field: str) -> Iterator[Observation]:
 
 def created_at_constant(history: History) -> Iterator[Observation]:
     """Check that the creation time of a task stays the same, at whatever precision."""
-    for life in lives(history):
-        seen = [(s, Moment.read(s.task.get("createdAt"))) for s in life.sightings]
-        read = [(sighting, moment) for sighting, moment in seen if moment is not None]
-        if len(read) < 2:
+    for record in task_records(history):
+        seen = [(s, Timestamp.parse(s.task.get("createdAt"))) for s in record.sightings]
+        parse = [(sighting, moment) for sighting, moment in seen if moment is not None]
+        if len(parse) < 2:
             continue
-        first, began = read[0]
-        other = next((s for s, m in read[1:] if m.is_before(began) or began.is_before(m)), None)
+        first, began = parse[0]
+        other = next((s for s, m in parse[1:] if m.is_before(began) or began.is_before(m)), None)
         if other is None:
-            yield good(first, read[-1][0])
+            yield good(first, parse[-1][0])
         else:
             values = f"{first.task['createdAt']!r}, then {other.task['createdAt']!r}"
             yield bad(f"'createdAt' changed from {values}", first, other)
@@ -281,19 +281,19 @@ def last_updated_at_in_order(history: History) -> Iterator[Observation]:
     A change of `lastUpdatedAt` alone is a warning for a terminal task, whose status cannot have
     been updated, and otherwise a note.
     """
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         created, updated = (
-            Moment.read(sighting.task.get(f)) for f in ("createdAt", "lastUpdatedAt")
+            Timestamp.parse(sighting.task.get(f)) for f in ("createdAt", "lastUpdatedAt")
         )
         if created is not None and updated is not None and updated.is_before(created):
             yield bad("'lastUpdatedAt' is earlier than 'createdAt'", sighting)
-    for life in lives(history):
-        for earlier, later in life.moves():
-            yield from _updates(life, earlier, later)
+    for record in task_records(history):
+        for earlier, later in record.transitions():
+            yield from _updates(record, earlier, later)
 
 
-def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observation]:
-    before, after = (Moment.read(s.task.get("lastUpdatedAt")) for s in (earlier, later))
+def _updates(record: TaskRecord, earlier: Sighting, later: Sighting) -> Iterator[Observation]:
+    before, after = (Timestamp.parse(s.task.get("lastUpdatedAt")) for s in (earlier, later))
     if before is None or after is None:
         return
     if after.is_before(before):
@@ -302,7 +302,7 @@ def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observa
     elif before.is_before(after) and _is_same(earlier, later):
         tell = warning if later.is_terminal else note
         yield tell("'lastUpdatedAt' changed although nothing else did", earlier, later)
-    elif earlier.status != later.status and _was_updated_long_before(life, earlier, later):
+    elif earlier.status != later.status and _was_updated_long_before(record, earlier, later):
         words = (
             f"the status changed from {earlier.status!r} to {later.status!r}, but "
             "'lastUpdatedAt' did not change"
@@ -323,11 +323,11 @@ _BESIDE: Final = frozenset({"lastUpdatedAt", "resultType", "_meta"})
 """Fields that are not part of the task's state."""
 
 
-def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> bool:
+def _was_updated_long_before(record: TaskRecord, earlier: Sighting, later: Sighting) -> bool:
     """Return whether the same `lastUpdatedAt` was shown well before the status can have changed."""
     value = later.task["lastUpdatedAt"]
-    moment = Moment.read(value)
-    first = next((s for s in life.sightings if s.task.get("lastUpdatedAt") == value), None)
+    moment = Timestamp.parse(value)
+    first = next((s for s in record.sightings if s.task.get("lastUpdatedAt") == value), None)
     if moment is None or first is None or earlier.exchange is None:
         return False
     return first.until + moment.step_ms + _SLACK_MS < earlier.since
@@ -338,7 +338,7 @@ def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> 
 
 def ids_are_strings(history: History) -> Iterator[Observation]:
     """Check that every task id is a non-empty string."""
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         if "taskId" not in sighting.task:
             continue
         if isinstance(sighting.id, str) and sighting.id:
@@ -446,7 +446,7 @@ def _bits(ids: Sequence[str]) -> float:
 
 def fields_present(history: History, names: Sequence[str]) -> Iterator[Observation]:
     """Check that a task has all of these fields wherever it is shown."""
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         missing = [name for name in names if name not in sighting.task]
         if missing:
             words = ", ".join(repr(name) for name in missing)
@@ -457,7 +457,7 @@ def fields_present(history: History, names: Sequence[str]) -> Iterator[Observati
 
 def optional_string(history: History, name: str) -> Iterator[Observation]:
     """Check that the field is a string or absent."""
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         if name not in sighting.task:
             continue
         if isinstance(sighting.task[name], str):

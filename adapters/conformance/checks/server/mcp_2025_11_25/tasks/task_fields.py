@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from taskmachine.adapters.conformance.checks.reading import sightings
+from taskmachine.adapters.conformance.checks.reading import task_rules
 from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
     TASK_FIELDS,
     cancelled_requests,
@@ -16,12 +16,12 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 A_TASK: Final = "a tool that can be called as a task"
-A_NOTICE: Final = "task status notifications"
+A_NOTIFICATION: Final = "task status notifications"
 
 
 # --- ids -----------------------------------------------------------------------------------------
 
-check("2025-11-25:task-id-string", needs=A_TASK)(sightings.ids_are_strings)
+check("2025-11-25:task-id-string", needs=A_TASK)(task_rules.ids_are_strings)
 
 
 @check("2025-11-25:task-id-from-receiver", needs=A_TASK)
@@ -29,19 +29,19 @@ def ids_are_made_by_the_receiver(history: History) -> Iterator[Observation]:
     """Check that the requestor cannot choose the task id."""
     for sighting in _created(history):
         asked = sighting.exchange.params.get("task") if sighting.exchange else None
-        wished = asked.get("taskId") if isinstance(asked, dict) else None
-        if wished is None:
+        proposed = asked.get("taskId") if isinstance(asked, dict) else None
+        if proposed is None:
             continue
-        if sighting.id == wished:
+        if sighting.id == proposed:
             yield bad(
-                f"the target used the task id {wished!r} that the requestor had chosen", sighting
+                f"the target used the task id {proposed!r} that the requestor had chosen", sighting
             )
         else:
             yield good(sighting)
 
 
-check("2025-11-25:task-id-unique", needs="two tasks")(sightings.ids_unique)
-check("2025-11-25:ids-unguessable", needs=A_TASK)(sightings.ids_unguessable)
+check("2025-11-25:task-id-unique", needs="two tasks")(task_rules.ids_unique)
+check("2025-11-25:ids-unguessable", needs=A_TASK)(task_rules.ids_unguessable)
 
 
 # --- statuses ------------------------------------------------------------------------------------
@@ -69,29 +69,29 @@ def begins_working(history: History) -> Iterator[Observation]:
 
 check(
     "2025-11-25:paths-from-working", needs="a task that is read at least twice", source="working"
-)(sightings.paths)
+)(task_rules.transitions_from)
 check(
     "2025-11-25:paths-from-input-required",
     needs="a task that requests input",
     source="input_required",
-)(sightings.paths)
-check("2025-11-25:terminal-final", needs="a task that completes")(sightings.terminal_final)
-check("2025-11-25:status-values", needs=A_TASK)(sightings.statuses_known)
+)(task_rules.transitions_from)
+check("2025-11-25:terminal-final", needs="a task that completes")(task_rules.terminal_final)
+check("2025-11-25:status-values", needs=A_TASK)(task_rules.statuses_known)
 
 
 @check("2025-11-25:status-cancelled", needs="a task that is cancelled")
-def cancelled_means_cancelled(history: History) -> Iterator[Observation]:
+def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
     """Check that a `cancelled` task was cancelled by a request, or has a status message."""
-    for life in sightings.lives(history):
-        seen = next((s for s in life.sightings if s.status == "cancelled"), None)
-        if seen is None or _is_creation_cancelled(history, life):
+    for record in task_rules.task_records(history):
+        seen = next((s for s in record.sightings if s.status == "cancelled"), None)
+        if seen is None or _is_creation_cancelled(history, record):
             continue
         asked = [
             exchange
-            for exchange in requests_for(history, life.id, "tasks/cancel")
+            for exchange in requests_for(history, record.id, "tasks/cancel")
             if exchange.request.number < seen.entry.number
         ]
-        if asked or _says_something(seen):
+        if asked or _has_status_message(seen):
             yield good(*asked[:1], seen)
         else:
             yield warning(
@@ -103,30 +103,30 @@ def cancelled_means_cancelled(history: History) -> Iterator[Observation]:
 
 # --- times ---------------------------------------------------------------------------------------
 
-check("2025-11-25:created-at-everywhere", needs=A_TASK, field="createdAt")(sightings.timestamps)
+check("2025-11-25:created-at-everywhere", needs=A_TASK, field="createdAt")(task_rules.timestamps)
 check("2025-11-25:last-updated-at-everywhere", needs=A_TASK, field="lastUpdatedAt")(
-    sightings.timestamps
+    task_rules.timestamps
 )
 check("2025-11-25:created-at-constant", needs="a task that is read at least twice")(
-    sightings.created_at_constant
+    task_rules.created_at_constant
 )
 check("2025-11-25:last-updated-at-order", needs="a task that is read at least twice")(
-    sightings.last_updated_at_in_order
+    task_rules.last_updated_at_in_order
 )
 
 
 # --- fields --------------------------------------------------------------------------------------
 
-check("2025-11-25:task-required-fields", needs=A_TASK, names=TASK_FIELDS)(sightings.fields_present)
+check("2025-11-25:task-required-fields", needs=A_TASK, names=TASK_FIELDS)(task_rules.fields_present)
 check(
     "2025-11-25:status-message-optional", needs="a task with a status message", name="statusMessage"
-)(sightings.optional_string)
+)(task_rules.optional_string)
 
 
 @check("2025-11-25:poll-interval-optional", needs="a target that sets 'pollInterval'")
 def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
     """Note poll intervals that are not durations; the value is only a suggestion."""
-    for sighting in sightings.shown(history):
+    for sighting in task_rules.distinct_sightings(history):
         if "pollInterval" not in sighting.task:
             continue
         value = sighting.task["pollInterval"]
@@ -141,14 +141,14 @@ def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
 # --- notifications -------------------------------------------------------------------------------
 
 
-@check("2025-11-25:status-notification-optional", needs=A_NOTICE)
-def notifications_may_come(history: History) -> Iterator[Observation]:
+@check("2025-11-25:status-notification-optional", needs=A_NOTIFICATION)
+def notifications_are_optional(history: History) -> Iterator[Observation]:
     """Record status notifications; they are optional."""
     for entry in history.notifications("notifications/tasks/status"):
         yield good(entry)
 
 
-@check("2025-11-25:status-notification-full-task", needs=A_NOTICE)
+@check("2025-11-25:status-notification-full-task", needs=A_NOTIFICATION)
 def notifications_carry_the_task(history: History) -> Iterator[Observation]:
     """Check that the parameters of a status notification are the complete task."""
     for entry in history.notifications("notifications/tasks/status"):
@@ -172,14 +172,14 @@ def _created(history: History) -> Iterator[Sighting]:
     return (sighting for sighting in history.sightings if sighting.where == "create")
 
 
-def _says_something(sighting: Sighting) -> bool:
+def _has_status_message(sighting: Sighting) -> bool:
     words = sighting.task.get("statusMessage")
     return isinstance(words, str) and words.strip() != "" and sighting.status in TERMINAL
 
 
-def _is_creation_cancelled(history: History, life: sightings.Life) -> bool:
+def _is_creation_cancelled(history: History, record: task_rules.TaskRecord) -> bool:
     """Return whether the creating call was cancelled, which also cancels the task."""
-    created = None if life.created is None else life.created.exchange
+    created = None if record.created is None else record.created.exchange
     if created is None:
         return True
     key = created.request.line, repr(created.request.body.get("id"))

@@ -324,11 +324,8 @@ def request_not_answered(history: History) -> Iterator[Observation]:
         elif _is_answered_despite_cancellation(
             history, cancellation.sent, cancellation.target, response
         ):
-            yield bad(
-                "the target responded to a request after it was cancelled",
-                cancellation.sent,
-                cancellation.target,
-            )
+            words = "the target responded to a request after it was cancelled"
+            yield bad(words, cancellation.sent, cancellation.target)
 
 
 def _can_be_cancelled(target: Exchange) -> bool:

@@ -115,11 +115,8 @@ def disconnects_on_unknown_version(history: History) -> Iterator[Observation]:
             e for e in entries if initialize.response and e.number > initialize.response.number
         ]
         if later:
-            yield bad(
-                "the client continued with a protocol version that does not exist",
-                initialize,
-                later[0],
-            )
+            words = "the client continued with a protocol version that does not exist"
+            yield bad(words, initialize, later[0])
         else:
             yield good(initialize)
 

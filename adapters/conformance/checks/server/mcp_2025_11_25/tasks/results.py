@@ -81,11 +81,8 @@ def result_of_a_cancelled_task_comes(history: History) -> Iterator[Observation]:
         elif exchange.error is not None:
             yield good(ended, exchange)
         elif exchange.is_answered:
-            yield note(
-                "'tasks/result' of a cancelled task returned a result, not an error",
-                ended,
-                exchange,
-            )
+            words = "'tasks/result' of a cancelled task returned a result, not an error"
+            yield note(words, ended, exchange)
 
 
 @check("2025-11-25:get-works-while-result-blocks", needs=SLOW_WORK)

@@ -165,11 +165,10 @@ def _tokens(history: History) -> Iterator[tuple[Any, Entry]]:
 def token_types(history: History) -> Iterator[Observation]:
     """Check that progress tokens are strings or integers."""
     for token, entry in _tokens(history):
-        yield (
-            good(entry)
-            if _is_id(token)
-            else bad(f"a progress token is {token!r:.60}, neither a string nor an integer", entry)
-        )
+        if _is_id(token):
+            yield good(entry)
+        else:
+            yield bad(f"a progress token is {token!r:.60}, neither a string nor an integer", entry)
 
 
 @client_check(

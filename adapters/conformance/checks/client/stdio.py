@@ -90,8 +90,7 @@ def begins_with_discover(history: History) -> Iterator[Observation]:
     first = next(iter(as_client(history).exchanges), None)
     if first is not None:
         is_probe = first.method == "server/discover"
-        yield (
-            good(first)
-            if is_probe
-            else note(f"the client begins with {first.method!r}, not 'server/discover'", first)
-        )
+        if is_probe:
+            yield good(first)
+        else:
+            yield note(f"the client begins with {first.method!r}, not 'server/discover'", first)

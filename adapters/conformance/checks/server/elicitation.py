@@ -94,11 +94,8 @@ def required_params(history: History) -> Iterator[Observation]:
         if not isinstance(params.get("message"), str):
             yield bad("an elicitation request has no `message`", request.where)
         elif params.get("mode", "form") not in ("form", "url") or is_unnamed_url:
-            yield bad(
-                "an elicitation request has no valid `mode`: it must be 'form' or 'url', and "
-                "only 'form' is the default",
-                request.where,
-            )
+            words = "an elicitation request has no valid `mode`: 'form' (the default) or 'url'"
+            yield bad(words, request.where)
         else:
             yield good(request.where)
 
@@ -172,14 +169,11 @@ def url_valid(history: History) -> Iterator[Observation]:
     for request in _elicitations(history):
         url = request.params.get("url")
         if request.params.get("mode") == "url" and isinstance(url, str):
-            yield (
-                good(request.where)
-                if _is_url(url)
-                else bad(
-                    f"the `url` of an elicitation is {url!r}, which is not a valid URL",
-                    request.where,
-                )
-            )
+            if _is_url(url):
+                yield good(request.where)
+            else:
+                words = f"the `url` of an elicitation is {url!r}, which is not a valid URL"
+                yield bad(words, request.where)
 
 
 def _is_url(text: str) -> bool:

@@ -62,11 +62,10 @@ def list_answered(history: History) -> Iterator[Observation]:
             )
         elif exchange.error is None:
             is_list = isinstance(exchange.fields.get("tools"), list)
-            yield (
-                good(exchange)
-                if is_list
-                else bad("the result of `tools/list` has no array `tools`", exchange)
-            )
+            if is_list:
+                yield good(exchange)
+            else:
+                yield bad("the result of `tools/list` has no array `tools`", exchange)
 
 
 @check(
@@ -109,7 +108,9 @@ def _compare(lists: list[tuple[frozenset[str], Exchange]]) -> Iterator[Observati
             if others == names:
                 yield good(other, exchange)
             else:
-                yield bad("`tools/list` depends on the connection", before, other, exchange)
+                yield bad(
+                    "the result of `tools/list` depends on the connection", before, other, exchange
+                )
                 return
     if len({names for names, _ in lists}) > 1:
         yield note("the result of `tools/list` changed during the run", lists[0][1], lists[-1][1])

@@ -32,7 +32,8 @@ def begins_with_initialize(history: History) -> Iterator[Observation]:
         ]
         if first.method != "initialize":
             yield bad(
-                f"the first message is {first.method or 'not a request'}, not 'initialize'", first
+                f"the first message is {first.method or 'not a request'}; it must be 'initialize'",
+                first,
             )
         elif missing:
             yield bad(f"`initialize` has no valid `{missing[0]}`", first)
@@ -137,11 +138,10 @@ def initialize_not_cancelled(history: History) -> Iterator[Observation]:
             ),
             None,
         )
-        yield (
-            good(initialize)
-            if wrong is None
-            else bad("the client cancelled `initialize`", initialize, wrong)
-        )
+        if wrong is None:
+            yield good(initialize)
+        else:
+            yield bad("the client cancelled `initialize`", initialize, wrong)
 
 
 @client_check("2025-11-25:cursors-not-persisted", needs="a client that requests a list")

@@ -159,15 +159,14 @@ def lists_if_declared(history: History) -> Iterator[Observation]:
     for exchange in history.calls("tasks/list"):
         if "cursor" not in exchange.params and exchange.is_answered:
             is_list = isinstance(exchange.fields.get("tasks"), list)
-            yield (
-                good(exchange)
-                if is_list
-                else bad(
+            if is_list:
+                yield good(exchange)
+            else:
+                yield bad(
                     "the client declared 'tasks.list', but its response to 'tasks/list' has no "
                     "array 'tasks'",
                     exchange,
                 )
-            )
 
 
 @client_check("2025-11-25:cancel-capability", needs=f"{_TASKS} and can cancel it")
@@ -176,15 +175,14 @@ def cancels_if_declared(history: History) -> Iterator[Observation]:
     for exchange in history.calls("tasks/cancel"):
         if exchange.is_answered:
             is_unknown = exchange.code == -32601
-            yield (
-                bad(
+            if is_unknown:
+                yield bad(
                     "the client declared 'tasks.cancel', but does not implement 'tasks/cancel' "
                     "(error -32601)",
                     exchange,
                 )
-                if is_unknown
-                else good(exchange)
-            )
+            else:
+                yield good(exchange)
 
 
 # --- messages without response --------------------------------------------------------------------

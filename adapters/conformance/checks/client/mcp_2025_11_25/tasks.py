@@ -10,7 +10,7 @@ from taskmachine.adapters.conformance.checks.client.polling import (
     was_stopped,
 )
 from taskmachine.adapters.conformance.clients.view import as_client
-from taskmachine.adapters.conformance.history import RELATED, Entry, Exchange, History
+from taskmachine.adapters.conformance.history import RELATED, Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good, note
 
 __all__: list[str] = []
@@ -191,11 +191,10 @@ def ttl_number(history: History) -> Iterator[Observation]:
         if isinstance(task, dict) and "ttl" in task:
             ttl = task["ttl"]
             is_number = isinstance(ttl, int | float) and not isinstance(ttl, bool)
-            yield (
-                good(exchange)
-                if is_number
-                else bad(f"'params.task.ttl' is {ttl!r:.40}, not a number", exchange)
-            )
+            if is_number:
+                yield good(exchange)
+            else:
+                yield bad(f"'params.task.ttl' is {ttl!r:.40}, not a number", exchange)
 
 
 @client_check("2025-11-25:request-ttl", needs="a client that creates a task")
@@ -270,27 +269,21 @@ def capability_declared(history: History) -> Iterator[Observation]:
 # --- related-task metadata ------------------------------------------------------------------------
 
 
-@client_check("2025-11-25:no-related-task-on-task-requests", needs="a client that reads its tasks")
-def no_related_task_on_requests(history: History) -> Iterator[Observation]:
-    """Check that task requests have no related-task metadata: `taskId` names the task."""
-    for exchange in as_client(history).calls("tasks/get", "tasks/result", "tasks/cancel"):
+@client_check(
+    "2025-11-25:no-related-task-on-task-requests",
+    needs="a client that reads its tasks",
+    methods=("tasks/get", "tasks/result", "tasks/cancel"),
+)
+@client_check(
+    "2025-11-25:no-related-task-on-list-request",
+    needs="a client that lists its tasks",
+    methods=("tasks/list",),
+)
+def no_related_task(history: History, methods: tuple[str, ...]) -> Iterator[Observation]:
+    """Check that task requests have no related-task metadata."""
+    for exchange in as_client(history).calls(*methods):
         if RELATED in exchange.request.meta:
-            yield bad(
-                f"{exchange.method!r} has related-task metadata; 'taskId' already names the task",
-                exchange,
-            )
-        else:
-            yield good(exchange)
-
-
-@client_check("2025-11-25:no-related-task-on-list-request", needs="a client that lists its tasks")
-def no_related_task_on_list(history: History) -> Iterator[Observation]:
-    """Check that `tasks/list` has no related-task metadata."""
-    for exchange in as_client(history).calls("tasks/list"):
-        if RELATED in exchange.request.meta:
-            yield bad(
-                "'tasks/list' has related-task metadata, but concerns no single task", exchange
-            )
+            yield bad(f"{exchange.method!r} must not have related-task metadata", exchange)
         else:
             yield good(exchange)
 
@@ -399,35 +392,26 @@ def polls_when_not_waiting(history: History) -> Iterator[Observation]:
             later = [
                 e for e in requests_for(client, task_id) if e.request.number > broken.end.number
             ]
-            yield (
-                good(broken, later[0])
-                if later
-                else note(
+            if later:
+                yield good(broken, later[0])
+            else:
+                yield note(
                     "the client did not poll after its 'tasks/result' was disconnected", broken
                 )
-            )
-
-
-def _streams_left(client: History, method: str) -> Iterator[Entry]:
-    for exchange in client.calls(method):
-        if exchange.end is not None and exchange.end.kind.name == "LEFT":
-            yield exchange.end
 
 
 @client_check(
-    "2025-11-25:get-stream-disconnect", needs="a client that disconnects the stream of 'tasks/get'"
+    "2025-11-25:get-stream-disconnect",
+    needs="a client that disconnects the stream of 'tasks/get'",
+    method="tasks/get",
 )
-def get_stream_disconnects(history: History) -> Iterator[Observation]:
-    """Record disconnected `tasks/get` streams, which are allowed."""
-    for end in _streams_left(as_client(history), "tasks/get"):
-        yield good(end)
-
-
 @client_check(
     "2025-11-25:result-stream-disconnect",
     needs="a client that disconnects the stream of 'tasks/result'",
+    method="tasks/result",
 )
-def result_stream_disconnects(history: History) -> Iterator[Observation]:
-    """Record disconnected `tasks/result` streams, which are allowed."""
-    for end in _streams_left(as_client(history), "tasks/result"):
-        yield good(end)
+def streams_may_be_disconnected(history: History, method: str) -> Iterator[Observation]:
+    """Record disconnected streams, which are allowed."""
+    for exchange in as_client(history).calls(method):
+        if exchange.end is not None and exchange.end.kind is Kind.LEFT:
+            yield good(exchange.end)

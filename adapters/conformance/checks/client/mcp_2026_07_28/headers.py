@@ -1,7 +1,7 @@
 """Checks of client headers that mirror the body (2026-07-28)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.view import VERSION, as_client
@@ -14,6 +14,7 @@ from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
 __all__: list[str] = []
 
 _HTTP: Final = "a client over HTTP"
+_READS_TASKS: Final = "a client over HTTP that reads its tasks"
 _MARKED: Final = "a client over HTTP that calls a tool with 'x-mcp-header' parameters"
 _UNUSUAL: Final = "a client over HTTP that uses names which a header cannot carry without encoding"
 _OF_TASKS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
@@ -118,30 +119,31 @@ def method_header(history: History) -> Iterator[Observation]:
         yield good(exchange) if fault is None else bad(fault, exchange)
 
 
-@client_check("2026-07-28:mcp-method-is-method", needs="a client over HTTP that reads its tasks")
-def method_header_of_tasks(history: History) -> Iterator[Observation]:
-    """Check that this also holds for task requests."""
+@client_check(
+    "2026-07-28:mcp-method-is-method",
+    needs=_READS_TASKS,
+    methods=_OF_TASKS,
+    header_fault=_method_fault,
+)
+@client_check(
+    "2026-07-28:mcp-name-header",
+    needs="a client over HTTP that calls tools",
+    methods=NAMED_BY.keys() - _OF_TASKS,
+    header_fault=_name_fault,
+)
+@client_check(
+    "2026-07-28:mcp-name-is-task-id",
+    needs=_READS_TASKS,
+    methods=_OF_TASKS,
+    header_fault=_name_fault,
+)
+def header_of_methods(
+    history: History, methods: Set[str], header_fault: Callable[[Exchange], str | None]
+) -> Iterator[Observation]:
+    """Check a header that mirrors the method, the name of the tool, or the id of the task."""
     for exchange in _requests(history):
-        if exchange.method in _OF_TASKS:
-            fault = _method_fault(exchange)
-            yield good(exchange) if fault is None else bad(fault, exchange)
-
-
-@client_check("2026-07-28:mcp-name-header", needs="a client over HTTP that calls tools")
-def name_header(history: History) -> Iterator[Observation]:
-    """Check that `Mcp-Name` equals the name of the tool."""
-    for exchange in _requests(history):
-        if exchange.method in NAMED_BY.keys() - _OF_TASKS:
-            fault = _name_fault(exchange)
-            yield good(exchange) if fault is None else bad(fault, exchange)
-
-
-@client_check("2026-07-28:mcp-name-is-task-id", needs="a client over HTTP that reads its tasks")
-def name_header_of_tasks(history: History) -> Iterator[Observation]:
-    """Check that `Mcp-Name` equals the id of the task."""
-    for exchange in _requests(history):
-        if exchange.method in _OF_TASKS:
-            fault = _name_fault(exchange)
+        if exchange.method in methods:
+            fault = header_fault(exchange)
             yield good(exchange) if fault is None else bad(fault, exchange)
 
 
@@ -198,13 +200,10 @@ def sentinel_exact(history: History) -> Iterator[Observation]:
     for _, sent, exchange in _pairs(history):
         if re.fullmatch(r"=\?base64\?.*\?=", sent, re.IGNORECASE):
             is_exact = is_encoded(sent)
-            yield (
-                good(exchange)
-                if is_exact
-                else bad(
-                    f"the Base64 markers of the header value {sent!r:.60} are not exact", exchange
-                )
-            )
+            if is_exact:
+                yield good(exchange)
+            else:
+                yield bad(f"the header value {sent!r:.60} has inexact Base64 markers", exchange)
 
 
 @client_check("2026-07-28:header-sentinel-lookalike-encoded", needs=_UNUSUAL)
@@ -289,43 +288,28 @@ def marks_supported(history: History) -> Iterator[Observation]:
             yield good(call)
 
 
-def _omitted(history: History, *, present: bool) -> Iterator[tuple[str, Exchange]]:
-    """Yield headers to omit, of parameters that are null or absent."""
+@client_check(
+    "2026-07-28:param-header-omitted-for-null", needs=f"{_MARKED}, with null", is_present=True
+)
+@client_check("2026-07-28:param-header-omitted-if-absent", needs=_MARKED, is_present=False)
+def header_is_omitted(history: History, is_present: bool) -> Iterator[Observation]:
+    """Check that a parameter that is null or absent has no header."""
     for call in _requests(history):
         arguments = call.params.get("arguments")
         if call.method != "tools/call" or not isinstance(arguments, dict):
             continue
         tool = _tools_before(history, call.request).get(str(call.params.get("name")))
-        if tool is None:
-            continue
-        for path, header in followed_marks(tool["inputSchema"]).items():
-            is_there = path[0] in arguments
-            if len(path) == 1 and arguments.get(path[0]) is None and is_there is present:
-                yield f"mcp-param-{header}".lower(), call
-
-
-@client_check("2026-07-28:param-header-omitted-for-null", needs=f"{_MARKED}, with null")
-def omitted_for_null(history: History) -> Iterator[Observation]:
-    """Check that a parameter that is null has no header."""
-    for header, call in _omitted(history, present=True):
-        is_there = header in call.sent_headers
-        yield (
-            bad(f"the client sent the header {header!r} for a parameter that is null", call)
-            if is_there
-            else good(call)
-        )
-
-
-@client_check("2026-07-28:param-header-omitted-if-absent", needs=_MARKED)
-def omitted_if_absent(history: History) -> Iterator[Observation]:
-    """Check that an absent parameter has no header."""
-    for header, call in _omitted(history, present=False):
-        is_there = header in call.sent_headers
-        yield (
-            bad(f"the client sent the header {header!r} for a parameter without a value", call)
-            if is_there
-            else good(call)
-        )
+        for path, mark in followed_marks(None if tool is None else tool["inputSchema"]).items():
+            header = f"mcp-param-{mark}".lower()
+            if len(path) != 1 or arguments.get(path[0]) is not None:
+                continue
+            if (path[0] in arguments) is not is_present:
+                continue
+            if header in call.sent_headers:
+                words = f"the client sent the header {header!r} for a parameter without a value"
+                yield bad(words, call)
+            else:
+                yield good(call)
 
 
 @client_check("2026-07-28:x-mcp-header-safe-integers", needs=_MARKED)
@@ -335,14 +319,13 @@ def integers_safe(history: History) -> Iterator[Observation]:
         for name, value in call.sent_headers.items():
             if name.startswith("mcp-param-") and re.fullmatch(r"-?\d+", value):
                 is_safe = abs(int(value)) <= _LARGEST
-                yield (
-                    good(call)
-                    if is_safe
-                    else bad(
+                if is_safe:
+                    yield good(call)
+                else:
+                    yield bad(
                         f"the header {name!r} is {value:.40}, outside the range of safe integers",
                         call,
                     )
-                )
 
 
 @client_check(

@@ -51,14 +51,11 @@ def info_sent(history: History) -> Iterator[Observation]:
     for exchange in _requests(history):
         info = exchange.request.meta.get(_INFO)
         named = isinstance(info, dict) and {"name", "version"} <= set(info)
-        yield (
-            good(exchange)
-            if named
-            else bad(
-                f"{exchange.method!r} has no 'clientInfo' with name and version in '_meta'",
-                exchange,
-            )
-        )
+        if named:
+            yield good(exchange)
+        else:
+            words = f"{exchange.method!r} has no 'clientInfo' with name and version in '_meta'"
+            yield bad(words, exchange)
 
 
 @client_check("2026-07-28:trace-context-format", needs="a client that sends trace contexts")
@@ -68,13 +65,12 @@ def trace_context(history: History) -> Iterator[Observation]:
         if "traceparent" in exchange.request.meta:
             value = exchange.request.meta["traceparent"]
             is_right = isinstance(value, str) and _TRACEPARENT.fullmatch(value)
-            yield (
-                good(exchange)
-                if is_right
-                else bad(
+            if is_right:
+                yield good(exchange)
+            else:
+                yield bad(
                     f"'traceparent' is {value!r:.60}, which is not in the W3C format", exchange
                 )
-            )
 
 
 @client_check(
@@ -270,7 +266,9 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         if later or _ended(history):
             yield good(exchange)
         elif not was_stopped(history) and is_last:
-            words = "the client ended after a result without 'resultType', which means 'complete'"
+            words = (
+                "the client ended after a result without 'resultType'; the default is 'complete'"
+            )
             yield bad(words, exchange)
 
 

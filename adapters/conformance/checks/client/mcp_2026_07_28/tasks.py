@@ -415,11 +415,10 @@ def listens_for_tasks(history: History) -> Iterator[Observation]:
         elif isinstance(wanted, dict) and "taskIds" in wanted:
             ids = wanted["taskIds"]
             is_list = isinstance(ids, list) and all(isinstance(id, str) for id in ids)
-            yield (
-                good(exchange)
-                if is_list
-                else bad("'notifications.taskIds' is not an array of strings", exchange)
-            )
+            if is_list:
+                yield good(exchange)
+            else:
+                yield bad("'notifications.taskIds' is not an array of strings", exchange)
 
 
 @client_check("2026-07-28:client-checks-ack", needs="a client that subscribes to its tasks")

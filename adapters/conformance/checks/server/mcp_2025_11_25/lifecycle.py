@@ -106,7 +106,7 @@ def _required_members(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 @check(
     "2025-11-25:server-waits-for-initialized",
-    needs="a client that delays 'notifications/initialized' (the tester's probes do)",
+    needs="a client that delays 'notifications/initialized'",
 )
 def no_requests_before_initialized(history: History) -> Iterator[Observation]:
     """Check that the target sends no request except pings before `notifications/initialized`."""

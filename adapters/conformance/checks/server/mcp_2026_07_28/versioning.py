@@ -105,11 +105,10 @@ def extensions_have_proper_names(history: History) -> Iterator[Observation]:
             fault = prefix_fault(name) or label_fault(name) or name_fault(name)
             if "/" not in name:
                 fault = "has no prefix"
-            yield (
-                good(exchange)
-                if fault is None
-                else bad(f"the extension identifier {name!r} {fault}", exchange)
-            )
+            if fault is None:
+                yield good(exchange)
+            else:
+                yield bad(f"the extension identifier {name!r} {fault}", exchange)
 
 
 @check("2026-07-28:one-sided-extension", needs="a tool that creates a task")

@@ -66,7 +66,7 @@ def all_messages_name_their_task(history: History) -> Iterator[Observation]:
     yield from results_name_their_task(history)
 
 
-@check("2025-11-25:related-task-on-result", needs="a task that completes")
+@check("2025-11-25:related-task-on-result", needs="a task that ends")
 def results_name_their_task(history: History) -> Iterator[Observation]:
     """Check that the result of `tasks/result` names its task."""
     for exchange in history.calls("tasks/result"):

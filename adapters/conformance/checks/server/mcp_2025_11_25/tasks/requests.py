@@ -44,7 +44,8 @@ def get_is_flat_and_prompt(history: History) -> Iterator[Observation]:
         if "taskId" not in exchange.fields:
             yield bad("the result of 'tasks/get' is not a task: it has no 'taskId'", exchange)
         elif record is not None and _waited_for_the_end(history, record, exchange):
-            yield bad("'tasks/get' did not return before the task ended", exchange)
+            words = "'tasks/get' waited until the task ended instead of responding immediately"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -239,7 +240,7 @@ def errors_are_informative(history: History) -> Iterator[Observation]:
         if _words(exchange):
             yield good(exchange)
         else:
-            yield bad("a JSON-RPC error has an empty message", exchange)
+            yield bad("a JSON-RPC error has no informative message", exchange)
     unknown = next((e for e in _unknown(history, "tasks/cancel") if e.error is not None), None)
     refused = next((e for e in _refused_cancels(history) if e.error is not None), None)
     if unknown is not None and refused is not None and _words(unknown) == _words(refused):

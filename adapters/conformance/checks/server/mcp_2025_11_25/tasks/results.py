@@ -23,7 +23,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-AN_END: Final = "a task that completes"
+AN_END: Final = "a task that ends"
 NEXT_MS: Final = 100.0
 SLOW_WORK: Final = "a task that runs for several seconds"
 

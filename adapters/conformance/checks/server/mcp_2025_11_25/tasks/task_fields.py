@@ -75,7 +75,7 @@ check(
     needs="a task that requests input",
     source="input_required",
 )(task_rules.transitions_from)
-check("2025-11-25:terminal-final", needs="a task that completes")(task_rules.terminal_final)
+check("2025-11-25:terminal-final", needs="a task that ends")(task_rules.terminal_final)
 check("2025-11-25:status-values", needs=A_TASK)(task_rules.statuses_known)
 
 

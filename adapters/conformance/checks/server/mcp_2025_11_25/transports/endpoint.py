@@ -100,11 +100,10 @@ def output_is_messages(history: History) -> Iterator[Observation]:
             yield bad("the target wrote a line to stdout that is not JSON", entry)
         elif entry.message is not MISSING:
             is_other = message_fault(entry.message) and not {"jsonrpc", "id"} & entry.body.keys()
-            yield (
-                bad("the target wrote a line to stdout that is not a JSON-RPC message", entry)
-                if is_other
-                else good(entry)
-            )
+            if is_other:
+                yield bad("the target wrote a line to stdout that is not a JSON-RPC message", entry)
+            else:
+                yield good(entry)
 
 
 cannot_check(

@@ -104,7 +104,10 @@ def empty_object_is_enough(history: History) -> Iterator[Observation]:
             yield bad(words, discover)
     for exchange in answered(history, "tools/call", "tasks/get", declared=True):
         if exchange.code == -32021 and _is_named_missing(exchange):
-            yield bad("the extension was declared as {}, and is said to be missing", exchange)
+            yield bad(
+                "the target reports the tasks extension as missing; the client declared it as {}",
+                exchange,
+            )
 
 
 def _is_named_missing(exchange: Exchange) -> bool:

@@ -181,22 +181,12 @@ def _wrong_parameters(history: History, *kinds: str) -> Iterator[tuple[Exchange,
             yield exchange, mirror
 
 
-@check("2026-07-28:param-header-matches-body", needs=_ANNOTATED)
-def parameters_match(history: History) -> Iterator[Observation]:
-    """Check that a call whose headers contradict its arguments is rejected."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "different"))
-
-
-@check("2026-07-28:param-header-bad-characters", needs=_ANNOTATED)
-def bad_characters_are_refused(history: History) -> Iterator[Observation]:
-    """Check that a header value that is invalid or cannot be decoded is rejected."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "malformed"))
-
-
-@check("2026-07-28:param-header-missing-rejected", needs=_ANNOTATED)
-def missing_parameters_are_refused(history: History) -> Iterator[Observation]:
-    """Check that an argument without its header is rejected."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "missing"))
+@check("2026-07-28:param-header-matches-body", needs=_ANNOTATED, fault="different")
+@check("2026-07-28:param-header-bad-characters", needs=_ANNOTATED, fault="malformed")
+@check("2026-07-28:param-header-missing-rejected", needs=_ANNOTATED, fault="missing")
+def wrong_parameters_are_refused(history: History, fault: str) -> Iterator[Observation]:
+    """Check that a call with a wrong, malformed or missing parameter header is rejected."""
+    return (_refused(exchange, mirror) for exchange, mirror in _wrong_parameters(history, fault))
 
 
 @check("2026-07-28:param-header-failure-32020", needs=_ANNOTATED)

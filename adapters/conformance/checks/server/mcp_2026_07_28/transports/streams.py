@@ -56,11 +56,10 @@ def notifications_belong_to_the_request(history: History) -> Iterator[Observatio
         for entry in post.heard:
             if entry.is_notification:
                 fault = _foreign(post, entry)
-                yield (
-                    good(*post.entries, entry)
-                    if fault is None
-                    else bad(fault, *post.entries, entry)
-                )
+                if fault is None:
+                    yield good(*post.entries, entry)
+                else:
+                    yield bad(fault, *post.entries, entry)
 
 
 def _foreign(post: Post, entry: Entry) -> str | None:

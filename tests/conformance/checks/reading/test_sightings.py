@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskmachine.adapters.conformance.checks.reading import sightings
-from taskmachine.adapters.conformance.checks.reading.sightings import Moment
+from taskmachine.adapters.conformance.checks.reading import task_rules as sightings
+from taskmachine.adapters.conformance.checks.reading.task_rules import Timestamp
 from taskmachine.adapters.conformance.history import MISSING, History
 from taskmachine.adapters.conformance.judging import Observation
 from tests.conformance.histories.told import Told, a_task, told
@@ -48,7 +48,7 @@ def overlapping(first: str, second: str, third: str | None = None) -> Told:
     return tale if third is None else tale.get(a_task(status=third))
 
 
-paths_from_working = partial(sightings.paths, source="working")
+paths_from_working = partial(sightings.transitions_from, source="working")
 created_at = partial(sightings.timestamps, field="createdAt")
 
 
@@ -170,12 +170,12 @@ def test_an_update_of_what_only_the_target_understands_is_one() -> None:
 
 def test_a_shared_id_is_told_by_no_other_rule() -> None:
     tale = made("a", "a").get(a_task("a", "completed"))
-    assert list(sightings.lives(tale.history)) == []
+    assert list(sightings.task_records(tale.history)) == []
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_whoever_polls_may_miss_a_status_but_never_see_one_after_the_end(revision: str) -> None:
-    follow = sightings.may_follow(revision)
+    follow = sightings.reachable_statuses(revision)
     everything = {"working", "input_required", "completed", "failed", "cancelled"}
     assert follow["working"] == follow["input_required"] == everything
     assert all(follow[end] == {end} for end in ("completed", "failed", "cancelled"))
@@ -195,7 +195,7 @@ def test_whoever_polls_may_miss_a_status_but_never_see_one_after_the_end(revisio
 def test_the_coarser_timestamp_decides_what_is_earlier(
     one: str, other: str, is_before: bool
 ) -> None:
-    first, second = Moment.read(one), Moment.read(other)
+    first, second = Timestamp.parse(one), Timestamp.parse(other)
     assert first is not None
     assert second is not None
     assert first.is_before(second) is is_before

@@ -1,4 +1,4 @@
-"""`x-mcp-header` of 2026-07-28: where it may stand in the schema of a tool, and what it may say."""
+"""Checks of `x-mcp-header` annotations in tool schemas (2026-07-28)."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ from taskmachine.adapters.conformance.wire.marks import (
 __all__: list[str] = []
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_MARKED: Final = "a tool with 'x-mcp-header'"
+_ANNOTATED: Final = "a tool with 'x-mcp-header'"
 
 _BARRED: Final = frozenset(  # arrays, composition, conditions, references
     {"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"}
@@ -28,7 +28,7 @@ _BARRED: Final = frozenset(  # arrays, composition, conditions, references
 
 
 def _tools(history: History) -> Iterator[tuple[list[Mark], Exchange]]:
-    """The marks of each listed tool that has any."""
+    """Yield the annotations of each listed tool that has any."""
     for exchange in history.calls("tools/list"):
         tools = exchange.fields.get("tools")
         for tool in tools if isinstance(tools, list) else ():
@@ -40,23 +40,23 @@ def _tools(history: History) -> Iterator[tuple[list[Mark], Exchange]]:
 
 def _chain_fault(mark: Mark) -> str | None:
     barred = next((step for step in mark.chain if step in _BARRED), None)
-    return None if barred is None else f"is behind {barred!r}"
+    return None if barred is None else f"is nested inside {barred!r}"
 
 
 def _control_fault(mark: Mark) -> str | None:
-    return "has control characters" if _CONTROL.search(str(mark.value)) else None
+    return "contains control characters" if _CONTROL.search(str(mark.value)) else None
 
 
-@check("2026-07-28:x-mcp-header-not-empty", needs=_MARKED, fault=empty_fault)
-@check("2026-07-28:x-mcp-header-token", needs=_MARKED, fault=token_fault)
-@check("2026-07-28:x-mcp-header-no-control", needs=_MARKED, fault=_control_fault)
-@check("2026-07-28:x-mcp-header-primitive", needs=_MARKED, fault=type_fault)
-@check("2026-07-28:x-mcp-header-reachable", needs=_MARKED, fault=way_fault)
-@check("2026-07-28:x-mcp-header-chain", needs=_MARKED, fault=_chain_fault)
-def each_mark_keeps_the_rule(
+@check("2026-07-28:x-mcp-header-not-empty", needs=_ANNOTATED, fault=empty_fault)
+@check("2026-07-28:x-mcp-header-token", needs=_ANNOTATED, fault=token_fault)
+@check("2026-07-28:x-mcp-header-no-control", needs=_ANNOTATED, fault=_control_fault)
+@check("2026-07-28:x-mcp-header-primitive", needs=_ANNOTATED, fault=type_fault)
+@check("2026-07-28:x-mcp-header-reachable", needs=_ANNOTATED, fault=way_fault)
+@check("2026-07-28:x-mcp-header-chain", needs=_ANNOTATED, fault=_chain_fault)
+def annotation_is_valid(
     history: History, fault: Callable[[Mark], str | None]
 ) -> Iterator[Observation]:
-    """A mark can be part of a header name, on a primitive that only `properties` lead to."""
+    """Check that an annotation fits a header name, on a primitive reached by `properties`."""
     for marks, exchange in _tools(history):
         for mark in marks:
             words = fault(mark)
@@ -64,18 +64,18 @@ def each_mark_keeps_the_rule(
 
 
 @check("2026-07-28:param-headers-optional", needs="a tool")
-def marks_are_optional(history: History) -> Iterator[Observation]:
-    """With them or without, both are fine."""
+def annotations_are_optional(history: History) -> Iterator[Observation]:
+    """Record lists of tools; annotations are optional."""
     return (good(e) for e in history.calls("tools/list") if e.fields.get("tools"))
 
 
-@check("2026-07-28:x-mcp-header-unique", needs=_MARKED)
-def marks_are_unique(history: History) -> Iterator[Observation]:
-    """No two marks of a tool are the same, whatever their case."""
+@check("2026-07-28:x-mcp-header-unique", needs=_ANNOTATED)
+def annotations_are_unique(history: History) -> Iterator[Observation]:
+    """Check that the annotations of a tool are unique, ignoring case."""
     for marks, exchange in _tools(history):
         counted = Counter(str(mark.value).lower() for mark in marks)
         twice = next((m for m in marks if counted[str(m.value).lower()] > 1), None)
         if twice is None:
             yield good(exchange)
         else:
-            yield bad(f"{twice.words} is there more than once", exchange)
+            yield bad(f"{twice.words} is used more than once in the tool", exchange)

@@ -1,7 +1,7 @@
-"""What can be said of tasks by how they were shown, in either revision.
+"""Rules about tasks that both revisions share.
 
-Each function takes a history and yields observations; nothing is registered here.  The modules of
-the two revisions do that, each under its own ids.
+Each function takes a history and yields observations. Nothing is registered here: the modules of
+each revision register them under their own ids.
 """
 
 import math
@@ -20,27 +20,27 @@ from taskmachine.adapters.conformance.judging import Observation, bad, good, not
 from taskmachine.specs import load_lifecycle
 
 __all__ = [
-    "Life",
-    "Moment",
+    "TaskRecord",
+    "Timestamp",
     "created_at_constant",
+    "distinct_sightings",
     "fields_present",
     "ids_are_strings",
     "ids_unguessable",
     "ids_unique",
     "last_updated_at_in_order",
-    "life_of",
-    "lives",
-    "may_follow",
     "optional_string",
-    "paths",
-    "shown",
+    "reachable_statuses",
     "statuses_known",
+    "task_record",
+    "task_records",
     "terminal_final",
     "timestamps",
+    "transitions_from",
 ]
 
 ENOUGH_BITS: Final = 64
-"""An id of fewer bits can be guessed, however well it was drawn."""
+"""Minimum entropy of a task id in bits: shorter ids can be guessed, however random."""
 
 _SLACK_MS: Final = 100.0
 _FRACTION: Final = re.compile(r":\d\d[.,](\d+)")
@@ -54,15 +54,15 @@ _CLOCK_UUID: Final = re.compile(
 
 
 @attrs.frozen
-class Moment:
-    """A timestamp of a target: milliseconds, and how finely it was written."""
+class Timestamp:
+    """A timestamp of the target: milliseconds and its precision."""
 
     ms: float
     step_ms: float
 
     @classmethod
-    def read(cls, value: Any) -> "Moment | None":
-        """None unless it is ISO 8601; without a zone it counts as UTC."""
+    def parse(cls, value: Any) -> "Timestamp | None":
+        """Parse ISO 8601, as UTC without a zone; return None for anything else."""
         if not isinstance(value, str):
             return None
         try:
@@ -74,9 +74,9 @@ class Moment:
         fraction = _FRACTION.search(value)
         return cls(moment.timestamp() * 1000, 1000.0 * 10 ** -len(fraction[1]) if fraction else 1e3)
 
-    def is_before(self, other: "Moment") -> bool:
-        """Whether it is certainly earlier: by no less than the coarser of the two can tell."""
-        # Half a microsecond for what floating point loses.
+    def is_before(self, other: "Timestamp") -> bool:
+        """Return whether it is certainly earlier, given the coarser of the two precisions."""
+        # Half a microsecond for rounding errors of floating point.
         return other.ms - self.ms >= max(self.step_ms, other.step_ms, 0.001) - 0.0005
 
 
@@ -84,29 +84,29 @@ class Moment:
 
 
 @attrs.frozen(eq=False)
-class Life:
-    """All that was seen of one task, in the order it was heard."""
+class TaskRecord:
+    """All observed states of one task, in the order received."""
 
     id: str
     sightings: Sequence[Sighting]
 
     @property
     def created(self) -> Sighting | None:
-        """In the answer of the call that made it."""
+        """Return the state in the response that created the task."""
         return next((s for s in self.sightings if s.where == "create"), None)
 
     def ended_before(self, entry: Entry) -> Sighting | None:
-        """The first time that it was over, if that was heard before."""
+        """Return the first terminal state if it was received before the entry."""
         return next(
             (s for s in self.sightings if s.is_terminal and s.entry.number < entry.number), None
         )
 
-    def moves(self) -> Sequence[tuple[Sighting, Sighting]]:
-        """Pairs in a certain order with nothing certainly between them; some did not move."""
-        return self._moves
+    def transitions(self) -> Sequence[tuple[Sighting, Sighting]]:
+        """Return pairs in a certain order with nothing certainly between; states may be equal."""
+        return self._transitions
 
     @cached_property
-    def _moves(self) -> list[tuple[Sighting, Sighting]]:
+    def _transitions(self) -> list[tuple[Sighting, Sighting]]:
         heard = [s.entry.number for s in self.sightings]
         asked = [-1 if s.exchange is None else s.exchange.request.number for s in self.sightings]
         latest = [-1, *accumulate(asked, max)]
@@ -117,43 +117,43 @@ class Life:
                 before = list(islice(notices, 1))
             else:
                 known = bisect_left(heard, later.exchange.request.number)
-                # What was heard before another one of these was asked for is before that one.
+                # A state received before another one of these was requested precedes that one.
                 before = list(self.sightings[bisect_left(heard, latest[known]) : known])
             pairs += [(earlier, later) for earlier in before]
         return pairs
 
 
-def lives(history: History) -> Iterable[Life]:
-    """The tasks that can be told apart.
+def task_records(history: History) -> Iterable[TaskRecord]:
+    """Return the tasks that can be distinguished.
 
-    Over pipes each line is a process with ids of its own.  An id that was given to two tasks is
-    left out: which of them is shown cannot be known (`ids_unique` tells of it).
+    Over stdio each process has its own ids. An id given to two tasks is left out, since it is
+    unknown which of them is shown (`ids_unique` reports it).
     """
-    return _lives(history).values()
+    return _task_records(history).values()
 
 
-def life_of(history: History, task_id: Any, seen_by: Entry) -> Life | None:
-    """The task with that id, for whoever said or heard that entry."""
+def task_record(history: History, task_id: Any, seen_by: Entry) -> TaskRecord | None:
+    """Return the task with that id on the connection of the entry."""
     if not isinstance(task_id, str):
         return None
-    return _lives(history).get((_receiver(history, seen_by), task_id))
+    return _task_records(history).get((_receiver(history, seen_by), task_id))
 
 
 @lru_cache(maxsize=8)
-def _lives(history: History) -> dict[tuple[int | None, str], Life]:
+def _task_records(history: History) -> dict[tuple[int | None, str], TaskRecord]:
     found: dict[tuple[int | None, str], list[Sighting]] = {}
     for sighting in history.sightings:
         if isinstance(sighting.id, str):
             found.setdefault((_receiver(history, sighting.entry), sighting.id), []).append(sighting)
     return {
-        key: Life(key[1], seen)
+        key: TaskRecord(key[1], seen)
         for key, seen in found.items()
         if sum(s.where == "create" for s in seen) < 2
     }
 
 
-def shown(history: History) -> Iterator[Sighting]:
-    """Each task each time it was shown, unless it says the same as the time before.
+def distinct_sightings(history: History) -> Iterator[Sighting]:
+    """Yield each observed task state that differs from the previous one at the same place.
 
     Rules about single fields need no more than that.
     """
@@ -174,8 +174,8 @@ def _receiver(history: History, entry: Entry) -> int | None:
 
 
 @lru_cache
-def may_follow(revision: str) -> dict[str, frozenset[str]]:
-    """What somebody who polls at any moment may see after each status: it may have missed some."""
+def reachable_statuses(revision: str) -> dict[str, frozenset[str]]:
+    """Return the statuses a polling client may see after each status, skipped ones included."""
     generation = load_lifecycle()["generation"][revision]
     reached = {status: {status} for status in generation["statuses"]}
     for _ in reached:
@@ -187,47 +187,54 @@ def may_follow(revision: str) -> dict[str, frozenset[str]]:
 
 
 def statuses_known(history: History) -> Iterator[Observation]:
-    """Only the five statuses are ever shown."""
-    known = may_follow(history.revision)
-    for sighting in shown(history):
+    """Check that the target shows only the five statuses."""
+    known = reachable_statuses(history.revision)
+    for sighting in distinct_sightings(history):
         if "status" not in sighting.task:
             continue
         if isinstance(sighting.status, str) and sighting.status in known:
             yield good(sighting)
         else:
-            yield bad(f"the status is {sighting.status!r}, which is none of the five", sighting)
+            words = f"the status is {sighting.status!r}, which is not one of the five task statuses"
+            yield bad(words, sighting)
 
 
-def paths(history: History, source: str) -> Iterator[Observation]:
-    """What was seen after that status can be reached from it."""
-    allowed = may_follow(history.revision)[source]
-    for life in lives(history):
-        for earlier, later in life.moves():
+def transitions_from(history: History, source: str) -> Iterator[Observation]:
+    """Check that every status seen after `source` is reachable from it."""
+    allowed = reachable_statuses(history.revision)[source]
+    for record in task_records(history):
+        for earlier, later in record.transitions():
             if earlier.status != source or later.status == source or "status" not in later.task:
                 continue
             if isinstance(later.status, str) and later.status in allowed:
                 yield good(earlier, later)
             else:
-                yield bad(f"{source!r} was followed by {later.status!r}", earlier, later)
+                yield bad(
+                    f"{source!r} was followed by {later.status!r}, a transition that is not "
+                    "allowed",
+                    earlier,
+                    later,
+                )
 
 
 def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator[Observation]:
-    """A task that is over stays as it is; with `statuses` only for tasks that ended so.
+    """Check that a terminal status does not change; with `statuses`, only for those.
 
-    Two different ends contradict each other in whatever order they were seen.
+    Two different terminal statuses contradict each other in whatever order they were seen.
     """
-    for life in lives(history):
-        ends = [sighting for sighting in life.sightings if sighting.is_terminal]
-        for later in life.sightings if ends else ():
+    for record in task_records(history):
+        ends = [sighting for sighting in record.sightings if sighting.is_terminal]
+        for later in record.sightings if ends else ():
             earlier = next((end for end in ends if _is_end_before(end, later)), None)
             if earlier is None or (statuses and earlier.status not in statuses):
                 continue
             if statuses and not earlier.precedes(later):
-                continue  # they contradict each other, but which one was it that changed?
+                continue  # they contradict each other, but which of them changed is unknown
             if earlier.status == later.status:
                 yield good(earlier, later)
             elif "status" in later.task:
-                yield bad(f"{earlier.status!r} was followed by {later.status!r}", earlier, later)
+                words = f"the terminal status {earlier.status!r} was followed by {later.status!r}"
+                yield bad(words, earlier, later)
 
 
 def _is_end_before(end: Sighting, other: Sighting) -> bool:
@@ -241,62 +248,65 @@ def _is_end_before(end: Sighting, other: Sighting) -> bool:
 
 
 def timestamps(history: History, field: str) -> Iterator[Observation]:
-    """The field is there and ISO 8601 wherever a task is shown."""
-    for sighting in shown(history):
+    """Check that the field is present and ISO 8601 wherever a task is shown."""
+    for sighting in distinct_sightings(history):
         value = sighting.task.get(field)
         if field not in sighting.task:
-            yield bad(f"a task without {field!r} (in {sighting.where})", sighting)
-        elif Moment.read(value) is None:
-            yield bad(f"{field!r} is {value!r}, which is no ISO 8601 timestamp", sighting)
+            yield bad(f"the task in a {sighting.where!r} message has no {field!r}", sighting)
+        elif Timestamp.parse(value) is None:
+            yield bad(f"{field!r} is {value!r}, which is not an ISO 8601 timestamp", sighting)
         else:
             yield good(sighting)
 
 
 def created_at_constant(history: History) -> Iterator[Observation]:
-    """A task keeps its time of creation, however finely it is written."""
-    for life in lives(history):
-        seen = [(s, Moment.read(s.task.get("createdAt"))) for s in life.sightings]
-        read = [(sighting, moment) for sighting, moment in seen if moment is not None]
-        if len(read) < 2:
+    """Check that the creation time of a task stays the same, at whatever precision."""
+    for record in task_records(history):
+        seen = [(s, Timestamp.parse(s.task.get("createdAt"))) for s in record.sightings]
+        parse = [(sighting, moment) for sighting, moment in seen if moment is not None]
+        if len(parse) < 2:
             continue
-        first, began = read[0]
-        other = next((s for s, m in read[1:] if m.is_before(began) or began.is_before(m)), None)
+        first, began = parse[0]
+        other = next((s for s, m in parse[1:] if m.is_before(began) or began.is_before(m)), None)
         if other is None:
-            yield good(first, read[-1][0])
+            yield good(first, parse[-1][0])
         else:
             values = f"{first.task['createdAt']!r}, then {other.task['createdAt']!r}"
-            yield bad(f"'createdAt' was {values}", first, other)
+            yield bad(f"'createdAt' changed from {values}", first, other)
 
 
 def last_updated_at_in_order(history: History) -> Iterator[Observation]:
-    """`lastUpdatedAt` is not before `createdAt`, never goes back, and moves with the status.
+    """Check that `lastUpdatedAt` is not before `createdAt`, never decreases and follows the status.
 
-    That it moves although nothing else does is a warning once the task is over, since its status
-    cannot have been updated any more; else it is worth a note.
+    A change of `lastUpdatedAt` alone is a warning for a terminal task, whose status cannot have
+    been updated, and otherwise a note.
     """
-    for sighting in shown(history):
+    for sighting in distinct_sightings(history):
         created, updated = (
-            Moment.read(sighting.task.get(f)) for f in ("createdAt", "lastUpdatedAt")
+            Timestamp.parse(sighting.task.get(f)) for f in ("createdAt", "lastUpdatedAt")
         )
         if created is not None and updated is not None and updated.is_before(created):
             yield bad("'lastUpdatedAt' is earlier than 'createdAt'", sighting)
-    for life in lives(history):
-        for earlier, later in life.moves():
-            yield from _updates(life, earlier, later)
+    for record in task_records(history):
+        for earlier, later in record.transitions():
+            yield from _updates(record, earlier, later)
 
 
-def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observation]:
-    before, after = (Moment.read(s.task.get("lastUpdatedAt")) for s in (earlier, later))
+def _updates(record: TaskRecord, earlier: Sighting, later: Sighting) -> Iterator[Observation]:
+    before, after = (Timestamp.parse(s.task.get("lastUpdatedAt")) for s in (earlier, later))
     if before is None or after is None:
         return
     if after.is_before(before):
         values = f"{earlier.task['lastUpdatedAt']!r} to {later.task['lastUpdatedAt']!r}"
-        yield bad(f"'lastUpdatedAt' went back from {values}", earlier, later)
+        yield bad(f"'lastUpdatedAt' decreased from {values}", earlier, later)
     elif before.is_before(after) and _is_same(earlier, later):
         tell = warning if later.is_terminal else note
-        yield tell("'lastUpdatedAt' moved and nothing else did", earlier, later)
-    elif earlier.status != later.status and _was_updated_long_before(life, earlier, later):
-        words = f"{earlier.status!r} became {later.status!r}, but 'lastUpdatedAt' did not move"
+        yield tell("'lastUpdatedAt' changed although nothing else did", earlier, later)
+    elif earlier.status != later.status and _was_updated_long_before(record, earlier, later):
+        words = (
+            f"the status changed from {earlier.status!r} to {later.status!r}, but "
+            "'lastUpdatedAt' did not change"
+        )
         yield bad(words, earlier, later)
     else:
         yield good(earlier, later)
@@ -304,20 +314,20 @@ def _updates(life: Life, earlier: Sighting, later: Sighting) -> Iterator[Observa
 
 def _is_same(earlier: Sighting, later: Sighting) -> bool:
     if "notification" in (earlier.where, later.where) or "list" in (earlier.where, later.where):
-        return False  # They may tell less.
+        return False  # They may contain less.
     one, other = ({k: v for k, v in s.task.items() if k not in _BESIDE} for s in (earlier, later))
     return one == other
 
 
 _BESIDE: Final = frozenset({"lastUpdatedAt", "resultType", "_meta"})
-"""What says nothing of the task itself."""
+"""Fields that are not part of the task's state."""
 
 
-def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> bool:
-    """Whether the same `lastUpdatedAt` was shown well before the status can have changed."""
+def _was_updated_long_before(record: TaskRecord, earlier: Sighting, later: Sighting) -> bool:
+    """Return whether the same `lastUpdatedAt` was shown well before the status can have changed."""
     value = later.task["lastUpdatedAt"]
-    moment = Moment.read(value)
-    first = next((s for s in life.sightings if s.task.get("lastUpdatedAt") == value), None)
+    moment = Timestamp.parse(value)
+    first = next((s for s in record.sightings if s.task.get("lastUpdatedAt") == value), None)
     if moment is None or first is None or earlier.exchange is None:
         return False
     return first.until + moment.step_ms + _SLACK_MS < earlier.since
@@ -327,18 +337,18 @@ def _was_updated_long_before(life: Life, earlier: Sighting, later: Sighting) -> 
 
 
 def ids_are_strings(history: History) -> Iterator[Observation]:
-    """Every task has an id, and it is a string."""
-    for sighting in shown(history):
+    """Check that every task id is a non-empty string."""
+    for sighting in distinct_sightings(history):
         if "taskId" not in sighting.task:
             continue
         if isinstance(sighting.id, str) and sighting.id:
             yield good(sighting)
         else:
-            yield bad(f"the id of a task is {sighting.id!r}", sighting)
+            yield bad(f"the task id is {sighting.id!r}, not a non-empty string", sighting)
 
 
 def ids_unique(history: History) -> Iterator[Observation]:
-    """No two creating answers of one receiver name the same task."""
+    """Check that no two creating responses of one receiver name the same task."""
     first: dict[tuple[Any, Any], Exchange] = {}
     for sighting in history.sightings:
         if sighting.where != "create" or sighting.exchange is None:
@@ -346,13 +356,13 @@ def ids_unique(history: History) -> Iterator[Observation]:
         key = _receiver(history, sighting.entry), repr(sighting.id)
         earlier = first.setdefault(key, sighting.exchange)
         if earlier is not sighting.exchange:
-            yield bad(f"two tasks have the id {sighting.id!r}", earlier, sighting)
+            yield bad(f"two tasks have the same id {sighting.id!r}", earlier, sighting)
         elif len(first) > 1:
             yield good(sighting)
 
 
 def ids_unguessable(history: History) -> Iterator[Observation]:
-    """Ids are long, vary enough, and do not count.
+    """Check that ids have enough entropy and are not sequential.
 
     Only a warning where the creating caller has credentials: then the task can be bound to them.
     """
@@ -375,22 +385,22 @@ def _is_own_choice(sighting: Sighting) -> bool:
 
 
 def _weakness(ids: Sequence[str]) -> str | None:
-    """What makes these ids guessable, in the order they were made; None if nothing does."""
+    """Return what makes these ids guessable, given in order of creation; None if nothing does."""
     example = ", ".join(repr(id) for id in ids[:3])
     if any(_CLOCK_UUID.fullmatch(id) for id in ids):
-        return f"ids are made of the time: {example}"
+        return f"task ids are derived from the time: {example}"
     numbers = [_number(id, ids) for id in ids]
     steps = [b - a for a, b in pairwise(numbers) if a is not None and b is not None]
     if len(steps) >= 2 and len(steps) == len(ids) - 1 and all(0 < s <= 1000 for s in steps):
-        return f"ids count up: {example}"
+        return f"task ids are sequential: {example}"
     bits = _bits(ids)
     if bits < ENOUGH_BITS:
-        return f"ids differ in no more than {bits:.0f} bits: {example}"
+        return f"task ids differ in no more than {bits:.0f} bits: {example}"
     return None
 
 
 def _varying(ids: Sequence[str]) -> list[str]:
-    """The ids without the beginning that all of them share."""
+    """Return the ids without their common prefix."""
     if len(ids) < 2:
         return list(ids)
     shared = 0
@@ -400,7 +410,7 @@ def _varying(ids: Sequence[str]) -> list[str]:
 
 
 def _number(id: str, ids: Sequence[str]) -> int | None:
-    """The number that an id ends with, if the ids differ there only."""
+    """Return the number at the end of an id, if the ids differ only there."""
     ending = re.search(r"\d+$", id)
     if ending is None or len({re.sub(r"\d+$", "", other) for other in ids}) > 1:
         return None
@@ -408,7 +418,7 @@ def _number(id: str, ids: Sequence[str]) -> int | None:
 
 
 def _bits(ids: Sequence[str]) -> float:
-    """How many bits the ids could carry at best."""
+    """Return the maximum number of bits the ids could carry."""
     endings = _varying(ids)
     longest = max(len(ending) for ending in endings)
     varying = longest
@@ -435,22 +445,22 @@ def _bits(ids: Sequence[str]) -> float:
 
 
 def fields_present(history: History, names: Sequence[str]) -> Iterator[Observation]:
-    """A task has all of these fields wherever it is shown."""
-    for sighting in shown(history):
+    """Check that a task has all of these fields wherever it is shown."""
+    for sighting in distinct_sightings(history):
         missing = [name for name in names if name not in sighting.task]
         if missing:
             words = ", ".join(repr(name) for name in missing)
-            yield bad(f"a task without {words} (in {sighting.where})", sighting)
+            yield bad(f"the task in a {sighting.where!r} message has no {words}", sighting)
         else:
             yield good(sighting)
 
 
 def optional_string(history: History, name: str) -> Iterator[Observation]:
-    """The field is a string, or is not there."""
-    for sighting in shown(history):
+    """Check that the field is a string or absent."""
+    for sighting in distinct_sightings(history):
         if name not in sighting.task:
             continue
         if isinstance(sighting.task[name], str):
             yield good(sighting)
         else:
-            yield bad(f"{name!r} is {sighting.task[name]!r}, not a text", sighting)
+            yield bad(f"{name!r} is {sighting.task[name]!r}, not a string", sighting)

@@ -1,4 +1,7 @@
-"""What a target asked of us, and what we answered: as requests, or inside of results."""
+"""Input that the target requested from the client, and the client's responses.
+
+2025-11-25 uses JSON-RPC requests; 2026-07-28 uses `inputRequests` inside results.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -6,48 +9,54 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.checks.reading.outcomes import maker
+from taskmachine.adapters.conformance.checks.reading.outcomes import creating_call
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import capabilities
 from taskmachine.adapters.conformance.history import Entry, Exchange, History
 
-__all__ = ["KINDS", "Asked", "Told", "all_asked", "all_told", "input_requests"]
+__all__ = [
+    "REQUIRED_CAPABILITY",
+    "InputRequest",
+    "InputResponse",
+    "all_input_requests",
+    "all_input_responses",
+    "input_requests",
+]
 
-KINDS: Final = {
+REQUIRED_CAPABILITY: Final = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-"""What a target may ask, and the capability that allows it."""
+"""Methods a target may request, and the client capability that each requires."""
 
 
 @attrs.frozen(eq=False)
-class Asked:
-    """One question."""
+class InputRequest:
+    """One request for input."""
 
-    request: Mapping[str, Any]
-    """With `method` and `params`."""
+    body: Mapping[str, Any]
+    """Has `method` and `params`."""
     where: Entry | Exchange
-    """What shows it."""
+    """The message that contains it."""
     declared: Mapping[str, Any] | None
-    """What the client could do; None if that is not known."""
+    """The capabilities of the client; None if unknown."""
     task_id: str | None
     key: str | None
-    """Of 2026-07-28; the id of the JSON-RPC request is in the entry."""
+    """Key in `inputRequests` (2026-07-28); 2025-11-25 uses the JSON-RPC id of the entry."""
 
     @property
     def method(self) -> Any:
-        """What is asked."""
-        return self.request.get("method")
+        return self.body.get("method")
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """How it is asked."""
-        params = self.request.get("params")
+        """Return the parameters; empty if they are missing or not an object."""
+        params = self.body.get("params")
         return params if isinstance(params, dict) else {}
 
     @property
     def entry(self) -> Entry:
-        """Where it was heard."""
+        """Return the entry in which it was received."""
         if isinstance(self.where, Entry):
             return self.where
         assert self.where.response is not None
@@ -55,32 +64,32 @@ class Asked:
 
 
 @attrs.frozen(eq=False)
-class Told:
-    """One answer of ours to a question."""
+class InputResponse:
+    """One response of the client to a request for input."""
 
-    asked: Asked
+    request: InputRequest
     answer: Any
-    """Usually a result; of any JSON type."""
+    """Usually a result; may be any JSON type."""
     sent: Entry
     exchange: Exchange | None
-    """Of 2026-07-28: the `tasks/update`, or the call that was tried again."""
+    """The `tasks/update`, or the retried call (2026-07-28)."""
 
 
 @lru_cache(maxsize=2)
-def all_asked(history: History) -> tuple[Asked, ...]:
-    """Every question, in the order it was heard; one that is shown twice comes twice."""
+def all_input_requests(history: History) -> tuple[InputRequest, ...]:
+    """Return every request for input in the order received; repeated ones appear repeatedly."""
     if history.revision == "2025-11-25":
         return tuple(_requests(history))
-    return tuple(sorted(_inputs(history), key=lambda asked: asked.entry.number))
+    return tuple(sorted(_inputs(history), key=lambda request: request.entry.number))
 
 
 def input_requests(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The map of questions in a result or a task; empty if there is none."""
+    """Return the `inputRequests` of a result or task; empty if there are none."""
     requests = fields.get("inputRequests")
     return requests if isinstance(requests, dict) else {}
 
 
-def _requests(history: History) -> Iterator[Asked]:
+def _requests(history: History) -> Iterator[InputRequest]:
     declared = {
         exchange.request.line: exchange.params["capabilities"]
         for exchange in history.calls("initialize")
@@ -89,15 +98,15 @@ def _requests(history: History) -> Iterator[Asked]:
     for entry, _ in history.questions:
         task_id = entry.related_task
         id = task_id if isinstance(task_id, str) else None
-        yield Asked(entry.body, entry, declared.get(entry.line), id, None)
+        yield InputRequest(entry.body, entry, declared.get(entry.line), id, None)
 
 
-def _inputs(history: History) -> Iterator[Asked]:
+def _inputs(history: History) -> Iterator[InputRequest]:
     for exchange in history.exchanges:
         if exchange.fields.get("resultType") == "input_required":
             for key, request in input_requests(exchange.fields).items():
                 shown = request if isinstance(request, dict) else {}
-                yield Asked(shown, exchange, capabilities(exchange), None, key)
+                yield InputRequest(shown, exchange, capabilities(exchange), None, key)
     for sighting in history.sightings:
         for key, request in input_requests(sighting.task).items():
             if sighting.status == "input_required":
@@ -105,14 +114,14 @@ def _inputs(history: History) -> Iterator[Asked]:
                 where = sighting.exchange or sighting.entry
                 shown = request if isinstance(request, dict) else {}
                 declared = _declared(history, id, sighting.entry, sighting.exchange)
-                yield Asked(shown, where, declared, id, key)
+                yield InputRequest(shown, where, declared, id, key)
 
 
 def _declared(
     history: History, task_id: str | None, seen_by: Entry, exchange: Exchange | None
 ) -> Mapping[str, Any] | None:
-    """What the call that made the task declared, or the one that looks at it."""
-    created = maker(history, task_id, seen_by)
+    """Return the capabilities declared by the creating call and by the poll."""
+    created = creating_call(history, task_id, seen_by)
     if created is None:
         return None
     return _union(capabilities(created), {} if exchange is None else capabilities(exchange))
@@ -127,22 +136,22 @@ def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def all_told(history: History) -> tuple[Told, ...]:
-    """Every answer of ours to a question that was heard before."""
+def all_input_responses(history: History) -> tuple[InputResponse, ...]:
+    """Return every response of the client to a request for input that was received before it."""
     if history.revision == "2025-11-25":
         answers = {entry.number: answer for entry, answer in history.questions}
         return tuple(
-            Told(asked, answer.body.get("result"), answer, None)
-            for asked in all_asked(history)
-            if (answer := answers.get(asked.entry.number)) is not None
+            InputResponse(request, answer.body.get("result"), answer, None)
+            for request in all_input_requests(history)
+            if (answer := answers.get(request.entry.number)) is not None
         )
     return tuple(_updates(history)) + tuple(_retries(history))
 
 
-def _updates(history: History) -> Iterator[Told]:
-    asked = {
+def _updates(history: History) -> Iterator[InputResponse]:
+    request = {
         (_place(history, a.entry), a.task_id, a.key): a
-        for a in reversed(all_asked(history))
+        for a in reversed(all_input_requests(history))
         if a.task_id is not None
     }
     for exchange in history.calls("tasks/update"):
@@ -150,36 +159,36 @@ def _updates(history: History) -> Iterator[Told]:
         if not isinstance(responses, dict) or not isinstance(exchange.task_id, str):
             continue
         for key, answer in responses.items():
-            question = asked.get((_place(history, exchange.request), exchange.task_id, key))
+            question = request.get((_place(history, exchange.request), exchange.task_id, key))
             if question is not None and question.entry.number < exchange.request.number:
-                yield Told(question, answer, exchange.request, exchange)
+                yield InputResponse(question, answer, exchange.request, exchange)
 
 
 def _place(history: History, entry: Entry) -> int | None:
-    """Over pipes each line is a process, with ids of its own."""
+    """Return the connection over stdio, where each process has its own ids."""
     return entry.line if history.transport == "stdio" else None
 
 
-def _retries(history: History) -> Iterator[Told]:
+def _retries(history: History) -> Iterator[InputResponse]:
     for exchange in history.calls("tools/call"):
         responses = exchange.params.get("inputResponses")
         if not isinstance(responses, dict):
             continue
-        for asked in _asked_before(history, exchange):
-            if asked.key in responses:
-                yield Told(asked, responses[asked.key], exchange.request, exchange)
+        for request in _requests_before(history, exchange):
+            if request.key in responses:
+                yield InputResponse(request, responses[request.key], exchange.request, exchange)
 
 
-def _asked_before(history: History, retry: Exchange) -> list[Asked]:
-    """The questions that a retry answers: those that came with its state."""
+def _requests_before(history: History, retry: Exchange) -> list[InputRequest]:
+    """Return the requests that a retry responds to: those sent with its `requestState`."""
     state = retry.params.get("requestState")
     return [
-        asked
-        for asked in all_asked(history)
-        if asked.task_id is None
-        and isinstance(asked.where, Exchange)
-        and asked.entry.number < retry.request.number
-        and asked.where.fields.get("requestState") == state
-        and asked.where.params.get("name") == retry.params.get("name")
-        and asked.where.request.caller == retry.request.caller
+        request
+        for request in all_input_requests(history)
+        if request.task_id is None
+        and isinstance(request.where, Exchange)
+        and request.entry.number < retry.request.number
+        and request.where.fields.get("requestState") == state
+        and request.where.params.get("name") == retry.params.get("name")
+        and request.where.request.caller == retry.request.caller
     ]

@@ -1,4 +1,4 @@
-"""A scripted server on a loopback port: every HTTP request goes to the actor as it is."""
+"""A scripted server on a loopback port that passes every HTTP request to the actor."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _EVENTS: Final = {"content-type": "text/event-stream", "cache-control": "no-cach
 
 @contextlib.asynccontextmanager
 async def serving(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
-    """The URL of the actor, as long as it plays."""
+    """Serve the actor, and yield its URL."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     config = uvicorn.Config(
         _app(actor, recorder),
@@ -49,7 +49,7 @@ async def serving(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
 class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are for the program that we are a part of."""
+        """Leave signals to the surrounding program."""
         yield
 
 
@@ -89,7 +89,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _text(value: bytes) -> str:
-    """As HTTP has it; a client that sent UTF-8 is seen by what it becomes."""
+    """Decode a header as HTTP does: bytes beyond ASCII become Latin-1 characters."""
     return value.decode("latin-1")
 
 
@@ -126,7 +126,7 @@ class _HttpHeard:
         return self._events
 
     async def finish(self) -> None:
-        """Whatever was said, the HTTP answer ends."""
+        """End the HTTP response if the actor did not."""
         if self._events is not None:
             await self._events.close()
         elif not self._has_head:
@@ -145,7 +145,7 @@ class _HttpHeard:
 
 
 class _Events:
-    """An answer that is a stream of events."""
+    """A response that is a stream of events."""
 
     def __init__(self, entry: Entry, recorder: Recorder, receive: Receive, send: Send) -> None:
         self.line = entry.line

@@ -1,4 +1,4 @@
-"""The other end of the relays that a client starts as its servers."""
+"""The tester's end of the relays that a client starts as its servers."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ _MOST_BYTES: Final = 8_000_000
 
 @contextlib.asynccontextmanager
 async def piping(actor: Actor, recorder: Recorder) -> AsyncIterator[int]:
-    """The port for relays to the actor, as long as it plays."""
+    """Accept relays for the actor, and yield the port."""
     lines = _Lines(actor, recorder)
     server = await asyncio.start_server(lines.serve, "127.0.0.1", 0, limit=_MOST_BYTES)
     try:
@@ -40,7 +40,7 @@ class _Lines:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One relay, from its start to its end."""
+        """Serve one relay until it disconnects."""
         line = self._recorder.new_line()
         self._actor.opened(line)
         self._writers.add(writer)
@@ -66,7 +66,7 @@ class _Lines:
             work.add_done_callback(self._working.discard)
 
     async def close(self) -> None:
-        """Hang up; the relays exit by that."""
+        """Disconnect all relays, which makes them exit."""
         for work in list(self._working):
             work.cancel()
         await asyncio.gather(*self._working, return_exceptions=True)
@@ -75,7 +75,7 @@ class _Lines:
 
 
 class _Pipe:
-    """What is written to a client; all answers and streams are the same place."""
+    """The output to a client; all responses and streams share it."""
 
     def __init__(self, line: int, recorder: Recorder, writer: asyncio.StreamWriter) -> None:
         self.line = line
@@ -107,12 +107,12 @@ class _Pipe:
         await self._is_lost.wait()
 
     def lose(self) -> None:
-        """The relay is gone."""
+        """Note that the relay has disconnected."""
         self._is_lost.set()
 
 
 class _PipeHeard:
-    """A line of a client."""
+    """A line from a client."""
 
     def __init__(self, entry: Entry, pipe: _Pipe) -> None:
         self.entry = entry

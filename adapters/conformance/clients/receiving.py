@@ -1,4 +1,4 @@
-"""A client as the receiver of tasks (2025-11-25): we ask it for some, and handle them."""
+"""Exercise a client as the receiver of tasks (2025-11-25)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _POLLS: Final = 20
 
 
 async def drive(actor: LegacyActor, heard: Heard) -> None:
-    """While a plain call is open, everything that can be asked of a receiver."""
+    """Send every kind of request to the client while an ordinary call is open."""
     session = actor.session_of(heard)
     stream = await heard.stream()
     requestor = _Requestor(session, stream)
@@ -42,14 +42,14 @@ _SAMPLING: Final = ("sampling", "createMessage")
 
 
 class _Requestor:
-    """Handles the tasks of the client."""
+    """The requestor of the client's tasks."""
 
     def __init__(self, session: Session, stream: Stream) -> None:
         self._session = session
         self._stream = stream
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result; empty if there is an error, or no answer."""
+        """Return the result of a request, empty without one."""
         request = self._session.expect(method, params)
         await self._stream.say(request)
         answer = await self._session.answer_to(request)
@@ -57,7 +57,7 @@ class _Requestor:
         return found if isinstance(found, dict) else {}
 
     async def go_through(self, question: Question) -> None:
-        """One task to its end, one that is cancelled, and the same question plainly."""
+        """Let one task complete, cancel another, and send the same request without a task."""
         await self.ask(question.method, question.params)
         task_id = await self._create(question)
         if task_id is None:
@@ -83,7 +83,7 @@ class _Requestor:
             await self._give_up_result(third)
 
     async def _give_up_result(self, task_id: str) -> None:
-        """Cancel a `tasks/result` that waits, and let the task end."""
+        """Cancel a blocked `tasks/result`, and let the task complete."""
         request = self._session.expect("tasks/result", {"taskId": task_id})
         await self._stream.say(request)
         await self._notify("notifications/cancelled", {"requestId": request["id"]})
@@ -98,14 +98,16 @@ class _Requestor:
         await self._stream.say({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
     async def say_what_wants_no_answer(self) -> None:
-        """Notifications that nobody knows, cancellations of nothing; then what can be answered."""
+        """Send unknown notifications and pointless cancellations, then a request."""
         await self._notify("notifications/com.example/unknown", {"what": "nothing"})
         await self._notify("notifications/cancelled", {"requestId": "never-sent"})
         await self._notify("notifications/cancelled", {"reason": "of nothing"})
         await self.ask("ping", {})
 
     async def sample_nonsense(self) -> None:
-        """Content that is none; with tools, their results missing or mixed with others."""
+        """Send invalid sampling content, and tool results that are missing or mixed with other
+        content.
+        """
         await self._sample([{"role": "user", "content": {"type": "no such type"}}])
         if self._session.has("sampling", "tools"):
             ask = {"role": "user", "content": {"type": "text", "text": "What is the weather?"}}
@@ -138,7 +140,7 @@ class _Requestor:
         await self.ask("tasks/list", {"cursor": "not a cursor"})
 
     async def ask_for_strangers(self) -> None:
-        """Ids that the client never gave out."""
+        """Use task ids that the client never issued."""
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
             if method != "tasks/cancel" or self._session.has("tasks", "cancel"):
                 await self.ask(method, {"taskId": _UNKNOWN})

@@ -1,4 +1,4 @@
-"""Runs a client through all scenarios, and judges what it said."""
+"""Run a client through all scenarios, and judge its messages."""
 
 import asyncio
 import random
@@ -40,7 +40,7 @@ from taskmachine.adapters.conformance.target import Revision
 __all__ = ["SCENARIOS", "Runner", "play", "run_client"]
 
 AT_ONCE: Final = 4
-"""Clients that run at the same time."""
+"""Number of clients that run concurrently."""
 
 Transport = Literal["stdio", "http"]
 
@@ -52,12 +52,12 @@ async def run_client(
     revision: Revision,
     options: Options,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Run the client once for each scenario, and judge it by everything that it said.
+    """Run the client once for each scenario, and judge everything that it sent.
 
-    CannotCheck if the command cannot be started.  With `{server}` in it the client speaks
-    over pipes, else over HTTP.  `tell` is told what goes on, for whoever watches.
+    With `{server}` in the command the client uses stdio, else HTTP.  `on_progress` receives the
+    name of each scenario.  Raise CannotCheck if the command cannot be started.
     """
     began = time.monotonic()
     transport: Transport = "stdio" if "{server}" in command else "http"
@@ -68,7 +68,7 @@ async def run_client(
 
     async def one(scenario: Scenario) -> None:
         async with room:
-            tell(scenario.name)
+            on_progress(scenario.name)
             run = _program(command, scenario)
             played.append(await play(run, scenario, transport, options.seed))
 
@@ -80,7 +80,7 @@ async def run_client(
             else:
                 stopped = _silence(revision, played[0])
     except TimeoutError:
-        stopped = f"the budget of {options.budget_s:g} s was over"
+        stopped = f"the budget of {options.budget_s:g} s ran out"
     requirements = requirements_of_clients(revision)
     played.sort(key=lambda one: fitting.index(one.scenario))
     return Run(
@@ -98,12 +98,12 @@ async def run_client(
 Runner = Callable[[str, asyncio.Event, Callable[[Ran], None]], Awaitable[Ran]]
 """Runs a client with an address: a URL, or the command of a server.
 
-It is told when the client has begun to talk, and tells when it is over.
+The event is set when the client has sent its first message; the callback is called at its end.
 """
 
 
 async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int = 0) -> Played:
-    """One run of a client."""
+    """Run a client through one scenario."""
     begun = asyncio.Event()
     recorder = _Attentive(lambda: time.monotonic() * 1_000, begun)
     ids = Ids(random.Random(f"{seed} {scenario.revision} {scenario.name}"))
@@ -128,14 +128,14 @@ async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int 
 
 
 class _Attentive(Recorder):
-    """Notices when the client begins to talk."""
+    """A recorder that signals the client's first message."""
 
     def __init__(self, clock: Callable[[], float], begun: asyncio.Event) -> None:
         super().__init__(clock)
         self._begun = begun
 
     def add(self, *arguments: Any, **more: Any) -> Entry:
-        self._begun.set()  # nobody else says anything first
+        self._begun.set()  # the client always sends first
         return super().add(*arguments, **more)
 
 
@@ -149,6 +149,7 @@ def _program(command: str, scenario: Scenario) -> Runner:
 
 def _silence(revision: str, played: Played) -> str:
     last = played.ran.words.strip().splitlines()[-1:]
-    said = f"; its last words: {last[0][:200]}" if last else ""
-    how = "was stopped" if played.ran.returncode is None else f"left with {played.ran.returncode}"
-    return f"the client did not speak {revision}, and {how}{said}"
+    log = f"; last line on its standard error: {last[0][:200]}" if last else ""
+    status = played.ran.returncode
+    how = "was stopped" if status is None else f"exited with status {status}"
+    return f"the client completed no request of {revision} and {how}{log}"

@@ -1,4 +1,4 @@
-"""Exploration: random moves against a live target, shrunk to the fewest that show a fault."""
+"""Explore a target with random moves, and shrink each fault to the fewest moves."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,23 +21,23 @@ __all__ = ["Fault", "explore", "walk"]
 
 STEPS: Final = 10
 MOST_FAULTS: Final = 5
-"""Different ones that are shrunk; each costs many runs."""
+"""Maximum number of distinct faults to shrink; each needs many examples."""
 
 
 class Limits(Protocol):
-    """How much is tried."""
+    """How much to explore."""
 
     @property
     def seed(self) -> int: ...
     @property
     def examples(self) -> int: ...
     def wanted(self, ids: list[str]) -> frozenset[str]:
-        """Those of the requirements that count."""
+        """Return the selected requirements."""
 
 
 @attrs.frozen
 class Fault(Exception):
-    """Some moves broke a requirement."""
+    """A sequence of moves that violates a requirement."""
 
     id: str
     words: str
@@ -45,11 +45,11 @@ class Fault(Exception):
 
 
 async def explore(
-    harness: Harness, limits: Limits, left_ms: float, tell: Callable[[str], None]
+    harness: Harness, limits: Limits, left_ms: float, on_progress: Callable[[str], None]
 ) -> Mapping[str, Fault]:
-    """What was found that the probes had not found, with the fewest moves that show it.
+    """Return faults that the probes did not find, each with the fewest moves that show it.
 
-    When the time is over, moves do nothing any more, and so nothing more is found.
+    After the deadline examples do nothing, so that no more faults are found.
     """
     if not any(role in harness.profile.calls for role in ROLES):
         return {}
@@ -76,9 +76,9 @@ async def explore(
         machine = _machine(harness, in_loop, judged)
         try:
             await asyncio.to_thread(_run, machine, limits.seed, limits.examples)
-        except (Fault, FlakyFailure):  # one that does not come each time is one, too
+        except (Fault, FlakyFailure):  # a fault that does not occur each time counts, too
             fault = min(seen, key=lambda one: len(one.moves))
-            tell(f"{fault.id}: {fault.words}")
+            on_progress(f"{fault.id}: {fault.words}")
             faults[fault.id] = fault
             known.add(fault.id)
         else:
@@ -92,7 +92,7 @@ async def walk(
     moves: tuple[Move, ...],
     known: frozenset[str] = frozenset(),
 ) -> Fault | None:
-    """Make these moves; what they break that was not known."""
+    """Make these moves, and return the first violation that is not known."""
     since = len(harness.recorder)
     one = Walk(harness)
     try:
@@ -100,7 +100,7 @@ async def walk(
             await one.make(move)
         await one.end()
     except TargetLost:
-        pass  # what was heard until then is judged
+        pass  # judge the messages recorded until then
     for id, words in _broken(harness, limits, since):
         if id not in known:
             return Fault(id, words, moves)
@@ -134,7 +134,10 @@ def _machine(
     in_loop: Callable[[Coroutine[Any, Any, Any]], Any],
     judged: Callable[[tuple[Move, ...]], Coroutine[Any, Any, None]],
 ) -> type[RuleBasedStateMachine]:
-    """The moves that this target allows; they are made when the example is complete."""
+    """Return a state machine with the moves that this target supports.
+
+    It collects moves, and makes them when the example is complete.
+    """
     roles = [role.value for role in ROLES if role in harness.profile.calls]
     task = st.integers(0, MOST_TASKS - 1)
     lookups = ["tasks/get", "tasks/cancel"]

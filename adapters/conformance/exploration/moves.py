@@ -1,6 +1,6 @@
-"""The moves of an exploration: small things that callers do, legal or not, and how to do them.
+"""The moves of an exploration: small actions of callers, legal or not.
 
-A move is plain data, so that a list of moves can be kept in a file and made again.
+A move is plain data, so that it can be written to a file and repeated.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ ENOUGH_MS: Final = 3_000.0
 
 @attrs.define
 class Walk:
-    """One example: the tasks it made, and what they want."""
+    """One example: the tasks it created and their state."""
 
     harness: Harness
     tasks: list[str] = attrs.field(factory=list)
@@ -38,14 +38,14 @@ class Walk:
     looked: dict[str, float] = attrs.field(factory=dict)
 
     async def make(self, move: Move) -> None:
-        """Make one move; one that makes no sense now is none."""
+        """Make a move; skip it if it is impossible in the current state."""
         caller = await self.harness.caller()
         caller.answering = lambda question: self.asked.append((caller, question))
         do: Callable[[Caller, Move], Coroutine[Any, Any, None]] = getattr(self, f"_{move['do']}")
         await do(caller, move)
 
     async def end(self) -> None:
-        """Answer what is open, end what still runs, and look at everything once more."""
+        """Answer open questions, end running tasks, and poll each task once more."""
         caller = await self.harness.caller()
         caller.answering = lambda question: answer(question.method, question.params)
         for asker, question in self.asked:
@@ -85,7 +85,7 @@ class Walk:
         self.looked[task_id] = self.harness.recorder.now()
 
     async def _rest(self, caller: Caller, task_id: str) -> None:
-        """As long as the target wants between two looks, up to a second."""
+        """Wait for the task's poll interval, up to `LONGEST_POLL_MS`."""
         shown = self.shown.get(task_id, {})
         interval = shown.get("pollInterval", shown.get("pollIntervalMs"))
         if isinstance(interval, int | float) and task_id in self.looked:
@@ -104,7 +104,7 @@ class Walk:
             await caller.pause(5)
 
     async def _leave(self, caller: Caller, move: Move) -> None:
-        """Break off a call that waits."""
+        """Abandon a waiting `tasks/result`."""
         task_id = self._task(move)
         if task_id in self.waiting and self.harness.transport == "http":
             await self.waiting.pop(task_id).leave()
@@ -117,7 +117,7 @@ class Walk:
         self.cursor = listed.fields.get("nextCursor")
 
     async def _answer(self, caller: Caller, move: Move) -> None:
-        """All or the first of the open questions: well, badly, or not at all."""
+        """Answer all or the first of the open questions, correctly or not."""
         if self.harness.revision == "2026-07-28":
             await self._update(caller, move)
             return
@@ -150,11 +150,11 @@ class Walk:
             await caller.cancel(task_id)
 
     async def _unknown(self, caller: Caller, move: Move) -> None:
-        """An id that nobody has issued."""
+        """Use a task id that was never issued."""
         await caller.request(move["method"], {"taskId": NEVER_ISSUED, **move.get("more", {})})
 
     async def _foreign(self, caller: Caller, move: Move) -> None:
-        """Another caller's task."""
+        """Use another caller's task."""
         task_id = self._task(move)
         if task_id is not None and self.harness.has_two_principals:
             other = await self.harness.caller("B")

@@ -1,4 +1,4 @@
-"""`notifications/cancelled`: in time, too late, and for nothing."""
+"""Send `notifications/cancelled` in time, too late, and for unknown requests."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 CANCELLED: Final = "notifications/cancelled"
 STEP_MS: Final = 20.0
 LONG_MS: Final = 5_500.0
-"""Whoever is not done then is late."""
+"""Calls that take longer are not waited for."""
 
 MALFORMED: Final[tuple[Any, ...]] = (
     {"requestId": []},
@@ -26,7 +26,7 @@ MALFORMED: Final[tuple[Any, ...]] = (
 
 
 def _can_cancel(harness: Harness) -> bool:
-    """Over HTTP, 2026-07-28 cancels by hanging up."""
+    """Return False for 2026-07-28 over HTTP, where a client cancels by closing the stream."""
     return harness.revision == "2025-11-25" or harness.transport == "stdio"
 
 
@@ -35,7 +35,7 @@ async def _cancel(caller: Caller, id: Any) -> None:
 
 
 async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float) -> Entry | None:
-    """What comes under that name meanwhile, if it comes in time."""
+    """Wait for the first notification with this method; None if it does not arrive in time."""
     for _ in range(int(ms / STEP_MS)):
         found = [entry for entry in pending.heard() if entry.method == method]
         if found or pending.is_over:
@@ -46,7 +46,7 @@ async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float)
 
 @probe()
 async def cancel_at_work(harness: Harness) -> None:
-    """A plain call that reports progress, cancelled after its first report."""
+    """Cancel an ordinary call after its first progress notification."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW)
     if call is None or not _can_cancel(harness):
         return
@@ -60,7 +60,7 @@ async def cancel_at_work(harness: Harness) -> None:
     await caller.request("tools/list")
     heard = len(pending.heard())
     await caller.pause(10 * STEP_MS)
-    if len(pending.heard()) > heard and not pending.is_over:  # it goes on: for how long?
+    if len(pending.heard()) > heard and not pending.is_over:  # for how long does it continue?
         await pending.answer(LONG_MS)
     await caller.request("tools/list")
     await pending.leave()
@@ -69,7 +69,7 @@ async def cancel_at_work(harness: Harness) -> None:
 
 @probe(Role.SLOW, revisions=("2025-11-25",))
 async def cancel_a_blocked_result(harness: Harness) -> None:
-    """`tasks/result` that waits, cancelled; then the task ends, and nobody waits for it."""
+    """Cancel a blocked `tasks/result`; then let the task complete without waiting for it."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.SLOW])
     if task_id is None:
@@ -88,7 +88,7 @@ async def cancel_a_blocked_result(harness: Harness) -> None:
 
 @probe(Role.COMPLETES)
 async def cancel_what_became_a_task(harness: Harness) -> None:
-    """The call that made a task, cancelled after its answer: the task goes on."""
+    """Cancel the request that created a task, after its response: the task must continue."""
     if not _can_cancel(harness):
         return
     caller = await harness.caller()
@@ -110,7 +110,9 @@ async def cancel_what_became_a_task(harness: Harness) -> None:
 
 @probe()
 async def cancel_nothing(harness: Harness) -> None:
-    """Cancellations that are too early, too late, of nothing, or none; after each a question."""
+    """Send cancellations that are too early, too late, unknown or malformed, each followed by a
+    request.
+    """
     if not _can_cancel(harness):
         return
     caller = await harness.caller(fresh=True)
@@ -134,7 +136,7 @@ async def cancel_nothing(harness: Harness) -> None:
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
 async def answer_too_late(harness: Harness) -> None:
-    """A task that is cancelled while it asks; its question is answered afterwards."""
+    """Cancel a task that awaits input, then answer its request."""
     caller = await harness.caller(fresh=True)
     caller.answering = lambda _: None
     task_id = await caller.create(harness.profile.calls[Role.ASKS])
@@ -153,7 +155,7 @@ async def answer_too_late(harness: Harness) -> None:
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
 async def answer_in_time(harness: Harness) -> None:
-    """A task that is answered, and looked at until its end and a little longer."""
+    """Answer a task's requests, and poll it until shortly after its end."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is None:

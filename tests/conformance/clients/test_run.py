@@ -105,7 +105,7 @@ def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.fspath(REPOSITORY))
     told: list[str] = []
     bug = shlex.join([*A_CLIENT, "--bug", "is anonymous", "2026-07-28"])
-    run = asyncio.run(run_client(bug, "2026-07-28", Options(budget_s=100), tell=told.append))
+    run = asyncio.run(run_client(bug, "2026-07-28", Options(budget_s=100), on_progress=told.append))
     assert run.stopped is None
     assert (run.transport, told[0]) == ("http", "lifecycle")
     bad = {one.id: one for one in run.findings if one.verdict in (Verdict.FAIL, Verdict.WARNING)}

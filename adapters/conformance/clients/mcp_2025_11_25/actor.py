@@ -1,4 +1,4 @@
-"""The scripted server of 2025-11-25: raw JSON, sessions, tasks, questions on streams."""
+"""The scripted server of 2025-11-25: raw JSON, sessions, tasks, requests on streams."""
 
 import asyncio
 import contextlib
@@ -34,35 +34,35 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "tools": {},
     "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
 }
-_STREAM_S: Final = 6.0  # for a stream on which to ask
-_ANSWER_S: Final = 8.0  # for an answer
+_STREAM_S: Final = 6.0  # for a stream to send a request on
+_ANSWER_S: Final = 8.0  # for a response
 
 
 @attrs.define(eq=False)
 class Session:
-    """What begins with `initialize`."""
+    """A session, or a stdio connection."""
 
     line: int
     id: str | None
     capabilities: Mapping[str, Any] = attrs.field(factory=dict)
-    """Of the client."""
+    """The client's capabilities."""
     listening: Stream | None = None
     tasks: "dict[str, LegacyTask]" = attrs.field(factory=dict)
     calls: int = 0
     is_forgotten: bool = False
     running: dict[str, Stream] = attrs.field(factory=dict)
-    """Answers that are not complete, by `repr` of the id of the request: it may be anything."""
+    """Open responses by `repr` of the request id, which may be of any JSON type."""
     _asked: dict[str, "asyncio.Future[Mapping[str, Any]]"] = attrs.field(factory=dict)
 
     def has(self, *path: str) -> bool:
-        """Whether the client declared that."""
+        """Return whether the client declared this capability."""
         found: Any = self.capabilities
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None
         return isinstance(found, dict)
 
     def expect(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A request for the client; its answer is awaited by `answer_to`."""
+        """Build a request for the client; `answer_to` waits for its response."""
         id = f"server-{self.line}-{len(self._asked) + 1}"
         self._asked[id] = asyncio.get_running_loop().create_future()
         return {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
@@ -70,14 +70,14 @@ class Session:
     async def answer_to(
         self, request: Mapping[str, Any], within_s: float = _ANSWER_S
     ) -> Mapping[str, Any] | None:
-        """The response to it; None if there is none in time."""
+        """Wait for the response; None if it does not arrive in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await asyncio.shield(self._asked[request["id"]])
         return None
 
     def answered(self, response: Mapping[str, Any]) -> None:
-        """A response of the client; the first one counts."""
+        """Record a response of the client; the first one counts."""
         id = response.get("id")
         waiting = self._asked.get(id) if isinstance(id, str) else None
         if waiting is not None and not waiting.done():
@@ -86,23 +86,23 @@ class Session:
 
 @attrs.define(eq=False, kw_only=True)
 class LegacyTask(AnyTask):
-    """A task that asks on streams."""
+    """A task that sends its requests on streams."""
 
     session: Session
     ttl: Any = 60_000
     waiting: list[Stream] = attrs.field(factory=list)
-    """Of `tasks/result`."""
+    """Streams of blocked `tasks/result` requests."""
     has_waiter: asyncio.Event = attrs.field(factory=asyncio.Event)
     before_poll: list[dict[str, Any]] = attrs.field(factory=list)
-    """What goes out on the stream of the next `tasks/get`."""
+    """Messages to send on the stream of the next `tasks/get`."""
 
     @property
     def related(self) -> dict[str, Any]:
-        """The metadata that names it."""
+        """The related-task metadata."""
         return {RELATED: {"taskId": self.id}}
 
     def shown(self) -> dict[str, Any]:
-        """As `tasks/get` has it."""
+        """Return the task as in `tasks/get`."""
         return {
             "taskId": self.id,
             "status": self.status,
@@ -158,7 +158,7 @@ class LegacyTask(AnyTask):
 
 
 class LegacyActor:
-    """Follows a scenario, and serves whoever breaks a rule as well as it can: that is on record."""
+    """Follows a scenario; serves clients that violate a rule, to record more."""
 
     def __init__(self, scenario: Scenario, recorder: Recorder, ids: Ids) -> None:
         self.scenario = scenario
@@ -169,10 +169,10 @@ class LegacyActor:
         self._answers = 0
         self._resumable: dict[str, dict[str, Any]] = {}
 
-    # --- the transport tells ---------------------------------------------------------------------
+    # --- called by the transport -----------------------------------------------------------------
 
     def line_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
-        """A new line for each `initialize`; whoever forgets its session has the latest one."""
+        """Return a new number for each `initialize`; requests without a session get the latest."""
         if isinstance(message, dict) and message.get("method") == "initialize":
             self._sessions.append(Session(self._recorder.new_line(), self.ids.new()))
         named = [s for s in self._sessions if s.id == headers.get(SESSION)]
@@ -180,7 +180,7 @@ class LegacyActor:
         return found[-1].line if found else 0
 
     def opened(self, line: int) -> None:
-        """A pipe is a session from its begin."""
+        """Treat a stdio connection as a session."""
         self._sessions.append(Session(line, None))
 
     async def close(self) -> None:
@@ -188,7 +188,7 @@ class LegacyActor:
         await self._background.close()
 
     async def hear(self, heard: Heard) -> None:
-        """Answer what was heard."""
+        """Answer a message."""
         session = next((s for s in self._sessions if s.line == heard.line), None)
         if session is not None and session.is_forgotten and SESSION in heard.headers:
             await heard.answer(error(None, -32001, "Session not found"), status=404)
@@ -234,7 +234,7 @@ class LegacyActor:
         await heard.accept()
 
     async def reply(self, heard: Heard, message: Mapping[str, Any]) -> None:
-        """An answer, in turns as JSON, as events, and as events among comments."""
+        """Send a response: in turn as JSON, as events, and as events with comments."""
         self._answers += 1
         if self._answers % 3 == 1:
             await heard.answer(message)
@@ -287,13 +287,13 @@ class LegacyActor:
         elif "task" in entry.params and tool.support in ("optional", "required"):
             await self.create(heard, session, tool)
         else:
-            await self.reply(heard, result(entry.body["id"], text_result("done at once")))
+            await self.reply(heard, result(entry.body["id"], text_result("done")))
         session.calls += 1
         if self.scenario.forgets_sessions and session is self._sessions[0]:
             session.is_forgotten = True
 
     async def create(self, heard: Heard, session: Session, tool: Tool) -> None:
-        """Make a task of a call."""
+        """Create a task for a call."""
         task = LegacyTask(id=tool.task_id or self.ids.new(), tool=tool, session=session)
         session.tasks[task.id] = task
         self._background.start(task.run(task))
@@ -381,7 +381,7 @@ class LegacyActor:
         await stream.wait_closed()
 
     async def cut(self, heard: Heard, retry_ms: int) -> None:
-        """Close the stream of a call before its answer; that is for whoever comes back."""
+        """Close the stream of a call before its response, for the client to reconnect."""
         event_id = self.ids.new()
         self._resumable[event_id] = result(heard.entry.body["id"], text_result("at last"))
         stream = await heard.stream()
@@ -389,7 +389,7 @@ class LegacyActor:
         await stream.close()
 
     def session_of(self, heard: Heard) -> Session:
-        """Whose call it is."""
+        """Return the session of a call."""
         return next(s for s in self._sessions if s.line == heard.line)
 
 

@@ -1,4 +1,4 @@
-"""The scripted server of 2026-07-28: raw JSON, no sessions, tasks that show their questions."""
+"""The scripted server of 2026-07-28: raw JSON, no sessions, tasks with input requests."""
 
 import asyncio
 import contextlib
@@ -36,26 +36,26 @@ _ANSWER_S: Final = 8.0
 
 
 def declared(heard: Heard) -> Mapping[str, Any]:
-    """The capabilities in a request."""
+    """Return the capabilities in a request."""
     found = heard.entry.meta.get(META + "clientCapabilities")
     return found if isinstance(found, dict) else {}
 
 
 @attrs.define(eq=False, kw_only=True)
 class ModernTask(AnyTask):
-    """A task that shows what it asks."""
+    """A task that shows its input requests."""
 
     capabilities: Mapping[str, Any]
-    """Of the request that made it."""
+    """The capabilities of the creating request."""
     subscribers: dict[str, tuple[Any, Stream]] = attrs.field(factory=dict)
-    """Who listens: the id of the request and its stream, by `repr` of the id."""
+    """Request id and stream of each subscriber, by `repr` of the id."""
     open: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     answers: dict[str, Any] = attrs.field(factory=dict)
     _asked: int = 0
     _news: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def shown(self) -> dict[str, Any]:
-        """As `tasks/get` has it, but for `resultType`."""
+        """Return the task as in `tasks/get`, without `resultType`."""
         task: dict[str, Any] = {
             "taskId": self.id,
             "status": self.status,
@@ -69,7 +69,7 @@ class ModernTask(AnyTask):
         return {**task, **self.outcome} if self.status in ("completed", "failed") else task
 
     def seed(self) -> dict[str, Any]:
-        """As the create answer has it."""
+        """Return the task as in the create result."""
         task = self.shown()
         for name in ("inputRequests", "result", "error"):
             task.pop(name, None)
@@ -77,7 +77,7 @@ class ModernTask(AnyTask):
 
     async def run(self, life: Any) -> None:
         await super().run(life)
-        await self.tell()  # whoever subscribed need not poll
+        await self.tell()  # for subscribers that do not poll
 
     async def work(self, ms: float) -> None:
         await asyncio.sleep(ms / 1_000)
@@ -111,7 +111,7 @@ class ModernTask(AnyTask):
         return [self.answers.get(key) for key in keys]
 
     def update(self, responses: Mapping[str, Any]) -> None:
-        """Answers of the client; the first one to each question counts."""
+        """Record responses of the client; the first one to each request counts."""
         for key, answer in responses.items():
             if key in self.open:
                 self.answers.setdefault(key, answer)
@@ -119,12 +119,12 @@ class ModernTask(AnyTask):
 
 
 class ModernActor:
-    """Follows a scenario, and serves whoever breaks a rule as well as it can: that is on record."""
+    """Follows a scenario; serves clients that violate a rule, to record more."""
 
     def __init__(
         self, scenario: Scenario, recorder: Recorder, ids: Ids, *, has_lines: bool
     ) -> None:
-        """`has_lines` if there are pipes: over HTTP nothing tells one connection from another."""
+        """Initialize; `has_lines` is true on stdio, as HTTP does not distinguish connections."""
         self.scenario = scenario
         self.ids = ids
         self._line = 0 if has_lines else recorder.new_line()
@@ -132,24 +132,24 @@ class ModernActor:
         self._background = Background()
         self._answers = 0
         self.calls: dict[str, int] = {}
-        """How often each tool was called."""
+        """Number of calls of each tool."""
         self._running: dict[str, Stream] = {}
 
-    # --- the transport tells ---------------------------------------------------------------------
+    # --- called by the transport -----------------------------------------------------------------
 
     def line_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
-        """There is but one."""
+        """Return the only connection number."""
         return self._line
 
     def opened(self, line: int) -> None:
-        """A pipe has nothing of its own."""
+        """A stdio connection has no state."""
 
     async def close(self) -> None:
         """Stop all tasks."""
         await self._background.close()
 
     async def hear(self, heard: Heard) -> None:
-        """Answer what was heard."""
+        """Answer a message."""
         entry = heard.entry
         id = entry.body.get("id")
         if heard.http_method not in ("", "POST"):
@@ -181,7 +181,7 @@ class ModernActor:
         await heard.accept()
 
     async def reply(self, heard: Heard, message: Mapping[str, Any], *, status: int = 200) -> None:
-        """An answer, in turns as JSON, as events, and as events among comments."""
+        """Send a response: in turn as JSON, as events, and as events with comments."""
         self._answers += 1
         if self._answers % 3 == 1 or status != 200:
             await heard.answer(message, status=status)
@@ -252,13 +252,13 @@ class ModernActor:
         else:
             await self.complete(heard)
 
-    async def complete(self, heard: Heard, text: str = "done at once") -> None:
-        """A plain result."""
+    async def complete(self, heard: Heard, text: str = "done") -> None:
+        """Build an ordinary result."""
         body = {"resultType": "complete", **text_result(text)}
         await self.reply(heard, result(heard.entry.body["id"], body))
 
     async def create(self, heard: Heard, tool: Tool) -> None:
-        """Make a task of a call."""
+        """Create a task for a call."""
         task = self._task_for(tool, heard)
         self._background.start(task.run(task))
         await self.reply(

@@ -1,4 +1,4 @@
-"""Lifecycle of 2025-11-25: too early, in strange versions, with nothing declared."""
+"""Initialization in 2025-11-25: early requests, invalid versions, no capabilities."""
 
 from typing import Final
 
@@ -15,11 +15,11 @@ ONLY: Final = ("2025-11-25",)
 OLDER: Final = "2025-06-18"
 NO_VERSION: Final = "1900-01-01"
 TELLING_MS: Final = 300
-"""How long it takes until somebody who speaks too early has spoken."""
+"""Time for a target to send an early message."""
 
 
 async def _say_hello(caller: Caller, version: str) -> Exchange:
-    """Initialize with that version, and hold `initialized` back."""
+    """Send `initialize` with that version, without `notifications/initialized`."""
     params = {
         "protocolVersion": version,
         "capabilities": caller.capabilities,
@@ -35,9 +35,9 @@ async def _say_hello(caller: Caller, version: str) -> Exchange:
 
 @probe(revisions=ONLY)
 async def before_initialize(harness: Harness) -> None:
-    """A request too early; then a version that nobody has."""
+    """Send a request before `initialize`, then propose an unknown version."""
     caller = await harness.stranger()
-    # Some say nothing at all until they are initialized.
+    # Some targets answer nothing before they are initialized.
     await caller.request("tools/list", wait_ms=2 * TELLING_MS)
     await _say_hello(caller, NO_VERSION)
     await harness.leave(caller)
@@ -45,7 +45,7 @@ async def before_initialize(harness: Harness) -> None:
 
 @probe(revisions=ONLY)
 async def strange_versions(harness: Harness) -> None:
-    """A version that is no version at all."""
+    """Propose a malformed version."""
     caller = await harness.stranger()
     await _say_hello(caller, "the-latest")
     await harness.leave(caller)
@@ -53,7 +53,7 @@ async def strange_versions(harness: Harness) -> None:
 
 @probe(revisions=ONLY)
 async def older_version(harness: Harness) -> None:
-    """A version before tasks; if it is agreed on, some plain work."""
+    """Propose a version without tasks; if the target agrees, make ordinary requests."""
     caller = await harness.stranger()
     hello = await _say_hello(caller, OLDER)
     if hello.fields.get("protocolVersion") == OLDER:
@@ -67,7 +67,7 @@ async def older_version(harness: Harness) -> None:
 
 @probe(revisions=ONLY)
 async def initialized_held_back(harness: Harness) -> None:
-    """A task that asks, before we said that we are ready."""
+    """Create a task that sends a request, before `notifications/initialized`."""
     caller = await harness.stranger()
     hello = await _say_hello(caller, ONLY[0])
     if "protocolVersion" in hello.fields:
@@ -85,7 +85,7 @@ async def initialized_held_back(harness: Harness) -> None:
 
 @probe(Role.ASKS, revisions=ONLY)
 async def nothing_declared(harness: Harness) -> None:
-    """A task that asks, for a caller who can answer nothing."""
+    """Create a task that sends a request, as a client without capabilities."""
     caller = await harness.caller(fresh=True, capabilities={})
     await caller.request("ping")
     task_id = await caller.create(harness.profile.calls[Role.ASKS])

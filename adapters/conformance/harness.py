@@ -17,7 +17,7 @@ from taskmachine.adapters.conformance.wire.caller import (
     Pending,
     TargetLost,
 )
-from taskmachine.adapters.conformance.wire.transports import Web
+from taskmachine.adapters.conformance.wire.transports import HttpTransport
 
 __all__ = ["Harness"]
 
@@ -50,7 +50,7 @@ class Harness:
         self.random = random.Random(seed)
         self.recorder = recorder
         self.patience_ms = patience_ms
-        self._web = None if target.url is None else Web(target.url, {})
+        self._web = None if target.url is None else HttpTransport(target.url, {})
         self._callers: dict[str, Caller] = {}
         self._all: list[Caller] = []
         self._start_ms = 0.0
@@ -75,8 +75,8 @@ class Harness:
         known = self._callers.get(name)
         if known is not None and known.death is None and not fresh and capabilities is None:
             return known
-        caller = await self.stranger(name, capabilities=capabilities)
-        hello = await caller.introduce(wait_ms=START_MS)
+        caller = await self.new_caller(name, capabilities=capabilities)
+        hello = await caller.handshake(wait_ms=START_MS)
         if self._web is None:
             self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
         if "result" not in (hello.response.body if hello.response else {}):
@@ -97,11 +97,11 @@ class Harness:
                 return f"; it wrote {entry.text.strip()[:SHOWN]!r}"
         return ""
 
-    async def stranger(
+    async def new_caller(
         self, name: str = "A", *, capabilities: Mapping[str, Any] | None = None
     ) -> Caller:
         """Return a new connection without a handshake: no `initialize`, no session."""
-        self.recorder.refuse_floods()
+        self.recorder.check_limits()
         declared = dict(CAPABILITIES if capabilities is None else capabilities)
         if self.revision == "2026-07-28":
             declared.setdefault("extensions", {EXTENSION: {}})

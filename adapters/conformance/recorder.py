@@ -69,12 +69,12 @@ class Recorder:
     ) -> Entry:
         """Record an entry. Raise Flooded if it was received and exceeds the limits."""
         if kind in _HEARD:
-            self.refuse_floods()
+            self.check_limits()
         entry = Entry(len(self._entries), self.now(), kind, caller, line, post, message, text, http)
         self._entries.append(entry)
         return entry
 
-    def refuse_floods(self, more_bytes: int = 0) -> None:
+    def check_limits(self, more_bytes: int = 0) -> None:
         """Count received bytes. Raise Flooded beyond the limits."""
         self._bytes += more_bytes
         if len(self._entries) >= MOST_ENTRIES:

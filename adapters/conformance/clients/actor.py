@@ -8,10 +8,19 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.clients.script import Broken, Tool
+from taskmachine.adapters.conformance.clients.script import TaskError, Tool
 from taskmachine.adapters.conformance.history import TERMINAL
 
-__all__ = ["CURSORS", "AnyTask", "Background", "Ids", "error", "page_of", "result", "timestamp"]
+__all__ = [
+    "CURSORS",
+    "Background",
+    "Ids",
+    "ScriptedTask",
+    "error",
+    "page_of",
+    "result",
+    "timestamp",
+]
 
 CURSORS: Final = (' bmV4dA==/+ ü"&?%2F\\ ', "2", "0x3")
 """Opaque cursors, one of which looks like a number."""
@@ -63,7 +72,7 @@ class Background:
 
 
 @attrs.define(eq=False)
-class AnyTask:
+class ScriptedTask:
     """A task of either revision, without its messages."""
 
     id: str
@@ -84,12 +93,12 @@ class AnyTask:
         if self.status in TERMINAL:
             self.ended.set()
 
-    async def run(self, life: Any) -> None:
+    async def run(self, task: Any) -> None:
         """Run the tool and record its outcome."""
         try:
-            outcome = await self.tool.live(life)
-        except Broken as broken:
-            self.outcome = {"error": {"code": broken.code, "message": broken.message}}
+            outcome = await self.tool.run(task)
+        except TaskError as failure:
+            self.outcome = {"error": {"code": failure.code, "message": failure.message}}
             self.move("failed")
         else:
             self.outcome = {"result": outcome}

@@ -14,7 +14,7 @@ from taskmachine.adapters.conformance.history import MISSING, Entry, Http, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.wire.sse import write_event
 
-__all__ = ["serving"]
+__all__ = ["serve_http"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -25,7 +25,7 @@ _EVENTS: Final = {"content-type": "text/event-stream", "cache-control": "no-cach
 
 
 @contextlib.asynccontextmanager
-async def serving(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
+async def serve_http(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
     """Serve the actor, and yield its URL."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     config = uvicorn.Config(
@@ -58,7 +58,7 @@ def _app(actor: Actor, recorder: Recorder) -> Callable[..., Awaitable[None]]:
         body = await _body(receive)
         headers = {name.decode("latin-1"): _text(value) for name, value in scope["headers"]}
         message, text = read_message(body) if body else (MISSING, "")
-        line = actor.line_of(scope["method"], headers, message)
+        line = actor.connection_of(scope["method"], headers, message)
         post = recorder.new_post()
         entry = recorder.add(
             Kind.HEARD,
@@ -69,11 +69,11 @@ def _app(actor: Actor, recorder: Recorder) -> Callable[..., Awaitable[None]]:
             text=text,
             http=Http(scope["method"], 0, headers),
         )
-        heard = _HttpHeard(entry, recorder, receive, send)
+        incoming = _HttpMessage(entry, recorder, receive, send)
         try:
-            await actor.hear(heard)
+            await actor.handle(incoming)
         finally:
-            await heard.finish()
+            await incoming.finish()
 
     return app
 
@@ -93,7 +93,7 @@ def _text(value: bytes) -> str:
     return value.decode("latin-1")
 
 
-class _HttpHeard:
+class _HttpMessage:
     """An HTTP request."""
 
     def __init__(self, entry: Entry, recorder: Recorder, receive: Receive, send: Send) -> None:
@@ -160,7 +160,7 @@ class _Events:
     def is_open(self) -> bool:
         return not self._is_over.is_set()
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
         if self.is_open:
             http = Http(event_id=event_id)
             self._recorder.add(

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from taskmachine.adapters.conformance.history import MISSING, Entry
 
-__all__ = ["COMMENT", "NOT_UTF_8", "Actor", "Heard", "Stream", "read_message"]
+__all__ = ["COMMENT", "NOT_UTF_8", "Actor", "ClientMessage", "Stream", "read_message"]
 
 NOT_UTF_8: Final = "not UTF-8: "
 """Prefix of an entry's text if its bytes are not UTF-8."""
@@ -38,7 +38,7 @@ class Stream(Protocol):
     def is_open(self) -> bool:
         """Whether the client still reads the stream."""
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
         """Send a message; it is lost if the client has disconnected."""
 
     async def comment(self) -> None:
@@ -54,7 +54,7 @@ class Stream(Protocol):
         """Wait until the client has disconnected."""
 
 
-class Heard(Protocol):
+class ClientMessage(Protocol):
     """A message from the client, or an HTTP request without one."""
 
     entry: Entry
@@ -80,13 +80,13 @@ class Heard(Protocol):
 class Actor(Protocol):
     """A server that follows a script."""
 
-    def line_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
+    def connection_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
         """Return the connection that an HTTP request belongs to."""
 
     def opened(self, line: int) -> None:
         """Note that a client opened a stdio connection."""
 
-    async def hear(self, heard: Heard) -> None:
+    async def handle(self, incoming: ClientMessage) -> None:
         """Answer a message; return when the response is complete."""
 
     async def close(self) -> None:

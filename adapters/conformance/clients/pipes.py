@@ -11,13 +11,13 @@ from taskmachine.adapters.conformance.clients.incoming import Actor, Stream, rea
 from taskmachine.adapters.conformance.history import Entry, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 
-__all__ = ["piping"]
+__all__ = ["serve_relays"]
 
 _MOST_BYTES: Final = 8_000_000
 
 
 @contextlib.asynccontextmanager
-async def piping(actor: Actor, recorder: Recorder) -> AsyncIterator[int]:
+async def serve_relays(actor: Actor, recorder: Recorder) -> AsyncIterator[int]:
     """Accept relays for the actor, and yield the port."""
     lines = _Lines(actor, recorder)
     server = await asyncio.start_server(lines.serve, "127.0.0.1", 0, limit=_MOST_BYTES)
@@ -61,7 +61,9 @@ class _Lines:
             raw = base64.b64decode(fact["line"])
             message, text = read_message(raw)
             entry = self._recorder.add(Kind.HEARD, "A", pipe.line, message=message, text=text)
-            work = asyncio.get_running_loop().create_task(self._actor.hear(_PipeHeard(entry, pipe)))
+            work = asyncio.get_running_loop().create_task(
+                self._actor.handle(_PipeMessage(entry, pipe))
+            )
             self._working.add(work)
             work.add_done_callback(self._working.discard)
 
@@ -87,7 +89,7 @@ class _Pipe:
     def is_open(self) -> bool:
         return not self._is_lost.is_set()
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
         if self.is_open:
             self._recorder.add(Kind.SENT, "A", self.line, message=message)
             self._writer.write(json.dumps(message).encode() + b"\n")
@@ -111,7 +113,7 @@ class _Pipe:
         self._is_lost.set()
 
 
-class _PipeHeard:
+class _PipeMessage:
     """A line from a client."""
 
     def __init__(self, entry: Entry, pipe: _Pipe) -> None:
@@ -128,7 +130,7 @@ class _PipeHeard:
     async def answer(
         self, message: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        await self._pipe.say(message)
+        await self._pipe.send(message)
 
     async def stream(self, *, headers: Mapping[str, str] | None = None) -> Stream:
         return self._pipe

@@ -14,7 +14,7 @@ import attrs
 from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.target import split_command
 
-__all__ = ["Ran", "command_line", "relay_command", "run_program"]
+__all__ = ["ProcessResult", "command_line", "relay_command", "run_program"]
 
 _MOST_WORDS: Final = 20_000
 _START_S: Final = 30.0  # until the first message
@@ -23,7 +23,7 @@ _SCENARIO: Final = "MCP_CONFORMANCE_SCENARIO"
 
 
 @attrs.frozen
-class Ran:
+class ProcessResult:
     """The outcome of a client's run."""
 
     returncode: int | None
@@ -62,8 +62,8 @@ async def run_program(
     within_s: float,
     *,
     begun: asyncio.Event,
-    over: Callable[[Ran], None],
-) -> Ran:
+    over: Callable[[ProcessResult], None],
+) -> ProcessResult:
     """Run a client until it exits, or stop it; afterwards its process group is empty.
 
     Its time starts when `begun` is set by its first message. `over` is called when it has exited,
@@ -85,13 +85,13 @@ async def run_program(
     reading = asyncio.get_running_loop().create_task(_keep(process.stderr, kept))
     try:
         returncode = await _wait(process, begun, within_s)
-        over(Ran(returncode, ""))
+        over(ProcessResult(returncode, ""))
     finally:
         await _end(process)
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reading
-    return Ran(returncode, kept.decode(errors="replace"))
+    return ProcessResult(returncode, kept.decode(errors="replace"))
 
 
 async def _wait(

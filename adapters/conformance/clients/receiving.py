@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import result
-from taskmachine.adapters.conformance.clients.incoming import Heard, Stream
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage, Stream
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor, Session
 from taskmachine.adapters.conformance.clients.script import FORM, SAMPLING, Question, text_result
 from taskmachine.adapters.conformance.history import TERMINAL
@@ -19,10 +19,10 @@ _UNKNOWN: Final = "no-such-task"
 _POLLS: Final = 20
 
 
-async def drive(actor: LegacyActor, heard: Heard) -> None:
+async def drive(actor: LegacyActor, incoming: ClientMessage) -> None:
     """Send every kind of request to the client while an ordinary call is open."""
-    session = actor.session_of(heard)
-    stream = await heard.stream()
+    session = actor.session_of(incoming)
+    stream = await incoming.stream()
     requestor = _Requestor(session, stream)
     for question, path in ((FORM, ("elicitation", "create")), (SAMPLING, _SAMPLING)):
         if session.has("tasks", "requests", *path) and session.has(question.kind):
@@ -34,7 +34,7 @@ async def drive(actor: LegacyActor, heard: Heard) -> None:
     await requestor.say_what_wants_no_answer()
     if session.has("sampling"):
         await requestor.sample_nonsense()
-    await stream.say(result(heard.entry.body["id"], text_result("thank you")))
+    await stream.send(result(incoming.entry.body["id"], text_result("done")))
     await stream.close()
 
 
@@ -51,7 +51,7 @@ class _Requestor:
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the result of a request, empty without one."""
         request = self._session.expect(method, params)
-        await self._stream.say(request)
+        await self._stream.send(request)
         answer = await self._session.answer_to(request)
         found = None if answer is None else answer.get("result")
         return found if isinstance(found, dict) else {}
@@ -85,7 +85,7 @@ class _Requestor:
     async def _give_up_result(self, task_id: str) -> None:
         """Cancel a blocked `tasks/result`, and let the task complete."""
         request = self._session.expect("tasks/result", {"taskId": task_id})
-        await self._stream.say(request)
+        await self._stream.send(request)
         await self._notify("notifications/cancelled", {"requestId": request["id"]})
         for _ in range(_POLLS):
             task = await self.ask("tasks/get", {"taskId": task_id})
@@ -95,13 +95,13 @@ class _Requestor:
         await self._session.answer_to(request, _LATE_S)
 
     async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
-        await self._stream.say({"jsonrpc": "2.0", "method": method, "params": dict(params)})
+        await self._stream.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
     async def say_what_wants_no_answer(self) -> None:
         """Send unknown notifications and pointless cancellations, then a request."""
         await self._notify("notifications/com.example/unknown", {"what": "nothing"})
         await self._notify("notifications/cancelled", {"requestId": "never-sent"})
-        await self._notify("notifications/cancelled", {"reason": "of nothing"})
+        await self._notify("notifications/cancelled", {"reason": "unknown request"})
         await self.ask("ping", {})
 
     async def sample_nonsense(self) -> None:

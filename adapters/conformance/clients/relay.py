@@ -31,18 +31,18 @@ def main(arguments: list[str] | None = None) -> None:
 
     def told(signum: int, frame: FrameType | None) -> None:
         if _is_at_end():  # end of input came before the signal, but was not read yet
-            _tell(tester, {"end": True})
-        _tell(tester, {"signal": signum})
+            _report(tester, {"end": True})
+        _report(tester, {"signal": signum})
         os._exit(128 + signum)
 
     signal.signal(signal.SIGTERM, told)
     signal.signal(signal.SIGINT, told)
     # A server may write any log (2025-11-25:stdio-stderr-not-error).
-    print("Error? No: only a line in the log of a server.", file=sys.stderr, flush=True)
+    print("Error? No, this is only a log message.", file=sys.stderr, flush=True)
     threading.Thread(target=_pass_output, args=[tester], daemon=True).start()
     for line in sys.stdin.buffer:
-        _tell(tester, {"line": base64.b64encode(line).decode()})
-    _tell(tester, {"end": True})
+        _report(tester, {"line": base64.b64encode(line).decode()})
+    _report(tester, {"end": True})
 
 
 def _is_at_end() -> bool:
@@ -53,7 +53,7 @@ def _is_at_end() -> bool:
     return False
 
 
-def _tell(tester: socket.socket, fact: dict[str, object]) -> None:
+def _report(tester: socket.socket, fact: dict[str, object]) -> None:
     try:
         tester.sendall(json.dumps(fact).encode() + b"\n")
     except OSError:

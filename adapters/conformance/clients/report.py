@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from taskmachine.adapters.conformance.clients.catalogue import ClientRequirement
-from taskmachine.adapters.conformance.clients.program import Ran
+from taskmachine.adapters.conformance.clients.program import ProcessResult
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.adapters.conformance.clients.view import original
 from taskmachine.adapters.conformance.history import History
 from taskmachine.adapters.conformance.judging import Check, Observation, Verdict
 from taskmachine.adapters.conformance.report import Finding, finding_of
 
-__all__ = ["Played", "judge_clients"]
+__all__ = ["ClientRun", "judge_clients"]
 
 
 @attrs.frozen
-class Played:
+class ClientRun:
     """One run of a client."""
 
     scenario: Scenario
     history: History
-    ran: Ran
+    ran: ProcessResult
 
     @property
     def was_asked_for_tasks(self) -> bool:
@@ -37,7 +37,9 @@ class Played:
 
 
 def judge_clients(
-    played: Sequence[Played], requirements: Mapping[str, ClientRequirement], wanted: frozenset[str]
+    played: Sequence[ClientRun],
+    requirements: Mapping[str, ClientRequirement],
+    wanted: frozenset[str],
 ) -> list[Finding]:
     """Return the verdict on each wanted requirement over all runs."""
     seen: dict[Check, list[Observation]] = {}
@@ -67,12 +69,12 @@ def judge_clients(
     return findings
 
 
-def _observe(check: Check, played: Iterable[Played]) -> Iterator[list[Observation]]:
+def _observe(check: Check, played: Iterable[ClientRun]) -> Iterator[list[Observation]]:
     for one in played:
         yield [_told(observation, one) for observation in check.observe(one.history)]
 
 
-def _told(observation: Observation, played: Played) -> Observation:
+def _told(observation: Observation, played: ClientRun) -> Observation:
     """Add the scenario's name, and map the evidence back to the server's view."""
     evidence = tuple(original(played.history, entry) for entry in observation.evidence)
     words = observation.words and f"{observation.words} (scenario '{played.scenario.name}')"

@@ -5,16 +5,16 @@ from typing import Any, Final, Literal, Protocol
 
 import attrs
 
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 
 __all__ = [
     "FORM",
     "SAMPLING",
     "WITHOUT_MODE",
-    "Broken",
-    "Life",
     "Question",
     "Scenario",
+    "TaskControl",
+    "TaskError",
     "Tool",
     "Where",
     "breaks",
@@ -71,7 +71,7 @@ SAMPLING: Final = Question(
 )
 
 
-class Broken(Exception):
+class TaskError(Exception):
     """Ends a task with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -80,7 +80,7 @@ class Broken(Exception):
         self.message = message
 
 
-class Life(Protocol):
+class TaskControl(Protocol):
     """Control over a task, for its tool."""
 
     interval_ms: int
@@ -89,7 +89,7 @@ class Life(Protocol):
     async def work(self, ms: float) -> None:
         """Let time pass in status `working`."""
 
-    async def tell(self) -> None:
+    async def notify(self) -> None:
         """Push the status to subscribers."""
 
     async def ask(
@@ -108,8 +108,8 @@ def text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 
-async def _live(life: Life) -> dict[str, Any]:
-    await life.work(700)
+async def _live(task: TaskControl) -> dict[str, Any]:
+    await task.work(700)
     return text_result("done")
 
 
@@ -120,10 +120,10 @@ class Tool:
     name: str
     words: str
     support: Literal["optional", "required", "forbidden"] | None = "optional"
-    live: Callable[[Life], Awaitable[dict[str, Any]]] = _live
+    run: Callable[[TaskControl], Awaitable[dict[str, Any]]] = _live
     """Controls the task and returns the result."""
     schema: Mapping[str, Any] = attrs.field(factory=lambda: {"type": "object", "properties": {}})
-    respond: Callable[[Any, Heard], Awaitable[None]] | None = None
+    respond: Callable[[Any, ClientMessage], Awaitable[None]] | None = None
     """Answers `tools/call` instead of the actor."""
     task_id: str | None = None
     """Replaces the generated id."""
@@ -179,22 +179,22 @@ WITHOUT_MODE: Final = Question(
 )
 
 
-async def paced(life: Life) -> dict[str, Any]:
+async def paced(task: TaskControl) -> dict[str, Any]:
     """Change the poll interval twice."""
-    life.interval_ms = 400
-    await life.work(1_000)
-    life.interval_ms = 700
-    await life.work(1_600)
+    task.interval_ms = 400
+    await task.work(1_000)
+    task.interval_ms = 700
+    await task.work(1_600)
     return text_result("done")
 
 
-async def fails(life: Life) -> dict[str, Any]:
+async def fails(task: TaskControl) -> dict[str, Any]:
     """Return a result with `isError`."""
-    await life.work(300)
+    await task.work(300)
     return {**text_result("the tool failed"), "isError": True}
 
 
-async def breaks(life: Life) -> dict[str, Any]:
+async def breaks(task: TaskControl) -> dict[str, Any]:
     """End with a JSON-RPC error."""
-    await life.work(300)
-    raise Broken(-32603, "the tool broke")
+    await task.work(300)
+    raise TaskError(-32603, "the tool broke")

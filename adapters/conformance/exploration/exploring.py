@@ -11,13 +11,13 @@ from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
-from taskmachine.adapters.conformance.exploration.moves import MOST_TASKS, ROLES, Move, Walk
+from taskmachine.adapters.conformance.exploration.moves import MOST_TASKS, ROLES, Example, Move
 from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.report import judge_all
 from taskmachine.adapters.conformance.wire.caller import TargetLost
 
-__all__ = ["Fault", "explore", "walk"]
+__all__ = ["Fault", "explore", "run_moves"]
 
 STEPS: Final = 10
 MOST_FAULTS: Final = 5
@@ -68,7 +68,7 @@ async def explore(
         seen: list[Fault] = []
 
         async def judged(moves: tuple[Move, ...], seen: list[Fault] = seen) -> None:
-            fault = await walk(harness, limits, moves, frozenset(known))
+            fault = await run_moves(harness, limits, moves, frozenset(known))
             if fault is not None:
                 seen.append(fault)
                 raise fault
@@ -86,7 +86,7 @@ async def explore(
     return faults
 
 
-async def walk(
+async def run_moves(
     harness: Harness,
     limits: Limits,
     moves: tuple[Move, ...],
@@ -94,7 +94,7 @@ async def walk(
 ) -> Fault | None:
     """Make these moves, and return the first violation that is not known."""
     since = len(harness.recorder)
-    one = Walk(harness)
+    one = Example(harness)
     try:
         for move in moves:
             await one.make(move)

@@ -15,7 +15,7 @@ from taskmachine.adapters.conformance.profile import Role
 from taskmachine.adapters.conformance.wire.answering import answer
 from taskmachine.adapters.conformance.wire.caller import LONGEST_POLL_MS, Caller, Pending
 
-__all__ = ["MOST_TASKS", "ROLES", "Move", "Walk"]
+__all__ = ["MOST_TASKS", "ROLES", "Example", "Move"]
 
 Move = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ ENOUGH_MS: Final = 3_000.0
 
 
 @attrs.define
-class Walk:
+class Example:
     """One example: the tasks it created and their state."""
 
     harness: Harness
@@ -68,7 +68,7 @@ class Walk:
             return
         options = {"ttl": move["ttl"]} if "ttl" in move else {}
         if move.get("reports"):
-            options["meta"] = {"progressToken": f"walk-{len(self.harness.recorder)}"}
+            options["meta"] = {"progressToken": f"run_moves-{len(self.harness.recorder)}"}
         task_id = await caller.create(call, **options)
         if task_id is not None:
             self.tasks.append(task_id)

@@ -11,7 +11,7 @@ import attrs
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
 from taskmachine.adapters.conformance.discovery import list_tools
 from taskmachine.adapters.conformance.errors import CannotCheck
-from taskmachine.adapters.conformance.exploration.exploring import walk
+from taskmachine.adapters.conformance.exploration.exploring import run_moves
 from taskmachine.adapters.conformance.exploration.moves import Move
 from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
@@ -54,7 +54,7 @@ async def replay(target: Target, again: Replay, options: Options) -> Finding:
     harness = Harness(target, again.revision, recorder, seed=options.seed, profile=profile)
     try:
         await list_tools(await harness.caller())
-        await walk(harness, options, again.moves)
+        await run_moves(harness, options, again.moves)
     except TargetLost as error:
         raise CannotCheck(f"cannot connect to the target: {error}") from None
     finally:

@@ -109,7 +109,7 @@ async def wrong_arguments(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=("2025-11-25",), alone=True)
-async def strange_ttls(harness: Harness) -> None:
+async def invalid_ttls(harness: Harness) -> None:
     """Request negative, huge and non-numeric ttls, and send a `task` that is not an object."""
     caller = await harness.caller()
     params = harness.profile.calls[Role.COMPLETES].params

@@ -31,7 +31,7 @@ def _can_cancel(harness: Harness) -> bool:
 
 
 async def _cancel(caller: Caller, id: Any) -> None:
-    await caller.notify(CANCELLED, {"requestId": id, "reason": "It is not needed any more."})
+    await caller.notify(CANCELLED, {"requestId": id, "reason": "no longer needed"})
 
 
 async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float) -> Entry | None:
@@ -45,7 +45,7 @@ async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float)
 
 
 @probe()
-async def cancel_at_work(harness: Harness) -> None:
+async def cancel_working_call(harness: Harness) -> None:
     """Cancel an ordinary call after its first progress notification."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW)
     if call is None or not _can_cancel(harness):
@@ -87,7 +87,7 @@ async def cancel_a_blocked_result(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES)
-async def cancel_what_became_a_task(harness: Harness) -> None:
+async def cancel_after_task_creation(harness: Harness) -> None:
     """Cancel the request that created a task, after its response: the task must continue."""
     if not _can_cancel(harness):
         return
@@ -109,7 +109,7 @@ async def cancel_what_became_a_task(harness: Harness) -> None:
 
 
 @probe()
-async def cancel_nothing(harness: Harness) -> None:
+async def cancel_unknown_requests(harness: Harness) -> None:
     """Send cancellations that are too early, too late, unknown or malformed, each followed by a
     request.
     """

@@ -48,7 +48,7 @@ def _wrong(method: Any, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @probe(revisions=OLD)
-async def ask_clients_that_can(harness: Harness) -> None:
+async def clients_with_each_capability(harness: Harness) -> None:
     """Let clients with every set of capabilities be asked, with and without a task."""
     for capabilities in CLIENTS:
         caller = await harness.caller(fresh=True, capabilities=capabilities)
@@ -61,7 +61,7 @@ async def ask_clients_that_can(harness: Harness) -> None:
 
 
 @probe(revisions=OLD)
-async def answer_wrongly(harness: Harness) -> None:
+async def answer_incorrectly(harness: Harness) -> None:
     """Answer each request with a response to another kind of request."""
     caller = await harness.caller(fresh=True)
 
@@ -91,7 +91,7 @@ async def _ask(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(Role.ASKS, revisions=OLD, transports=("http",))
-async def ask_one_of_two(harness: Harness) -> None:
+async def answer_as_another_principal(harness: Harness) -> None:
     """Let one principal's task send a request, and answer it as another principal."""
     if not harness.has_two_principals:
         return
@@ -125,7 +125,7 @@ async def ask_one_of_two(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def ask_requests_that_can(harness: Harness) -> None:
+async def requests_with_each_capability(harness: Harness) -> None:
     """Let clients with every set of capabilities be asked, with and without a task."""
     caller = await harness.caller()
     extensions = caller.capabilities.get("extensions", {})
@@ -145,7 +145,7 @@ async def ask_requests_that_can(harness: Harness) -> None:
 
 
 @probe(Role.ASKS, revisions=NEW)
-async def refuse(harness: Harness) -> None:
+async def decline_and_cancel(harness: Harness) -> None:
     """Decline and cancel the elicitation of a task."""
     caller = await harness.caller()
     for action in ("decline", "cancel"):
@@ -166,7 +166,7 @@ async def refuse(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def answer_tasks_wrongly(harness: Harness) -> None:
+async def answer_tasks_incorrectly(harness: Harness) -> None:
     """Send malformed responses, then responses that violate the requested schema."""
     caller = await harness.caller()
     for role in QUESTIONS:

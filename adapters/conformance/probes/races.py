@@ -77,7 +77,7 @@ async def many_tasks_at_once(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, alone=True)
-async def look_again_much_later(harness: Harness) -> None:
+async def poll_after_the_work(harness: Harness) -> None:
     """Cancel a slow task, wait until its work would have ended, then poll all tasks of the run."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]

@@ -13,7 +13,7 @@ NONSENSE = "no-such-tool-anywhere"
 
 
 @probe(revisions=("2026-07-28",))
-async def list_here_and_there(harness: Harness) -> None:
+async def list_on_two_connections(harness: Harness) -> None:
     """List the tools on two connections in turn."""
     here, there = await harness.caller(), await harness.caller(fresh=True)
     for caller in (here, there, here, there):

@@ -25,7 +25,7 @@ class Caller(Connection):
     server: Mapping[str, Any] = {}
     """The target's description of itself: the result of `initialize` or `server/discover`."""
 
-    async def introduce(self, *, wait_ms: float | None = None) -> Exchange:
+    async def handshake(self, *, wait_ms: float | None = None) -> Exchange:
         """Perform the handshake of the revision."""
         if self._revision == "2026-07-28":
             hello = await self.request("server/discover", wait_ms=wait_ms)

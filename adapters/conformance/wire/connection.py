@@ -17,8 +17,8 @@ from taskmachine.adapters.conformance.wire.metadata import routing_headers, with
 from taskmachine.adapters.conformance.wire.pending import Pending, TargetLost, Work
 from taskmachine.adapters.conformance.wire.sse import EventReader
 from taskmachine.adapters.conformance.wire.transports import (
-    Pipe,
-    Web,
+    HttpTransport,
+    StdioTransport,
     parse,
     read_body,
     read_events,
@@ -46,7 +46,7 @@ class Connection:
         *,
         capabilities: Mapping[str, Any],
         headers: Mapping[str, str],
-        web: Web | None = None,
+        web: HttpTransport | None = None,
         patience_ms: float = PATIENCE_MS,
     ) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Connection:
         """The client's capabilities."""
         self.mirrored: dict[str, Mapping[tuple[str, ...], str]] = {}
         """2026-07-28: by tool, the parameters that headers repeat."""
-        self.pipe: Pipe | None = None
+        self.pipe: StdioTransport | None = None
         self._revision = revision
         self._recorder = recorder
         self._headers = dict(headers)
@@ -85,12 +85,12 @@ class Connection:
 
     async def connect(self, command: Sequence[str]) -> None:
         """Start the target's process."""
-        self.pipe = Pipe(self._line_heard, self._lost)
+        self.pipe = StdioTransport(self._line_heard, self._lost)
         await self.pipe.start(command)
 
     async def close(self) -> None:
         """End open requests, then the session or the process."""
-        await asyncio.gather(*(work.break_off() for work in self._work))
+        await asyncio.gather(*(work.cancel() for work in self._work))
         if self.pipe is not None:
             is_ours = self.death is None
             if is_ours:
@@ -244,7 +244,7 @@ class Connection:
     def _line_heard(self, line: bytes) -> None:
         self._has_heard = True
         try:
-            self._recorder.refuse_floods(len(line))
+            self._recorder.check_limits(len(line))
             message, text = parse(line)
             self._take(self._add(Kind.HEARD, message=message, text=text), None)
         except Flooded as error:
@@ -351,7 +351,7 @@ class Connection:
     ) -> str | None:
         """Take the body as one message, or its text if it is neither JSON nor declared as such."""
         body = await read_body(response)
-        self._recorder.refuse_floods(len(body))
+        self._recorder.check_limits(len(body))
         if not body.strip():
             return None
         message, text = parse(body)
@@ -364,7 +364,7 @@ class Connection:
         self, response: httpx.Response, reader: EventReader, pending: Pending, post: int
     ) -> None:
         async for event in read_events(response, reader):
-            self._recorder.refuse_floods(len(event.data))
+            self._recorder.check_limits(len(event.data))
             http = Http(event_id=event.id, retry_ms=reader.retry_ms)
             if not event.data:
                 self._add(Kind.EVENT, post=post, http=http)

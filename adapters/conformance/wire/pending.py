@@ -44,7 +44,7 @@ class Work:
         with self._scope:
             await work
 
-    async def break_off(self) -> None:
+    async def cancel(self) -> None:
         """Cancel the work, and wait until it has ended."""
         self._scope.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -94,7 +94,7 @@ class Pending:
     async def leave(self) -> None:
         """Abandon the request: close the HTTP connection; on stdio only stop waiting."""
         if self.work is not None:
-            await self.work.break_off()
+            await self.work.cancel()
         self._over.set()
 
     def settle(self, *, response: Entry | None = None, end: Entry | None = None) -> None:

@@ -17,7 +17,7 @@ from taskmachine.adapters.conformance.history import MISSING
 from taskmachine.adapters.conformance.recorder import MOST_BYTES
 from taskmachine.adapters.conformance.wire.sse import Event, EventReader, EventTooLarge
 
-__all__ = ["Pipe", "Web", "parse", "read_body", "read_events"]
+__all__ = ["HttpTransport", "StdioTransport", "parse", "read_body", "read_events"]
 
 LEAVING_S: Final = 5.0  # for a process to exit after its input was closed
 PATIENCE_S: Final = 2.0  # for each further step: terminate, kill
@@ -38,7 +38,7 @@ def parse(text: bytes) -> tuple[Any, str | None]:
         return MISSING, text[:2_000].decode("utf-8", "replace")
 
 
-class Pipe:
+class StdioTransport:
     """A target that is a child process: one message per line.
 
     It has its own process group, so that its descendants end with it.
@@ -149,7 +149,7 @@ class Pipe:
             self._over(why, is_gone)
 
 
-class Web:
+class HttpTransport:
     """A target with a URL."""
 
     def __init__(
@@ -191,7 +191,7 @@ async def read_body(response: httpx.Response) -> bytes:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise httpx.ReadError(f"an answer of more than {MOST_BYTES} bytes")
+            raise httpx.ReadError(f"it sent a response of more than {MOST_BYTES} bytes")
     return bytes(body)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskmachine.adapters.conformance.clients.program import (
-    Ran,
+    ProcessResult,
     command_line,
     relay_command,
     run_program,
@@ -27,9 +27,9 @@ A_CLIENT = [sys.executable, str(REPOSITORY / "tests" / "conformance" / "clients"
 
 def _run(
     command: list[str], within_s: float = 20.0, *, talks: bool = True
-) -> tuple[Ran, list[Ran]]:
-    async def main() -> tuple[Ran, list[Ran]]:
-        begun, over = asyncio.Event(), list[Ran]()
+) -> tuple[ProcessResult, list[ProcessResult]]:
+    async def main() -> tuple[ProcessResult, list[ProcessResult]]:
+        begun, over = asyncio.Event(), list[ProcessResult]()
         if talks:
             begun.set()
         return await run_program(command, "a scene", within_s, begun=begun, over=over.append), over

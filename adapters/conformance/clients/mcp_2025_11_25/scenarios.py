@@ -3,16 +3,16 @@
 import asyncio
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
 from taskmachine.adapters.conformance.clients.receiving import drive
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
     WITHOUT_MODE,
-    Life,
     Question,
     Scenario,
+    TaskControl,
     Tool,
     breaks,
     fails,
@@ -35,57 +35,57 @@ _BY_URL: Final = Question(
 )
 
 
-async def _notified(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    await life.tell()
-    await life.work(1_500)
+async def _notified(task: TaskControl) -> dict[str, Any]:
+    await task.work(300)
+    await task.notify()
+    await task.work(1_500)
     return text_result("done, without another notification")
 
 
-async def _asks(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM)
-    await life.work(200)
+async def _asks(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM)
+    await task.work(200)
     return text_result("done after input")
 
 
-async def _asks_listening(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, where="listening")
+async def _asks_listening(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, where="listening")
     return text_result("done after input")
 
 
-async def _asks_poll(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, where="poll")
+async def _asks_poll(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, where="poll")
     return text_result("done after input")
 
 
-async def _asks_otherwise(life: Life) -> dict[str, Any]:
-    await life.ask(WITHOUT_MODE, _BY_URL)
+async def _asks_otherwise(task: TaskControl) -> dict[str, Any]:
+    await task.ask(WITHOUT_MODE, _BY_URL)
     return text_result("done after input")
 
 
-async def _samples(life: Life) -> dict[str, Any]:
-    await life.ask(SAMPLING)
+async def _samples(task: TaskControl) -> dict[str, Any]:
+    await task.ask(SAMPLING)
     return text_result("done after input")
 
 
-async def _long(life: Life) -> dict[str, Any]:
-    await life.work(2_500)
+async def _long(task: TaskControl) -> dict[str, Any]:
+    await task.work(2_500)
     return text_result("done without cancellation")
 
 
-async def _cut(actor: LegacyActor, heard: Heard) -> None:
-    await actor.cut(heard, retry_ms=600)
+async def _cut(actor: LegacyActor, incoming: ClientMessage) -> None:
+    await actor.cut(incoming, retry_ms=600)
 
 
-async def _late(actor: LegacyActor, heard: Heard) -> None:
-    stream = await heard.stream()
-    actor.session_of(heard).running[repr(heard.entry.body["id"])] = stream
+async def _late(actor: LegacyActor, incoming: ClientMessage) -> None:
+    stream = await incoming.stream()
+    actor.session_of(incoming).running[repr(incoming.entry.body["id"])] = stream
     await asyncio.sleep(2.5)
-    answer = {"jsonrpc": "2.0", "id": heard.entry.body["id"], "result": text_result("late")}
-    await stream.say(answer)
+    answer = {"jsonrpc": "2.0", "id": incoming.entry.body["id"], "result": text_result("late")}
+    await stream.send(answer)
     await stream.close()
 
 
@@ -102,12 +102,12 @@ SCENARIOS: Final = (
         (
             (
                 _QUICK,
-                Tool("paced", "Changes its poll interval. Call it as a task.", live=paced),
+                Tool("paced", "Changes its poll interval. Call it as a task.", run=paced),
                 _REQUIRED,
                 _UNMARKED,
                 _FORBIDDEN,
-                Tool("fails", "Fails with a result. Call it as a task.", live=fails),
-                Tool("breaks", "Fails with a JSON-RPC error. Call it as a task.", live=breaks),
+                Tool("fails", "Fails with a result. Call it as a task.", run=fails),
+                Tool("breaks", "Fails with a JSON-RPC error. Call it as a task.", run=breaks),
             ),
             (),
             (Tool("last", "Is on the last page. Call it as a task."),),
@@ -121,15 +121,15 @@ SCENARIOS: Final = (
         _REVISION,
         (
             (
-                Tool("asks", "Sends a request on the tasks/result stream.", live=_asks),
-                Tool("asks_listening", "Sends a request on the GET stream.", live=_asks_listening),
-                Tool("asks_poll", "Sends a request on a tasks/get stream.", live=_asks_poll),
+                Tool("asks", "Sends a request on the tasks/result stream.", run=_asks),
+                Tool("asks_listening", "Sends a request on the GET stream.", run=_asks_listening),
+                Tool("asks_poll", "Sends a request on a tasks/get stream.", run=_asks_poll),
                 Tool(
                     "asks_otherwise",
                     "Sends elicitations without mode and in URL mode.",
-                    live=_asks_otherwise,
+                    run=_asks_otherwise,
                 ),
-                Tool("samples", "Sends a sampling request.", live=_samples),
+                Tool("samples", "Sends a sampling request.", run=_samples),
             ),
         ),
         transports=("http", "stdio"),
@@ -139,7 +139,7 @@ SCENARIOS: Final = (
         "notified",
         "one status notification, then none",
         _REVISION,
-        ((Tool("notified", "Sends one notification. Call it as a task.", live=_notified),),),
+        ((Tool("notified", "Sends one notification. Call it as a task.", run=_notified),),),
         patience_s=10,
     ),
     Scenario(
@@ -181,7 +181,7 @@ SCENARIOS: Final = (
         _REVISION,
         (
             (
-                Tool("cancel_me", "Call it as a task and cancel the task.", live=_long),
+                Tool("cancel_me", "Call it as a task and cancel the task.", run=_long),
                 Tool(
                     "give_up",
                     "Call it without a task and abandon the call after 1 s.",

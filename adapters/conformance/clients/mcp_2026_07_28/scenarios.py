@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import error, result
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor, declared
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
     WITHOUT_MODE,
-    Life,
     Scenario,
+    TaskControl,
     Tool,
     breaks,
     fails,
@@ -26,38 +26,38 @@ _REVISION: Final = "2026-07-28"
 _STATE: Final = ' {"odd": "ß=?&%20\\u0000"} =='
 
 
-async def _asks(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, lingers_ms=900)
-    await life.work(400)
+async def _asks(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, lingers_ms=900)
+    await task.work(400)
     return text_result("done after input")
 
 
-async def _asks_both(life: Life) -> dict[str, Any]:
-    await life.ask(FORM, SAMPLING, lingers_ms=600)
+async def _asks_both(task: TaskControl) -> dict[str, Any]:
+    await task.ask(FORM, SAMPLING, lingers_ms=600)
     return text_result("done after input")
 
 
-async def _asks_twice(life: Life) -> dict[str, Any]:
-    await life.ask(FORM)
-    await life.work(300)
-    await life.ask(WITHOUT_MODE)
+async def _asks_twice(task: TaskControl) -> dict[str, Any]:
+    await task.ask(FORM)
+    await task.work(300)
+    await task.ask(WITHOUT_MODE)
     return text_result("done after input")
 
 
-async def _long(life: Life) -> dict[str, Any]:
-    await life.work(2_500)
+async def _long(task: TaskControl) -> dict[str, Any]:
+    await task.work(2_500)
     return text_result("done without cancellation")
 
 
 # --- responses to a call without a task ----------------------------------------------------------
 
 
-async def _without_type(actor: ModernActor, heard: Heard) -> None:
-    await actor.reply(heard, result(heard.entry.body["id"], text_result("done")))
+async def _without_type(actor: ModernActor, incoming: ClientMessage) -> None:
+    await actor.reply(incoming, result(incoming.entry.body["id"], text_result("done")))
 
 
-async def _nonsense(actor: ModernActor, heard: Heard) -> None:
+async def _nonsense(actor: ModernActor, incoming: ClientMessage) -> None:
     task = {
         "taskId": "not-a-task",
         "status": "working",
@@ -67,26 +67,28 @@ async def _nonsense(actor: ModernActor, heard: Heard) -> None:
         "pollIntervalMs": 100,
         "inputRequests": {},
     }
-    await actor.reply(heard, result(heard.entry.body["id"], {"resultType": "nonsense", **task}))
+    await actor.reply(
+        incoming, result(incoming.entry.body["id"], {"resultType": "nonsense", **task})
+    )
 
 
-async def _late(actor: ModernActor, heard: Heard) -> None:
-    stream = await heard.stream()
+async def _late(actor: ModernActor, incoming: ClientMessage) -> None:
+    stream = await incoming.stream()
     await stream.comment()
     await asyncio.sleep(2.5)
     body = {"resultType": "complete", **text_result("late")}
-    await stream.say(result(heard.entry.body["id"], body))
+    await stream.send(result(incoming.entry.body["id"], body))
     await stream.close()
 
 
-async def _ask_first(actor: ModernActor, heard: Heard, more: Mapping[str, Any]) -> None:
-    name = heard.entry.params["name"]
-    fits = FORM.fits(declared(heard)) or "inputRequests" not in more
+async def _ask_first(actor: ModernActor, incoming: ClientMessage, more: Mapping[str, Any]) -> None:
+    name = incoming.entry.params["name"]
+    fits = FORM.fits(declared(incoming)) or "inputRequests" not in more
     if actor.calls[name] > 1 or not fits:
-        await actor.complete(heard)
+        await actor.complete(incoming)
         return
     body = {"resultType": "input_required", **more}
-    await actor.reply(heard, result(heard.entry.body["id"], body))
+    await actor.reply(incoming, result(incoming.entry.body["id"], body))
 
 
 _REQUESTS: Final = {
@@ -95,30 +97,30 @@ _REQUESTS: Final = {
 }
 
 
-async def _retry(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"inputRequests": _REQUESTS, "requestState": _STATE})
+async def _retry(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"inputRequests": _REQUESTS, "requestState": _STATE})
 
 
-async def _retry_stateless(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"inputRequests": _REQUESTS})
+async def _retry_stateless(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"inputRequests": _REQUESTS})
 
 
-async def _retry_at_once(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"requestState": _STATE})
+async def _retry_at_once(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"requestState": _STATE})
 
 
-async def _mismatch(actor: ModernActor, heard: Heard) -> None:
+async def _mismatch(actor: ModernActor, incoming: ClientMessage) -> None:
     if actor.calls["mismatch"] > 1:
-        await actor.complete(heard)
+        await actor.complete(incoming)
         return
     message = "Header mismatch: the tool has changed, see tools/list"
-    await heard.answer(error(heard.entry.body["id"], -32020, message), status=400)
+    await incoming.answer(error(incoming.entry.body["id"], -32020, message), status=400)
 
 
-async def _incapable(actor: ModernActor, heard: Heard) -> None:
+async def _incapable(actor: ModernActor, incoming: ClientMessage) -> None:
     needed: Any = {"requiredCapabilities": {"roots": {}}}
-    message = error(heard.entry.body["id"], -32021, "Missing required capability", needed)
-    await heard.answer(message, status=400)
+    message = error(incoming.entry.body["id"], -32021, "Missing required capability", needed)
+    await incoming.answer(message, status=400)
 
 
 def _only(value: Any, kind: str, header: str | None) -> dict[str, Any]:
@@ -165,14 +167,14 @@ SCENARIOS: Final = (
         (
             (
                 _QUICK,
-                Tool("paced", "Becomes a task that changes its poll interval.", live=paced),
+                Tool("paced", "Becomes a task that changes its poll interval.", run=paced),
                 _PLAIN,
                 Tool("without_type", "Its result has no resultType.", respond=_without_type),
                 Tool("größe", "Has a non-ASCII name.", task_id="tâche 1"),
                 Tool("padded", "Its task id has leading and trailing blanks.", task_id=" task 2 "),
                 Tool("lookalike", "Its task id looks encoded.", task_id="=?base64?dGFzaw==?="),
-                Tool("fails", "Becomes a task whose result is an error.", live=fails),
-                Tool("breaks", "Becomes a task that ends with an error.", live=breaks),
+                Tool("fails", "Becomes a task whose result is an error.", run=fails),
+                Tool("breaks", "Becomes a task that ends with an error.", run=breaks),
             ),
             (),
             (Tool("last", "Is on the last page."),),
@@ -185,11 +187,9 @@ SCENARIOS: Final = (
         _REVISION,
         (
             (
-                Tool("asks", "Has one input request.", live=_asks),
-                Tool("asks_both", "Has two input requests at once.", live=_asks_both),
-                Tool(
-                    "asks_twice", "Has two input requests, one after the other.", live=_asks_twice
-                ),
+                Tool("asks", "Has one input request.", run=_asks),
+                Tool("asks_both", "Has two input requests at once.", run=_asks_both),
+                Tool("asks_twice", "Has two input requests, one after the other.", run=_asks_twice),
             ),
         ),
         transports=("http", "stdio"),
@@ -293,7 +293,7 @@ SCENARIOS: Final = (
         _REVISION,
         (
             (
-                Tool("cancel_me", "Becomes a task; cancel it.", live=_long),
+                Tool("cancel_me", "Becomes a task; cancel it.", run=_long),
                 Tool("give_up", "Abandon this call after 1 s.", respond=_late),
                 _QUICK,
             ),

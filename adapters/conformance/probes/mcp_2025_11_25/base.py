@@ -36,7 +36,7 @@ async def one_way_messages(harness: Harness) -> None:
 
 
 @probe(revisions=ONLY, alone=True)
-async def no_messages_at_all(harness: Harness) -> None:
+async def malformed_messages(harness: Harness) -> None:
     """Send messages that resemble a notification or a request and are neither."""
     caller = await harness.caller(fresh=True)
     await caller.send({"jsonrpc": "2.0", "method": 5})

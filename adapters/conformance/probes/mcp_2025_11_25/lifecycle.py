@@ -36,7 +36,7 @@ async def _say_hello(caller: Caller, version: str) -> Exchange:
 @probe(revisions=ONLY)
 async def before_initialize(harness: Harness) -> None:
     """Send a request before `initialize`, then propose an unknown version."""
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     # Some targets answer nothing before they are initialized.
     await caller.request("tools/list", wait_ms=2 * TELLING_MS)
     await _say_hello(caller, NO_VERSION)
@@ -44,9 +44,9 @@ async def before_initialize(harness: Harness) -> None:
 
 
 @probe(revisions=ONLY)
-async def strange_versions(harness: Harness) -> None:
+async def malformed_version(harness: Harness) -> None:
     """Propose a malformed version."""
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     await _say_hello(caller, "the-latest")
     await harness.leave(caller)
 
@@ -54,7 +54,7 @@ async def strange_versions(harness: Harness) -> None:
 @probe(revisions=ONLY)
 async def older_version(harness: Harness) -> None:
     """Propose a version without tasks; if the target agrees, make ordinary requests."""
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     hello = await _say_hello(caller, OLDER)
     if hello.fields.get("protocolVersion") == OLDER:
         await caller.notify("notifications/initialized")
@@ -66,9 +66,9 @@ async def older_version(harness: Harness) -> None:
 
 
 @probe(revisions=ONLY)
-async def initialized_held_back(harness: Harness) -> None:
+async def initialized_withheld(harness: Harness) -> None:
     """Create a task that sends a request, before `notifications/initialized`."""
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     hello = await _say_hello(caller, ONLY[0])
     if "protocolVersion" in hello.fields:
         await caller.request("ping")
@@ -84,7 +84,7 @@ async def initialized_held_back(harness: Harness) -> None:
 
 
 @probe(Role.ASKS, revisions=ONLY)
-async def nothing_declared(harness: Harness) -> None:
+async def no_capabilities(harness: Harness) -> None:
     """Create a task that sends a request, as a client without capabilities."""
     caller = await harness.caller(fresh=True, capabilities={})
     await caller.request("ping")

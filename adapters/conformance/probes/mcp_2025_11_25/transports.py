@@ -126,7 +126,7 @@ async def _follow(caller: Caller, call: ToolCall, token: str) -> None:
 
 
 @probe(Role.ASKS, revisions=ONLY, transports=WEB)
-async def an_open_question(harness: Harness) -> None:
+async def unanswered_request(harness: Harness) -> None:
     """Leave a task's request unanswered for a while, with three open streams."""
     caller = await harness.caller(fresh=True)
     answer, caller.answering = caller.answering, lambda question: None
@@ -148,7 +148,7 @@ async def an_open_question(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, revisions=ONLY, transports=WEB)
-async def broken_and_resumed(harness: Harness) -> None:
+async def resume_streams(harness: Harness) -> None:
     """Close two `tasks/result` streams, and resume them while the tasks continue."""
     caller = await harness.caller(fresh=True)
     call = harness.profile.calls[Role.SLOW]

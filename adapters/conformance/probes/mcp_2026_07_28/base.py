@@ -32,7 +32,7 @@ async def _a_task(harness: Harness, caller: Caller) -> str | None:
 
 
 @probe(revisions=NEW)
-async def use_all_kinds_of_ids(harness: Harness) -> None:
+async def all_kinds_of_ids(harness: Harness) -> None:
     """Send concurrent requests with string and integer ids, including unknown methods."""
     caller = await harness.caller()
     ids = ["é-世界-😀", "7", 2**53 - 1, -7, ""]
@@ -44,14 +44,14 @@ async def use_all_kinds_of_ids(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def tell_what_nobody_wants_to_know(harness: Harness) -> None:
+async def unexpected_notifications(harness: Harness) -> None:
     """Send notifications that are unknown, for an ended request, or malformed.
 
     Then close the connection while a task is working.
     """
     caller = await harness.caller(fresh=True)
     await caller.notify("notifications/nobody-knows")
-    await caller.notify("notifications/cancelled", {"requestId": "long over"})
+    await caller.notify("notifications/cancelled", {"requestId": "already ended"})
     await caller.request("tools/list")
     await caller.send({"jsonrpc": "2.0", "method": 7})
     await caller.request("tools/list")
@@ -62,7 +62,7 @@ async def tell_what_nobody_wants_to_know(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def carry_other_meta(harness: Harness) -> None:
+async def unusual_meta(harness: Harness) -> None:
     """Send unknown keys, another client name, and none."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
@@ -77,7 +77,7 @@ async def carry_other_meta(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def leave_out_meta(harness: Harness) -> None:
+async def missing_meta(harness: Harness) -> None:
     """Omit each required key once, then all of `_meta`."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
@@ -95,7 +95,7 @@ async def leave_out_meta(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def name_a_version_of_nobody(harness: Harness) -> None:
+async def unknown_version(harness: Harness) -> None:
     """Send an unknown version; on stdio only `_meta` contains it."""
     caller = await harness.caller()
     meta = {f"{META}protocolVersion": "1900-01-01"}
@@ -105,7 +105,7 @@ async def name_a_version_of_nobody(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def declare_less_than_before(harness: Harness) -> None:
+async def capabilities_withdrawn(harness: Harness) -> None:
     """Declare capabilities in one request, and none in the next one on the connection."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
@@ -121,7 +121,7 @@ async def declare_less_than_before(harness: Harness) -> None:
 
 
 @probe(Role.ASKS, revisions=NEW)
-async def declare_nothing_to_answer_with(harness: Harness) -> None:
+async def no_capabilities(harness: Harness) -> None:
     """Call a tool that requests input, as a client without capabilities."""
     caller = await harness.caller()
     asking = harness.profile.calls[Role.ASKS]
@@ -138,7 +138,7 @@ async def declare_nothing_to_answer_with(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def hold_several_conversations(harness: Harness) -> None:
+async def several_conversations(harness: Harness) -> None:
     """Use three tasks on one connection in turn, then from another connection and as another
     caller.
     """
@@ -165,9 +165,9 @@ async def hold_several_conversations(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def begin_as_of_old(harness: Harness) -> None:
+async def initialize_of_older_revisions(harness: Harness) -> None:
     """Send `initialize` and, if the target accepts it, `tools/list` as in earlier revisions."""
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     session = await _initialize(caller, OLDER, 1)
     if session is not None:
         await caller.send(_message("tools/list", 2), headers=session)
@@ -208,7 +208,7 @@ def _message(method: str, id: int, **params: Any) -> dict[str, Any]:
 
 
 @probe(Role.SLOW, revisions=NEW, transports=PIPES)
-async def cancel_on_a_pipe(harness: Harness) -> None:
+async def cancel_on_stdio(harness: Harness) -> None:
     """Cancel a subscription and an ordinary call; then let the subscribed task change."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]

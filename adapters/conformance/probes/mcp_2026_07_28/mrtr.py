@@ -20,7 +20,7 @@ ROUNDS: Final = 5
 
 
 @probe(revisions=NEW)
-async def try_again(harness: Harness) -> None:
+async def retry_correctly(harness: Harness) -> None:
     """Answer calls that request input until they complete."""
     caller = await harness.caller()
     for role in (Role.ASKS, Role.SAMPLES):
@@ -35,7 +35,7 @@ async def try_again(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def never_try_again(harness: Harness) -> None:
+async def never_retry(harness: Harness) -> None:
     """Make a call that requests input twice, without answering."""
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)
     if call is None:
@@ -46,7 +46,7 @@ async def never_try_again(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def try_again_wrongly(harness: Harness) -> None:
+async def retry_incorrectly(harness: Harness) -> None:
     """Retry with missing, additional and malformed responses."""
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)
     if call is None:

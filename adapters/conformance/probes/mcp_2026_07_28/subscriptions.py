@@ -66,7 +66,7 @@ def _noisy(harness: Harness) -> dict[str, Any]:
 
 
 @probe(revisions=_ONLY)
-async def tasks_that_are_listened_to(harness: Harness) -> None:
+async def subscribe_to_working_tasks(harness: Harness) -> None:
     """Run two tasks with progress, subscribe to one of them, and cancel it."""
     call = harness.profile.get(Role.SLOW, Role.REPORTS)
     caller = await harness.caller(fresh=True)
@@ -87,7 +87,7 @@ async def tasks_that_are_listened_to(harness: Harness) -> None:
 
 
 @probe(revisions=_ONLY)
-async def ends_that_are_listened_to(harness: Harness) -> None:
+async def subscribe_to_ending_tasks(harness: Harness) -> None:
     """Subscribe, under string ids, to tasks that end in every way."""
     caller = await harness.caller()
     for role in (Role.REPORTS, Role.COMPLETES, Role.FAILS, Role.BREAKS, Role.ASKS):
@@ -128,7 +128,7 @@ async def two_subscriptions_at_once(harness: Harness) -> None:
 
 
 @probe(revisions=_ONLY)
-async def listening_without_the_extension(harness: Harness) -> None:
+async def subscribe_without_the_extension(harness: Harness) -> None:
     """Subscribe with task ids as a client that did not declare the extension."""
     caller = await harness.caller()
     call = harness.profile.get(Role.SLOW, Role.COMPLETES)

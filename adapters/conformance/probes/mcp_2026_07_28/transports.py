@@ -34,7 +34,7 @@ async def _a_task(harness: Harness, caller: Caller) -> str | None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def come_from_elsewhere(harness: Harness) -> None:
+async def foreign_origin_and_no_credentials(harness: Harness) -> None:
     """Send requests with a foreign `Origin` and without credentials."""
     caller = await harness.caller()
     await caller.request("tools/list", headers={"origin": "https://evil.example"})
@@ -43,7 +43,7 @@ async def come_from_elsewhere(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def speak_other_versions(harness: Harness) -> None:
+async def other_versions(harness: Harness) -> None:
     """Send versions that differ between header and body, unknown ones, and none."""
     caller = await harness.caller()
     unknown = {f"{META}protocolVersion": NOBODYS_VERSION}
@@ -57,7 +57,7 @@ async def speak_other_versions(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def ask_for_what_is_not_there(harness: Harness) -> None:
+async def removed_and_unknown_methods(harness: Harness) -> None:
     """Send methods of the previous revision and an unknown one."""
     caller = await harness.caller()
     for method in ("tasks/list", "tasks/result", "nobody/knows"):
@@ -68,7 +68,7 @@ async def ask_for_what_is_not_there(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_methods(harness: Harness) -> None:
+async def wrong_method_headers(harness: Harness) -> None:
     """Send a `Mcp-Method` header with another method, in capital letters, or none."""
     caller = await harness.caller()
     for method in ("tools/call", "TOOLS/LIST", None):
@@ -77,7 +77,7 @@ async def send_wrong_methods(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_names_of_tools(harness: Harness) -> None:
+async def wrong_tool_names_in_headers(harness: Harness) -> None:
     """Send a `Mcp-Name` header with another tool, none, or the right one in Base64."""
     caller = await harness.caller()
     call = harness.profile.get(Role.PLAIN, *_TASKS)
@@ -89,7 +89,7 @@ async def send_wrong_names_of_tools(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_names_of_tasks(harness: Harness) -> None:
+async def wrong_task_ids_in_headers(harness: Harness) -> None:
     """Send `Mcp-Name` with another task, the right one in Base64, and a wrong `Mcp-Method`."""
     caller = await harness.caller()
     mine, other = await _a_task(harness, caller), await _a_task(harness, caller)
@@ -120,7 +120,7 @@ def _marked_calls(history: History) -> list[tuple[ToolCall, str, Sequence[str]]]
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_parameters(harness: Harness) -> None:
+async def wrong_parameter_headers(harness: Harness) -> None:
     """Send parameter headers that are right, different, invalid, missing or encoded."""
     caller = await harness.caller()
     for call, header, path in _marked_calls(harness.history()):
@@ -160,7 +160,7 @@ def _value_at(arguments: Any, path: Sequence[str]) -> Any:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def speak_as_of_old(harness: Harness) -> None:
+async def http_of_older_revisions(harness: Harness) -> None:
     """Send GET, DELETE, a session id and `Last-Event-ID`."""
     caller = await harness.caller()
     stream = {"accept": "text/event-stream", "content-type": None}
@@ -178,7 +178,7 @@ async def speak_as_of_old(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def listen_after_an_event(harness: Harness) -> None:
+async def subscribe_with_last_event_id(harness: Harness) -> None:
     """Send `subscriptions/listen` with a `Last-Event-ID`, which has no effect."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
@@ -206,7 +206,7 @@ async def _first_message(caller: Caller, stream: Any) -> None:
 
 
 @probe(Role.SLOW, revisions=NEW, transports=HTTP)
-async def leave_streams(harness: Harness) -> None:
+async def close_streams(harness: Harness) -> None:
     """Abandon a subscription and an ordinary call while other requests continue."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
@@ -231,7 +231,7 @@ async def leave_streams(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def call_plainly_with_progress(harness: Harness) -> None:
+async def concurrent_calls_with_progress(harness: Harness) -> None:
     """Make two concurrent ordinary calls with progress tokens."""
     caller = await harness.caller()
     call = _longest_quick_one(harness)

@@ -85,7 +85,7 @@ async def results_of_all(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, revisions=OLD)
-async def is_cancelled_while_it_works(harness: Harness) -> None:
+async def cancel_while_working(harness: Harness) -> None:
     """Block several `tasks/result`, abandon one, cancel the task, then send every request again."""
     caller = await harness.caller()
     async with harness.listen(caller) if harness.transport == "http" else nullcontext():
@@ -110,7 +110,7 @@ async def is_cancelled_while_it_works(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, revisions=OLD)
-async def is_left_alone_while_it_works(harness: Harness) -> None:
+async def disconnect_while_working(harness: Harness) -> None:
     """Abandon a `tasks/result` without cancelling the task: it must continue."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
@@ -127,7 +127,7 @@ async def is_left_alone_while_it_works(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def is_waited_for(harness: Harness) -> None:
+async def wait_for_result(harness: Harness) -> None:
     """Send `tasks/result` immediately, and poll the task before and after its response."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
@@ -140,7 +140,7 @@ async def is_waited_for(harness: Harness) -> None:
 
 
 @probe(revisions=OLD)
-async def reports_until_it_is_cancelled(harness: Harness) -> None:
+async def cancel_while_reporting(harness: Harness) -> None:
     """Cancel a task that reports progress: the notifications must stop."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW)
     if call is None:
@@ -206,7 +206,7 @@ class _Held:
 
 
 @probe(revisions=OLD)
-async def two_ask_at_once(harness: Harness) -> None:
+async def two_tasks_wait_for_input(harness: Harness) -> None:
     """Let two tasks wait for input, and answer only one of them."""
     calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
     known = [call for call in calls if call is not None]

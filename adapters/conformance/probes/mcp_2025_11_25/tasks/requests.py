@@ -65,7 +65,7 @@ async def plain_tool_as_task(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def wishes_of_the_requestor(harness: Harness) -> None:
+async def requested_id_and_ttl(harness: Harness) -> None:
     """Request a task id and an enormous ttl."""
     caller = await harness.caller()
     params = harness.profile.calls[Role.COMPLETES].params
@@ -83,7 +83,7 @@ async def wishes_of_the_requestor(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def short_life(harness: Harness) -> None:
+async def short_ttl(harness: Harness) -> None:
     """Get a task before and, if that is soon, after the end of its ttl."""
     caller = await harness.caller()
     made = await caller.call(harness.profile.calls[Role.COMPLETES], ttl=SHORT_MS)
@@ -145,7 +145,7 @@ async def _walk(caller: Caller) -> Any:
 
 
 @probe(Role.SLOW, revisions=OLD, transports=("http",))
-async def tasks_of_somebody_else(harness: Harness) -> None:
+async def isolation_of_callers(harness: Harness) -> None:
     """Use one caller's tasks as another caller, in every method."""
     if not harness.has_two_principals:
         return
@@ -165,7 +165,7 @@ async def tasks_of_somebody_else(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD, transports=("http",))
-async def list_of_a_stranger(harness: Harness) -> None:
+async def list_as_new_caller(harness: Harness) -> None:
     """List tasks as a new caller."""
     if harness.has_two_principals:
         return
@@ -180,7 +180,7 @@ async def list_of_a_stranger(harness: Harness) -> None:
 
 
 @probe(revisions=OLD, alone=True)
-async def very_much_at_once(harness: Harness) -> None:
+async def many_requests(harness: Harness) -> None:
     """Guess many ids and create many slow tasks on a separate connection; then cancel the tasks."""
     caller = await harness.caller(fresh=True)
     for first in range(0, LOOKUPS, AT_A_TIME):

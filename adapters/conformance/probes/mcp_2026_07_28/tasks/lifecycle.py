@@ -20,7 +20,7 @@ _LAST_PATIENCE_MS: Final = 5_500.0
 
 
 @probe(revisions=_ONLY)
-async def from_beginning_to_end(harness: Harness) -> None:
+async def complete_lifecycles(harness: Harness) -> None:
     """Run tasks of every kind that end by themselves, then use them."""
     caller = await harness.caller()
     other = await harness.caller(fresh=True) if harness.transport == "http" else None
@@ -58,7 +58,7 @@ async def _look_back(caller: Caller, id: str) -> None:
 
 
 @probe(Role.SLOW, revisions=_ONLY)
-async def cancelled_on_the_way(harness: Harness) -> None:
+async def cancel_working_tasks(harness: Harness) -> None:
     """Poll a working task, also on another connection, and cancel it twice."""
     caller = await harness.caller()
     other = await harness.caller(fresh=True) if harness.transport == "http" else caller
@@ -79,7 +79,7 @@ async def cancelled_on_the_way(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=_ONLY)
-async def many_at_once(harness: Harness) -> None:
+async def many_tasks(harness: Harness) -> None:
     """Create many tasks, some of which request an id."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.COMPLETES]
@@ -127,7 +127,7 @@ async def _asking(caller: Caller, call: ToolCall) -> tuple[str, Mapping[str, Any
 
 
 @probe(revisions=_ONLY)
-async def answered_on_the_way(harness: Harness) -> None:
+async def answer_input_requests(harness: Harness) -> None:
     """Answer tasks that request input: under a wrong key, partially, twice, and too late."""
     caller = await harness.caller()
     calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
@@ -160,7 +160,7 @@ async def _answer(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(revisions=_ONLY)
-async def cancelled_while_asking(harness: Harness) -> None:
+async def cancel_while_waiting_for_input(harness: Harness) -> None:
     """Cancel a task that waits for input."""
     caller = await harness.caller()
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)

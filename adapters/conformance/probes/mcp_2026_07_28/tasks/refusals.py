@@ -62,7 +62,7 @@ async def known_tasks_without_the_extension(harness: Harness) -> None:
 
 
 @probe(revisions=_ONLY)
-async def plain_and_as_tasks(harness: Harness) -> None:
+async def calls_with_and_without_tasks(harness: Harness) -> None:
     """Make the same calls with and without the extension, and with older parameters."""
     caller = await harness.caller()
     roles = (Role.COMPLETES, Role.FAILS, Role.BREAKS)
@@ -121,7 +121,7 @@ async def _both_ways(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(revisions=_ONLY, transports=("http",))
-async def tasks_of_others(harness: Harness) -> None:
+async def isolation_of_callers(harness: Harness) -> None:
     """Use one caller's task as the other caller and without credentials."""
     call = harness.profile.get(Role.SLOW, Role.COMPLETES)
     caller, other = await harness.caller("A"), await harness.caller("B", fresh=True)
@@ -149,12 +149,12 @@ async def _listen_briefly(caller: Caller, id: str) -> None:
 
 
 @probe(revisions=_ONLY)
-async def the_extension_among_older_callers(harness: Harness) -> None:
+async def extension_in_older_sessions(harness: Harness) -> None:
     """Declare the extension in a 2025-11-25 session; request old tasks in another."""
     call = harness.profile.get(Role.COMPLETES, Role.SLOW)
     if call is None:
         return
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     session = await _initialize(caller)
     if session is not None:
         await _old_request(caller, session, "tools/call", call.params)

@@ -16,7 +16,7 @@ __all__ = ["discover", "list_tools"]
 
 MOST_TOOLS: Final = 40
 MOST_TRIES: Final = 6
-AT_ONCE: Final = 6
+CONCURRENCY: Final = 6
 TRY_MS: Final = 6_000.0
 """Maximum time that a task is watched."""
 
@@ -143,16 +143,16 @@ class _Search:
         self.found: dict[Role, ToolCall] = {}
         self.promising: list[str] = []
         """Tools that may take another role with other arguments."""
-        self._lab = harness
+        self._harness = harness
         self._caller = caller
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(CONCURRENCY)
         self._watch_ms = min(TRY_MS, within_ms / 2)
         self._end = harness.recorder.now() + within_ms
 
     async def for_plain(self, trials: Sequence[_Trial]) -> None:
         """Call the tools one by one until one succeeds quickly."""
         for trial in trials:
-            if Role.PLAIN in self.found or self._lab.recorder.now() > self._end:
+            if Role.PLAIN in self.found or self._harness.recorder.now() > self._end:
                 break
             pending = self._caller.start_call(trial.call, as_task=False)
             if _is_fine(await pending.answer(PLAIN_MS)):
@@ -168,13 +168,13 @@ class _Search:
     async def _one(self, trial: _Trial) -> list[tuple[Role, ToolCall]]:
         async with self._room:
             has_all = all(role in self.found for role in _WANTED)
-            if has_all or self._lab.recorder.now() > self._end:
+            if has_all or self._harness.recorder.now() > self._end:
                 return []
             return await self._try(trial)
 
     async def _try(self, trial: _Trial) -> list[tuple[Role, ToolCall]]:
         """Call the tool, watch its task, and return the roles that the call can play."""
-        harness, caller, name = self._lab, self._caller, trial.call.name
+        harness, caller, name = self._harness, self._caller, trial.call.name
         began = harness.recorder.now()
         token = f"discovery-{name}-{began:g}"
         created = await caller.call(trial.call, meta={"progressToken": token})

@@ -73,14 +73,15 @@ class Harness:
         a caller whose connection ended. Raise TargetLost if the handshake fails.
         """
         known = self._callers.get(name)
-        if known is not None and known.death is None and not fresh and capabilities is None:
+        if known is not None and known.closed_reason is None and not fresh and capabilities is None:
             return known
         caller = await self.new_caller(name, capabilities=capabilities)
         hello = await caller.handshake(wait_ms=START_MS)
         if self._web is None:
             self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
         if "result" not in (hello.response.body if hello.response else {}):
-            raise TargetLost(_why_not(hello, caller.death) + self._what_instead(caller))
+            failure = _handshake_failure(hello, caller.closed_reason)
+            raise TargetLost(failure + self._unexpected_output(caller))
         spoken = _spoken(hello.fields)
         if self.revision not in spoken:
             raise TargetLost(f"it supports only {' and '.join(spoken) or 'unnamed revisions'}")
@@ -90,7 +91,7 @@ class Harness:
             self._callers[name] = caller
         return caller
 
-    def _what_instead(self, caller: Caller) -> str:
+    def _unexpected_output(self, caller: Caller) -> str:
         """Quote output that is not a message: most likely a log line on standard output."""
         for entry in self.recorder.entries:
             if entry.line == caller.line and entry.kind is Kind.HEARD and entry.text:
@@ -132,7 +133,7 @@ class Harness:
         try:
             yield stream
         finally:
-            await stream.leave()
+            await stream.abandon()
 
     async def is_alive(self) -> bool:
         """Return whether the target still answers; the exchange is recorded."""
@@ -149,7 +150,7 @@ class Harness:
         lines = frozenset(caller.line for caller in self._callers.values())
         return self.recorder.history(self.revision, self.transport, principals, since, lines)
 
-    async def leave(self, caller: Caller) -> None:
+    async def release(self, caller: Caller) -> None:
         """Close a caller that is no longer needed."""
         if caller in self._all:
             self._all.remove(caller)
@@ -170,12 +171,12 @@ def _spoken(hello: Mapping[str, Any]) -> list[str]:
     return [v for v in named if isinstance(v, str)] if isinstance(named, list) else []
 
 
-def _why_not(hello: Exchange, death: str | None) -> str:
+def _handshake_failure(hello: Exchange, closed_reason: str | None) -> str:
     error, status, ending = hello.error, hello.status, hello.end
     if error is not None:
         return f"it answered with error {error.get('code')}: {error.get('message')}"
-    if death is not None:
-        return death
+    if closed_reason is not None:
+        return closed_reason
     if ending is not None and ending.text and ending.kind is Kind.ENDED and not status:
         return ending.text
     if not status:

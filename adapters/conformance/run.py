@@ -23,10 +23,10 @@ from taskmachine.adapters.conformance.wire.caller import PATIENCE_MS, TargetLost
 
 __all__ = ["Options", "handshake_error", "run_server"]
 
-AT_ONCE: Final = 8
+CONCURRENCY: Final = 8
 """Number of concurrent probes."""
 
-WAY_OUT: Final = 0.12
+RESERVE: Final = 0.12
 """Share of the budget reserved for stopping the target and judging."""
 
 FOR_DISCOVERY: Final = 0.25
@@ -84,7 +84,7 @@ async def run_server(
     harness = Harness(
         target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms
     )
-    deadline = clock() + options.budget_s * 1_000 * (1 - WAY_OUT)
+    deadline = clock() + options.budget_s * 1_000 * (1 - RESERVE)
     stopped: str | None = None
     replays: Mapping[str, Any] = {}
     server: Mapping[str, Any] = {}
@@ -145,7 +145,7 @@ async def handshake_error(target: Target, revision: Revision) -> str | None:
 async def _probe_all(harness: Harness, on_progress: Callable[[str], None]) -> None:
     """Run the probes that tolerate others concurrently, then the rest one by one."""
     fitting = [probe for probe in PROBES if _fits(probe, harness)]
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
 
     async def one(probe: Probe) -> None:
         async with room:

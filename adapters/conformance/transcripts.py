@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, Kind
 
-__all__ = ["lines", "pasteable", "say"]
+__all__ = ["describe", "lines", "pasteable"]
 
 _SIGNS = {
     Kind.SENT: "->",
@@ -25,10 +25,10 @@ def lines(entries: Iterable[Entry]) -> Iterator[str]:
     """Render one line per entry: time, caller and connection, direction, message."""
     for entry in entries:
         where = f"{entry.caller}{entry.line}"
-        yield f"{entry.at / 1_000:8.3f} {where} {_SIGNS[entry.kind]} {say(entry)}"
+        yield f"{entry.at / 1_000:8.3f} {where} {_SIGNS[entry.kind]} {describe(entry)}"
 
 
-def say(entry: Entry) -> str:
+def describe(entry: Entry) -> str:
     """Render an entry in one line."""
     http = entry.http
     if entry.kind is Kind.HEAD and http is not None:

@@ -30,7 +30,7 @@ async def calling(bug: Bug, folder: Path, revision: str) -> AsyncIterator[Caller
     async with serving(bug, witness) as url, callers(url) as [caller]:
         caller.headers["authorization"] = f"Bearer {TOKENS[0]}"
         if revision == "2025-11-25":
-            await caller.handshake()
+            await caller.introduce()
         yield caller
     assert witness.told() == ""
 

@@ -39,7 +39,7 @@ from taskmachine.adapters.conformance.target import Revision
 
 __all__ = ["SCENARIOS", "Runner", "run_client", "run_scenario"]
 
-AT_ONCE: Final = 4
+CONCURRENCY: Final = 4
 """Number of clients that run concurrently."""
 
 Transport = Literal["stdio", "http"]
@@ -64,7 +64,7 @@ async def run_client(
     fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
     played: list[ClientRun] = []
     stopped: str | None = None
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
 
     async def one(scenario: Scenario) -> None:
         async with room:

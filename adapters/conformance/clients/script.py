@@ -128,7 +128,7 @@ class Tool:
     task_id: str | None = None
     """Replaces the generated id."""
 
-    def shown(self, revision: Revision) -> dict[str, Any]:
+    def document(self, revision: Revision) -> dict[str, Any]:
         """Return the tool as in `tools/list`."""
         tool: dict[str, Any] = {
             "name": self.name,

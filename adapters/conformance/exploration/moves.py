@@ -34,8 +34,8 @@ class Example:
     waiting: dict[str, Pending] = attrs.field(factory=dict)
     asked: list[tuple[Caller, Entry]] = attrs.field(factory=list)
     cursor: Any = None
-    shown: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    looked: dict[str, float] = attrs.field(factory=dict)
+    last_seen: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    polled_at: dict[str, float] = attrs.field(factory=dict)
 
     async def make(self, move: Move) -> None:
         """Make a move; skip it if it is impossible in the current state."""
@@ -51,7 +51,7 @@ class Example:
         for asker, question in self.asked:
             await asker.reply(question, answer(question.method, question.params))
         for task_id in self.tasks:
-            if self.shown.get(task_id, {}).get("status") in (None, "working", "input_required"):
+            if self.last_seen.get(task_id, {}).get("status") in (None, "working", "input_required"):
                 await caller.cancel(task_id)
             await caller.get(task_id)
         for waiting in self.waiting.values():
@@ -77,19 +77,19 @@ class Example:
         task_id = self._task(move)
         if task_id is None:
             return
-        await self._rest(caller, task_id)
+        await self._wait_for_interval(caller, task_id)
         other = move.get("related")
         meta = None if other is None else {RELATED: {"taskId": other}}
         seen = await caller.get(task_id, meta=meta)
-        self.shown[task_id] = seen.fields
-        self.looked[task_id] = self.harness.recorder.now()
+        self.last_seen[task_id] = seen.fields
+        self.polled_at[task_id] = self.harness.recorder.now()
 
-    async def _rest(self, caller: Caller, task_id: str) -> None:
+    async def _wait_for_interval(self, caller: Caller, task_id: str) -> None:
         """Wait for the task's poll interval, up to `LONGEST_POLL_MS`."""
-        shown = self.shown.get(task_id, {})
-        interval = shown.get("pollInterval", shown.get("pollIntervalMs"))
-        if isinstance(interval, int | float) and task_id in self.looked:
-            left = self.looked[task_id] + interval - self.harness.recorder.now()
+        task = self.last_seen.get(task_id, {})
+        interval = task.get("pollInterval", task.get("pollIntervalMs"))
+        if isinstance(interval, int | float) and task_id in self.polled_at:
+            left = self.polled_at[task_id] + interval - self.harness.recorder.now()
             await caller.pause(max(0.0, min(left, LONGEST_POLL_MS)))
 
     async def _pause(self, caller: Caller, move: Move) -> None:
@@ -99,7 +99,7 @@ class Example:
         task_id = self._task(move)
         if task_id is None or self.harness.revision != "2025-11-25":
             return
-        if task_id not in self.waiting or self.waiting[task_id].is_over:
+        if task_id not in self.waiting or self.waiting[task_id].is_done:
             self.waiting[task_id] = caller.start("tasks/result", {"taskId": task_id})
             await caller.pause(5)
 
@@ -107,7 +107,7 @@ class Example:
         """Abandon a waiting `tasks/result`."""
         task_id = self._task(move)
         if task_id in self.waiting and self.harness.transport == "http":
-            await self.waiting.pop(task_id).leave()
+            await self.waiting.pop(task_id).abandon()
 
     async def _list(self, caller: Caller, move: Move) -> None:
         if self.harness.revision != "2025-11-25" or "list" not in _tasks_of(caller):
@@ -129,8 +129,8 @@ class Example:
 
     async def _update(self, caller: Caller, move: Move) -> None:
         task_id = self._task(move)
-        shown = {} if task_id is None else self.shown.get(task_id, {})
-        requests = shown.get("inputRequests")
+        task = {} if task_id is None else self.last_seen.get(task_id, {})
+        requests = task.get("inputRequests")
         if task_id is None or not isinstance(requests, dict):
             return
         keys = list(requests) if move["which"] == "all" else list(requests)[:1]

@@ -119,6 +119,6 @@ async def invalid_ttls(harness: Harness) -> None:
 
 async def _still_answers(harness: Harness, caller: Caller) -> None:
     method = "ping" if harness.revision == "2025-11-25" else "server/discover"
-    if caller.death is None:
+    if caller.closed_reason is None:
         await caller.request(method)
-        await harness.leave(caller)
+        await harness.release(caller)

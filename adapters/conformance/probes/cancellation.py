@@ -34,11 +34,13 @@ async def _cancel(caller: Caller, id: Any) -> None:
     await caller.notify(CANCELLED, {"requestId": id, "reason": "no longer needed"})
 
 
-async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float) -> Entry | None:
+async def _first_notification(
+    caller: Caller, pending: Pending, method: str, ms: float
+) -> Entry | None:
     """Wait for the first notification with this method; None if it does not arrive in time."""
     for _ in range(int(ms / STEP_MS)):
         found = [entry for entry in pending.heard() if entry.method == method]
-        if found or pending.is_over:
+        if found or pending.is_done:
             return found[0] if found else None
         await caller.pause(STEP_MS)
     return None
@@ -53,18 +55,18 @@ async def cancel_working_call(harness: Harness) -> None:
     caller = await harness.caller(fresh=True)
     token = {"progressToken": f"cancelled-{harness.random.getrandbits(48):x}"}
     pending = caller.start_call(call, as_task=False, meta=token)
-    await _until_heard(caller, pending, "notifications/progress", 1_000)
-    if pending.is_over:
+    await _first_notification(caller, pending, "notifications/progress", 1_000)
+    if pending.is_done:
         return
     await _cancel(caller, pending.id)
     await caller.request("tools/list")
     heard = len(pending.heard())
     await caller.pause(10 * STEP_MS)
-    if len(pending.heard()) > heard and not pending.is_over:  # for how long does it continue?
+    if len(pending.heard()) > heard and not pending.is_done:  # for how long does it continue?
         await pending.answer(LONG_MS)
     await caller.request("tools/list")
-    await pending.leave()
-    await harness.leave(caller)
+    await pending.abandon()
+    await harness.release(caller)
 
 
 @probe(Role.SLOW, revisions=("2025-11-25",))
@@ -76,14 +78,14 @@ async def cancel_a_blocked_result(harness: Harness) -> None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
     await caller.get(task_id)
-    if result.is_over:
+    if result.is_done:
         return
     await _cancel(caller, result.id)
     await caller.get(task_id)
     await caller.cancel(task_id)
     await caller.get(task_id)
     await caller.pause(5 * STEP_MS)
-    await result.leave()
+    await result.abandon()
 
 
 @probe(Role.COMPLETES)
@@ -121,7 +123,7 @@ async def cancel_unknown_requests(harness: Harness) -> None:
         racing = caller.start_call(call, as_task=False)
         await _cancel(caller, racing.id)
         await caller.request("tools/list")
-        await racing.leave()
+        await racing.abandon()
     finished = caller.start("tools/list")
     await finished.answer()
     for id in (finished.id, 987_654, "nobody-has-asked-this"):
@@ -131,7 +133,7 @@ async def cancel_unknown_requests(harness: Harness) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": CANCELLED}
         await caller.send(message if params is None else {**message, "params": params})
         await caller.request("tools/list")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
@@ -143,14 +145,14 @@ async def answer_too_late(harness: Harness) -> None:
     if task_id is None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
-    question = await _until_heard(caller, result, "elicitation/create", 2_000)
+    question = await _first_notification(caller, result, "elicitation/create", 2_000)
     await caller.cancel(task_id)
     if question is not None:
-        await _until_heard(caller, result, CANCELLED, 300)
+        await _first_notification(caller, result, CANCELLED, 300)
         await caller.reply(question, {"result": {"action": "cancel"}})
     await caller.request("tools/list")
     await result.answer(1_000)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))

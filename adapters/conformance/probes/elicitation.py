@@ -57,7 +57,7 @@ async def clients_with_each_capability(harness: Harness) -> None:
             if call is not None:
                 await _ask(caller, call)
                 await caller.call(call, as_task=False)
-        await harness.leave(caller)
+        await harness.release(caller)
 
 
 @probe(revisions=OLD)
@@ -73,7 +73,7 @@ async def answer_incorrectly(harness: Harness) -> None:
         call = harness.profile.get(role)
         if call is not None:
             await _ask(caller, call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _ask(caller: Caller, call: ToolCall) -> None:
@@ -85,7 +85,7 @@ async def _ask(caller: Caller, call: ToolCall) -> None:
     if await caller.until(task_id, "input_required", within_ms=1_000) is not None:
         await result.answer(1_000)
         await caller.until(task_id, within_ms=100)
-    if not result.is_over:
+    if not result.is_done:
         await caller.cancel(task_id)
         await result.answer(500)
 
@@ -118,7 +118,7 @@ async def answer_as_another_principal(harness: Harness) -> None:
         await result.answer(1_000)
         await other.request("tasks/get", params)
         await other.request("tasks/result", params, wait_ms=500)
-    await harness.leave(one)
+    await harness.release(one)
 
 
 # --- 2026-07-28 ----------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ async def many_wait_for_one_result(harness: Harness) -> None:
         return
     waiting = [caller.start("tasks/result", {"taskId": task_id}) for _ in range(WAITERS)]
     if harness.transport == "http":
-        await waiting.pop().leave()
+        await waiting.pop().abandon()
     await _all(waiting)
     await _collect(harness, caller, task_id)
 

@@ -18,7 +18,7 @@ async def list_on_two_connections(harness: Harness) -> None:
     here, there = await harness.caller(), await harness.caller(fresh=True)
     for caller in (here, there, here, there):
         await caller.request("tools/list")
-    await harness.leave(there)
+    await harness.release(there)
 
 
 @probe()

@@ -128,8 +128,8 @@ class Caller(Connection):
                 await self.pause(_interval(fields))
         finally:
             for one in waiting:
-                if not one.is_over:
-                    await one.leave()
+                if not one.is_done:
+                    await one.abandon()
 
     async def _listen(self) -> list[Pending]:
         """Open the GET stream, on which a target may send requests as well as on `tasks/result`."""
@@ -137,7 +137,7 @@ class Caller(Connection):
             return []
         stream = self.begin(b"", method="GET", headers={"accept": EVENTS, "content-type": None})
         for _ in range(LISTENING_MS // STEP_MS):
-            if stream.head is not None or stream.is_over:
+            if stream.head is not None or stream.is_done:
                 break
             await self.pause(STEP_MS)
         return [stream]

@@ -54,12 +54,12 @@ class Connection:
         self.start_ms = 0.0
         """Additional time for the first response of a process."""
         self._patience_ms = patience_ms
-        self._has_heard = False
+        self._has_received = False
         self._has_left = False
         self.answering: Callable[[Entry], Reply | None] = lambda entry: answer(
             entry.method, entry.params
         )
-        self.death: str | None = None
+        self.closed_reason: str | None = None
         """Why the connection cannot be used any more."""
         self.session: dict[str, str] = {}
         """Headers of the 2025-11-25 session."""
@@ -79,29 +79,29 @@ class Connection:
     @property
     def patience_ms(self) -> float:
         """Time limit of a response."""
-        return self._patience_ms if self._has_heard else self._patience_ms + self.start_ms
+        return self._patience_ms if self._has_received else self._patience_ms + self.start_ms
 
     # --- opening and closing ---------------------------------------------------------------------
 
     async def connect(self, command: Sequence[str]) -> None:
         """Start the target's process."""
-        self.pipe = StdioTransport(self._line_heard, self._lost)
+        self.pipe = StdioTransport(self._line_received, self._lost)
         await self.pipe.start(command)
 
     async def close(self) -> None:
         """End open requests, then the session or the process."""
         await asyncio.gather(*(work.cancel() for work in self._work))
         if self.pipe is not None:
-            is_ours = self.death is None
+            is_ours = self.closed_reason is None
             if is_ours:
                 self._add(Kind.LEFT, text="the tester closed its input")
-                self.death = "the tester disconnected"
+                self.closed_reason = "the tester disconnected"
             leaves = await self.pipe.close()
             if is_ours and leaves:
                 self._add(Kind.EXITED, text="its process exited")
             elif is_ours:
                 self._add(Kind.GAVE_UP, text="its process had to be killed")
-        elif "mcp-session-id" in self.session and self.death is None:
+        elif "mcp-session-id" in self.session and self.closed_reason is None:
             await self.send(b"", method="DELETE", wait_ms=2_000)
 
     # --- sending ---------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ class Connection:
         return self._start(body, method, self._all_headers(body, headers))
 
     def _start(self, body: Any, method: str, headers: Mapping[str, str]) -> Pending:
-        if self.death is not None:
-            raise TargetLost(self.death)
+        if self.closed_reason is not None:
+            raise TargetLost(self.closed_reason)
         if isinstance(body, bytes):
             raw, (message, text) = body, parse(body)
         else:
@@ -241,8 +241,8 @@ class Connection:
         """Return the messages on the request's stream, or on stdio since it was sent."""
         return self._recorder.heard_since(pending.request)
 
-    def _line_heard(self, line: bytes) -> None:
-        self._has_heard = True
+    def _line_received(self, line: bytes) -> None:
+        self._has_received = True
         try:
             self._recorder.check_limits(len(line))
             message, text = parse(line)
@@ -250,12 +250,12 @@ class Connection:
         except Flooded as error:
             assert self.pipe is not None
             self.pipe.kill()
-            if self.death is None:
+            if self.closed_reason is None:
                 self._lost(str(error), False)
 
     def _lost(self, why: str, is_gone: bool) -> None:
         end = self._add(Kind.EXITED if is_gone else Kind.ENDED, text=why)
-        self.death = why
+        self.closed_reason = why
         for pending in list(self._pending.values()):
             pending.settle(end=end)
         self._pending.clear()
@@ -269,7 +269,7 @@ class Connection:
             pending.others.append(entry)
         if entry.is_request:
             reply = self.answering(entry)
-            if reply is not None and self.death is None:
+            if reply is not None and self.closed_reason is None:
                 self._begin(self._reply(entry, reply))
 
     async def _reply(self, question: Entry, reply: Reply) -> None:
@@ -331,8 +331,8 @@ class Connection:
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             return self._add(Kind.ENDED, post=post, text=f"{type(error).__name__}: {error}")
         except Flooded as error:
-            self.death = str(error)
-            return self._add(Kind.ENDED, post=post, text=self.death)
+            self.closed_reason = str(error)
+            return self._add(Kind.ENDED, post=post, text=self.closed_reason)
         except asyncio.CancelledError:
             pending.settle(end=self._add(Kind.LEFT, post=post))
             raise
@@ -344,7 +344,7 @@ class Connection:
         if method == "DELETE" and sent.get("mcp-session-id") == own:
             self._has_left = True
         elif status == 404 and own and sent.get("mcp-session-id") == own and not self._has_left:
-            self.death = "its session has ended"
+            self.closed_reason = "its session has ended"
 
     async def _whole(
         self, response: httpx.Response, kind: str, pending: Pending, post: int

@@ -38,9 +38,9 @@ class Work:
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._scope = anyio.CancelScope()
-        self.task = asyncio.create_task(self._go_on(work))
+        self.task = asyncio.create_task(self._run(work))
 
-    async def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         with self._scope:
             await work
 
@@ -70,7 +70,7 @@ class Pending:
         return Exchange(self.request, self.response, self.head, self.end, tuple(self.others))
 
     @property
-    def is_over(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the response has arrived or will never arrive."""
         return self._over.is_set()
 
@@ -91,7 +91,7 @@ class Pending:
         """Return the messages on the request's stream so far, or on stdio since it was sent."""
         return self._caller.heard_since(self)
 
-    async def leave(self) -> None:
+    async def abandon(self) -> None:
         """Abandon the request: close the HTTP connection; on stdio only stop waiting."""
         if self.work is not None:
             await self.work.cancel()

@@ -101,7 +101,7 @@ class LegacyTask(ScriptedTask):
         """The related-task metadata."""
         return {RELATED: {"taskId": self.id}}
 
-    def shown(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the task as in `tasks/get`."""
         return {
             "taskId": self.id,
@@ -122,7 +122,7 @@ class LegacyTask(ScriptedTask):
         stream = self.session.listening
         if stream is not None and stream.is_open:
             method = "notifications/tasks/status"
-            await stream.send({"jsonrpc": "2.0", "method": method, "params": self.shown()})
+            await stream.send({"jsonrpc": "2.0", "method": method, "params": self.document()})
 
     async def ask(
         self, *questions: Question, where: Where = "result", lingers_ms: float = 0
@@ -271,7 +271,7 @@ class LegacyActor:
             return
         number, following = place
         body: dict[str, Any] = {
-            "tools": [tool.shown(REVISION) for tool in self.scenario.pages[number]]
+            "tools": [tool.document(REVISION) for tool in self.scenario.pages[number]]
         }
         if following is not None:
             body["nextCursor"] = following
@@ -297,7 +297,7 @@ class LegacyActor:
         task = LegacyTask(id=tool.task_id or self.ids.new(), tool=tool, session=session)
         session.tasks[task.id] = task
         self._background.start(task.run(task))
-        await self.reply(incoming, result(incoming.entry.body["id"], {"task": task.shown()}))
+        await self.reply(incoming, result(incoming.entry.body["id"], {"task": task.document()}))
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -313,13 +313,13 @@ class LegacyActor:
             return
         id, requests = incoming.entry.body["id"], task.before_poll
         if not requests:
-            await self.reply(incoming, result(id, task.shown()))
+            await self.reply(incoming, result(id, task.document()))
             return
         task.before_poll = []
         stream = await incoming.stream()
         for request in requests:
             await stream.send(request)
-        await stream.send(result(id, task.shown()))
+        await stream.send(result(id, task.document()))
         await stream.close()
 
     async def _tasks_result(self, incoming: ClientMessage, session: Session) -> None:
@@ -351,7 +351,7 @@ class LegacyActor:
             await incoming.answer(error(id, -32602, "Invalid cursor"))
             return
         number, following = place
-        body: dict[str, Any] = {"tasks": [task.shown() for task in pages[number]]}
+        body: dict[str, Any] = {"tasks": [task.document() for task in pages[number]]}
         if following is not None:
             body["nextCursor"] = following
         await self.reply(incoming, result(id, body))
@@ -365,7 +365,7 @@ class LegacyActor:
             await incoming.answer(error(id, -32602, f"Cannot cancel: already {task.status}"))
             return
         task.move("cancelled")
-        await self.reply(incoming, result(id, task.shown()))
+        await self.reply(incoming, result(id, task.document()))
 
     # --- streams ---------------------------------------------------------------------------------
 

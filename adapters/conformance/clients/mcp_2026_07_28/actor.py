@@ -54,7 +54,7 @@ class ModernTask(ScriptedTask):
     _asked: int = 0
     _news: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    def shown(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the task as in `tasks/get`, without `resultType`."""
         task: dict[str, Any] = {
             "taskId": self.id,
@@ -70,7 +70,7 @@ class ModernTask(ScriptedTask):
 
     def seed(self) -> dict[str, Any]:
         """Return the task as in the create result."""
-        task = self.shown()
+        task = self.document()
         for name in ("inputRequests", "result", "error"):
             task.pop(name, None)
         return task
@@ -84,7 +84,7 @@ class ModernTask(ScriptedTask):
 
     async def notify(self) -> None:
         for id, stream in list(self.subscribers.values()):
-            params = {**self.shown(), "_meta": {META + "subscriptionId": id}}
+            params = {**self.document(), "_meta": {META + "subscriptionId": id}}
             await stream.send({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params})
 
     async def ask(
@@ -228,7 +228,7 @@ class ModernActor:
         number, following = place
         body: dict[str, Any] = {
             "resultType": "complete",
-            "tools": [tool.shown(REVISION) for tool in self.scenario.pages[number]],
+            "tools": [tool.document(REVISION) for tool in self.scenario.pages[number]],
             "ttlMs": 0,
             "cacheScope": "private",
         }
@@ -283,7 +283,7 @@ class ModernActor:
 
     async def _tasks_get(self, incoming: ClientMessage) -> None:
         if (task := await self._task(incoming)) is not None:
-            body = {"resultType": "complete", **task.shown()}
+            body = {"resultType": "complete", **task.document()}
             await self.reply(incoming, result(incoming.entry.body["id"], body))
 
     async def _tasks_update(self, incoming: ClientMessage) -> None:

@@ -42,7 +42,7 @@ async def malformed_messages(harness: Harness) -> None:
     await caller.send({"jsonrpc": "2.0", "method": 5})
     await caller.send({"jsonrpc": "2.0", "id": None, "method": "ping"}, wait_ms=200)
     await caller.request("ping")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)

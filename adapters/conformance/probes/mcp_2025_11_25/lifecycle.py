@@ -40,7 +40,7 @@ async def before_initialize(harness: Harness) -> None:
     # Some targets answer nothing before they are initialized.
     await caller.request("tools/list", wait_ms=2 * TELLING_MS)
     await _say_hello(caller, NO_VERSION)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
@@ -48,7 +48,7 @@ async def malformed_version(harness: Harness) -> None:
     """Propose a malformed version."""
     caller = await harness.new_caller()
     await _say_hello(caller, "the-latest")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
@@ -62,7 +62,7 @@ async def older_version(harness: Harness) -> None:
         call = harness.profile.get(Role.PLAIN, Role.COMPLETES)
         if call is not None:
             await caller.call(call, as_task=False)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
@@ -78,9 +78,9 @@ async def initialized_withheld(harness: Harness) -> None:
             waiting = caller.start("tasks/result", {"taskId": task_id})
             await caller.pause(TELLING_MS)
             await caller.notify("notifications/initialized")
-            await waiting.leave()
+            await waiting.abandon()
             await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=ONLY)
@@ -92,7 +92,7 @@ async def no_capabilities(harness: Harness) -> None:
     if task_id is not None:
         waiting = caller.start("tasks/result", {"taskId": task_id})
         await caller.pause(TELLING_MS)
-        await waiting.leave()
+        await waiting.abandon()
         await caller.get(task_id)
         await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)

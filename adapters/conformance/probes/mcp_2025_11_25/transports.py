@@ -25,7 +25,7 @@ STEP_MS: Final = 20
 
 async def _opened(caller: Caller, *streams: Pending) -> None:
     """Wait briefly until each response has started or ended."""
-    await _until(caller, lambda: all(s.head is not None or s.is_over for s in streams))
+    await _until(caller, lambda: all(s.head is not None or s.is_done for s in streams))
 
 
 async def _until(caller: Caller, is_so: Callable[[], bool]) -> None:
@@ -39,7 +39,7 @@ async def _glance(caller: Caller, headers: dict[str, str | None]) -> None:
     """Open the GET stream, and close it as soon as the target responds."""
     stream = caller.begin(b"", method="GET", headers={**EVENTS, **headers})
     await _opened(caller, stream)
-    await stream.leave()
+    await stream.abandon()
 
 
 def _last_event_id(harness: Harness, stream: Pending) -> str | None:
@@ -63,7 +63,7 @@ async def foreign_origins(harness: Harness) -> None:
     await caller.notify("notifications/nobody-knows-this", headers=FOREIGN)
     await _glance(caller, dict(FOREIGN))
     await caller.send(b"", method="DELETE", headers=FOREIGN)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY, transports=WEB)
@@ -94,7 +94,7 @@ async def ended_sessions(harness: Harness) -> None:
             await caller.notify("notifications/nobody-knows-this")
             await _glance(caller, {})
     for caller in callers:
-        await harness.leave(caller)
+        await harness.release(caller)
 
 
 # --- streams -------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ async def streams_side_by_side(harness: Harness) -> None:
         await asyncio.gather(
             *(_follow(caller, call, f"{call.name}-{turn}") for call in calls for turn in (1, 2))
         )
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _follow(caller: Caller, call: ToolCall, token: str) -> None:
@@ -120,7 +120,7 @@ async def _follow(caller: Caller, call: ToolCall, token: str) -> None:
         result = caller.start("tasks/result", {"taskId": task_id})
         task = await caller.until(task_id, within_ms=3_000)
         if task is None or "status" not in task:
-            await result.leave()
+            await result.abandon()
         else:
             await result.answer()
 
@@ -144,7 +144,7 @@ async def unanswered_request(harness: Harness) -> None:
                     await caller.reply(question, reply)
             await asyncio.gather(*(one.answer(wait_ms=OPENING_MS) for one in (first, second)))
             await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.SLOW, revisions=ONLY, transports=WEB)
@@ -158,7 +158,7 @@ async def resume_streams(harness: Harness) -> None:
     if broken:
         await caller.pause(STEP_MS)  # wait for the first event
     for stream in broken:
-        await stream.leave()
+        await stream.abandon()
     for task_id in tasks:
         await caller.get(task_id)
     resumed = [_resume(harness, caller, stream) for stream in broken]
@@ -169,10 +169,10 @@ async def resume_streams(harness: Harness) -> None:
         await caller.get(task_id)
     for task_id in tasks:
         await caller.cancel(task_id)
-    await _until(caller, lambda: all(stream.is_over or stream.heard() for stream in streams))
+    await _until(caller, lambda: all(stream.is_done or stream.heard() for stream in streams))
     for stream in streams:
-        await stream.leave()
-    await harness.leave(caller)
+        await stream.abandon()
+    await harness.release(caller)
 
 
 def _resume(harness: Harness, caller: Caller, stream: Pending) -> Pending | None:

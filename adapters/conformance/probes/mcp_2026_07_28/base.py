@@ -58,7 +58,7 @@ async def unexpected_notifications(harness: Harness) -> None:
     call = harness.profile.get(Role.SLOW, *_TASKS)
     if call is not None:
         await caller.create(call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=NEW)
@@ -177,7 +177,7 @@ async def initialize_of_older_revisions(harness: Harness) -> None:
         session = await _initialize(caller, OLDEST, 3)
         if session is not None:
             await _end(caller, session)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _initialize(caller: Caller, version: str, id: int) -> dict[str, str | None] | None:

@@ -29,9 +29,9 @@ async def _listening(
         await _until(caller, stream, _is_acknowledged)
         yield stream
     finally:
-        if harness.transport == "stdio" and not stream.is_over:
+        if harness.transport == "stdio" and not stream.is_done:
             await caller.notify("notifications/cancelled", {"requestId": stream.id})
-        await stream.leave()
+        await stream.abandon()
 
 
 async def _until(
@@ -39,7 +39,7 @@ async def _until(
 ) -> None:
     """Wait until a condition holds, up to a time limit."""
     waited = 0.0
-    while not stream.is_over and not is_enough(stream.heard()) and waited < _WAIT_MS:
+    while not stream.is_done and not is_enough(stream.heard()) and waited < _WAIT_MS:
         await caller.pause(_STEP_MS)
         waited += _STEP_MS
 
@@ -48,8 +48,8 @@ def _is_acknowledged(heard: Sequence[Entry]) -> bool:
     return any(entry.method == "notifications/subscriptions/acknowledged" for entry in heard)
 
 
-def _tells_the_end(id: str) -> Callable[[Sequence[Entry]], bool]:
-    def is_told(heard: Sequence[Entry]) -> bool:
+def _is_terminal_notification(id: str) -> Callable[[Sequence[Entry]], bool]:
+    def matches(heard: Sequence[Entry]) -> bool:
         return any(
             entry.method == "notifications/tasks"
             and entry.params.get("taskId") == id
@@ -57,7 +57,7 @@ def _tells_the_end(id: str) -> Callable[[Sequence[Entry]], bool]:
             for entry in heard
         )
 
-    return is_told
+    return matches
 
 
 def _noisy(harness: Harness) -> dict[str, Any]:
@@ -80,10 +80,10 @@ async def subscribe_to_working_tasks(harness: Harness) -> None:
         await caller.pause(100)
         await caller.cancel(other)
         await caller.cancel(id)
-        await _until(caller, stream, _tells_the_end(id))
+        await _until(caller, stream, _is_terminal_notification(id))
         await caller.get(id)
         await caller.get(other)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=_ONLY)
@@ -101,8 +101,8 @@ async def _listen_to_the_end(harness: Harness, caller: Caller, call: ToolCall, n
     if id is None:
         return
     async with _listening(harness, caller, {"taskIds": [id]}, id=name) as stream:
-        if await caller.until(id, within_ms=_WAIT_MS) is not None and not stream.is_over:
-            await _until(caller, stream, _tells_the_end(id))
+        if await caller.until(id, within_ms=_WAIT_MS) is not None and not stream.is_done:
+            await _until(caller, stream, _is_terminal_notification(id))
             await caller.get(id)
 
 
@@ -124,7 +124,7 @@ async def two_subscriptions_at_once(harness: Harness) -> None:
                 await caller.cancel(id)
                 await caller.get(id)
         await caller.pause(50)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=_ONLY)

@@ -171,7 +171,7 @@ async def http_of_older_revisions(harness: Harness) -> None:
     ):
         visit = caller.begin(b"", method=method, headers=more)
         await visit.answer(SOON_MS)
-        await visit.leave()
+        await visit.abandon()
     await caller.request("tools/list", headers={"mcp-session-id": "nobodys-session"})
     await caller.request("tools/list", headers={"last-event-id": "1"})
     await caller.request("tools/list")
@@ -190,14 +190,14 @@ async def subscribe_with_last_event_id(harness: Harness) -> None:
             "subscriptions/listen", wanted, id=f"listen-{last}", headers={"last-event-id": last}
         )
         await _first_message(caller, stream)
-        await stream.leave()
+        await stream.abandon()
     await caller.cancel(task_id)
 
 
 async def _first_message(caller: Caller, stream: Any) -> None:
     """Wait until a message arrives or the exchange ends."""
     for _ in range(20):
-        if stream.heard() or stream.is_over:
+        if stream.heard() or stream.is_done:
             return
         await caller.pause(SOON_MS / 40)
 
@@ -221,12 +221,12 @@ async def close_streams(harness: Harness) -> None:
     )
     await _first_message(caller, left)
     await _first_message(caller, stays)
-    await left.leave()
-    await plain.leave()
+    await left.abandon()
+    await plain.abandon()
     await caller.cancel(task_id)
     await caller.until(task_id, within_ms=SOON_MS)
     await caller.pause(A_WHILE_MS)
-    await stays.leave()
+    await stays.abandon()
     await caller.get(task_id)
 
 
@@ -243,7 +243,7 @@ async def concurrent_calls_with_progress(harness: Harness) -> None:
     ]
     for pending in calls:
         await pending.answer(2 * SOON_MS)
-        await pending.leave()
+        await pending.abandon()
 
 
 def _longest_quick_one(harness: Harness) -> ToolCall | None:

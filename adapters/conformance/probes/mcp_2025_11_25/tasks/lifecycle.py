@@ -98,8 +98,8 @@ async def cancel_while_working(harness: Harness) -> None:
         await caller.notify("notifications/cancelled", {"requestId": unwilling.id})
         await caller.pause(A_WHILE_MS)
         await caller.get(task_id)
-        await unwilling.leave()
-        if waiting.is_over:  # the target answered too early
+        await unwilling.abandon()
+        if waiting.is_done:  # the target answered too early
             await caller.get(task_id)
         await caller.cancel(task_id)
         await caller.get(task_id)
@@ -120,7 +120,7 @@ async def disconnect_while_working(harness: Harness) -> None:
     waiting = caller.start("tasks/result", {"taskId": task_id})
     await caller.pause(A_WHILE_MS)
     await caller.notify("notifications/cancelled", {"requestId": waiting.id})
-    await waiting.leave()
+    await waiting.abandon()
     for _ in range(4):
         await caller.pause(2 * A_WHILE_MS)
         await caller.get(task_id)
@@ -153,7 +153,7 @@ async def cancel_while_reporting(harness: Harness) -> None:
             return
         waiting = caller.start("tasks/result", {"taskId": task_id})
         for _ in range(8):
-            if _reports(harness, token) > 1 or waiting.is_over:
+            if _reports(harness, token) > 1 or waiting.is_done:
                 break
             await caller.pause(A_WHILE_MS)
         await caller.cancel(task_id)
@@ -215,7 +215,7 @@ async def two_tasks_wait_for_input(harness: Harness) -> None:
     caller = await harness.caller(fresh=True)
     for call in known:
         await _two_ask(caller, call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _two_ask(caller: Caller, call: ToolCall) -> None:

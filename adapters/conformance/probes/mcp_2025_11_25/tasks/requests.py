@@ -173,7 +173,7 @@ async def list_as_new_caller(harness: Harness) -> None:
     await caller.create(harness.profile.calls[Role.COMPLETES])
     stranger = await harness.caller(fresh=True)
     await stranger.request("tasks/list")
-    await harness.leave(stranger)
+    await harness.release(stranger)
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async def many_requests(harness: Harness) -> None:
             break
     await asyncio.gather(*(caller.get(task_id) for task_id in ids))
     await asyncio.gather(*(caller.cancel(task_id) for task_id in ids))
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 def _can_cancel(caller: Caller) -> bool:

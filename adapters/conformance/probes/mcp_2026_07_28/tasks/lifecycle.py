@@ -39,14 +39,14 @@ async def _live(harness: Harness, caller: Caller, other: Caller | None, call: To
     await asyncio.gather(caller.get(id), caller.get(id), *reads)
     if await caller.until(id) is None:
         return
-    await _look_back(caller, id)
+    await _use_ended_task(caller, id)
     ttl = made.fields.get("ttlMs")
     if isinstance(ttl, int) and 0 <= ttl <= _SHORT_TTL_MS:
         await caller.pause(ttl + 200)
         await caller.get(id)
 
 
-async def _look_back(caller: Caller, id: str) -> None:
+async def _use_ended_task(caller: Caller, id: str) -> None:
     """Send every request to an ended task: none may change it."""
     await caller.get(id)
     await caller.pause(20)

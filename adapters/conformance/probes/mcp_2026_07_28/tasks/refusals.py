@@ -96,12 +96,12 @@ async def _without_waiting(harness: Harness, caller: Caller, params: dict[str, A
     """Call without the extension, and wait only for an immediate rejection."""
     pending = caller.start("tools/call", params, meta=_without_tasks(caller))
     for _ in range(10):
-        if pending.is_over:
+        if pending.is_done:
             return
         await caller.pause(30)
     if harness.transport == "stdio":
         await caller.notify("notifications/cancelled", {"requestId": pending.id})
-    await pending.leave()
+    await pending.abandon()
 
 
 def _is_quick(call: ToolCall) -> bool:
@@ -139,10 +139,10 @@ async def isolation_of_callers(harness: Harness) -> None:
 async def _listen_briefly(caller: Caller, id: str) -> None:
     stream = caller.start("subscriptions/listen", {"notifications": {"taskIds": [id]}})
     for _ in range(20):
-        if stream.is_over or stream.heard():
+        if stream.is_done or stream.heard():
             break
         await caller.pause(20)
-    await stream.leave()
+    await stream.abandon()
 
 
 # --- 2025-11-25 ----------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ async def extension_in_older_sessions(harness: Harness) -> None:
             await _old_request(caller, session, "tasks/cancel", {"taskId": id})
     if session and harness.transport == "http":
         await caller.send(b"", method="DELETE", headers={**_NO_ROUTING, **session}, wait_ms=2_000)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _initialize(caller: Caller) -> dict[str, str] | None:

@@ -11,8 +11,8 @@ import httpx
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, Http, Kind, id_key
 from taskmachine.adapters.conformance.recorder import MOST_BYTES, Flooded, Recorder
+from taskmachine.adapters.conformance.wire.annotations import header_parameters
 from taskmachine.adapters.conformance.wire.answering import Reply, answer
-from taskmachine.adapters.conformance.wire.marks import followed_marks
 from taskmachine.adapters.conformance.wire.metadata import routing_headers, with_meta
 from taskmachine.adapters.conformance.wire.pending import Pending, TargetLost, Work
 from taskmachine.adapters.conformance.wire.sse import EventReader
@@ -223,7 +223,7 @@ class Connection:
         """Learn which parameters headers repeat; tools with invalid annotations have none."""
         for tool in tools if isinstance(tools, list) else ():
             with contextlib.suppress(TypeError, KeyError):
-                self.mirrored[tool["name"]] = followed_marks(tool["inputSchema"])
+                self.mirrored[tool["name"]] = header_parameters(tool["inputSchema"])
 
     # --- receiving -------------------------------------------------------------------------------
 

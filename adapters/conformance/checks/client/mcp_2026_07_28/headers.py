@@ -8,8 +8,10 @@ from taskmachine.adapters.conformance.clients.view import VERSION, as_client
 from taskmachine.adapters.conformance.history import Entry, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
 from taskmachine.adapters.conformance.wire.annotations import (
-    has_valid_annotations,
-    header_parameters,
+    has_valid_annotations as is_rightly_marked,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    header_parameters as followed_marks,
 )
 from taskmachine.adapters.conformance.wire.header_values import decode_value, is_encoded, to_text
 from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
@@ -214,7 +216,7 @@ def _expected(history: History, call: Exchange) -> dict[str, str | None]:
     tool = _tools_before(history, call.request).get(name) if isinstance(name, str) else None
     schema = {} if tool is None else tool["inputSchema"]
     headers = {}
-    for path, header in header_parameters(schema).items():
+    for path, header in followed_marks(schema).items():
         value: Any = call.params.get("arguments")
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
@@ -272,7 +274,7 @@ def _omitted(history: History, *, present: bool) -> Iterator[tuple[str, Exchange
         tool = _tools_before(history, call.request).get(str(call.params.get("name")))
         if tool is None:
             continue
-        for path, header in header_parameters(tool["inputSchema"]).items():
+        for path, header in followed_marks(tool["inputSchema"]).items():
             is_there = path[0] in arguments
             if len(path) == 1 and arguments.get(path[0]) is None and is_there is present:
                 yield f"mcp-param-{header}".lower(), call
@@ -316,7 +318,7 @@ def wrong_marks_rejected(history: History) -> Iterator[Observation]:
         tool = tools.get(str(call.params.get("name"))) if call.method == "tools/call" else None
         if tool is None:
             continue
-        if not has_valid_annotations(tool["inputSchema"]):
+        if not is_rightly_marked(tool["inputSchema"]):
             yield bad(f"called {tool['name']!r}, whose marks are wrong", call)
-        elif not all(has_valid_annotations(one["inputSchema"]) for one in tools.values()):
+        elif not all(is_rightly_marked(one["inputSchema"]) for one in tools.values()):
             yield good(call)

@@ -8,12 +8,18 @@ from typing import Final
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 from taskmachine.adapters.conformance.wire.annotations import (
-    Annotation,
-    annotations_of,
+    Annotation as Mark,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    annotations_of as marks_of,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
     empty_fault,
-    path_fault,
     token_fault,
     type_fault,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    path_fault as way_fault,
 )
 
 __all__: list[str] = []
@@ -27,23 +33,23 @@ _BARRED: Final = frozenset(  # arrays, composition, conditions, references
 )
 
 
-def _tools(history: History) -> Iterator[tuple[list[Annotation], Exchange]]:
+def _tools(history: History) -> Iterator[tuple[list[Mark], Exchange]]:
     """The marks of each listed tool that has any."""
     for exchange in history.calls("tools/list"):
         tools = exchange.fields.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
-                marks = list(annotations_of(str(tool.get("name")), tool.get("inputSchema")))
+                marks = list(marks_of(str(tool.get("name")), tool.get("inputSchema")))
                 if marks:
                     yield marks, exchange
 
 
-def _chain_fault(mark: Annotation) -> str | None:
+def _chain_fault(mark: Mark) -> str | None:
     barred = next((step for step in mark.chain if step in _BARRED), None)
     return None if barred is None else f"is behind {barred!r}"
 
 
-def _control_fault(mark: Annotation) -> str | None:
+def _control_fault(mark: Mark) -> str | None:
     return "has control characters" if _CONTROL.search(str(mark.value)) else None
 
 
@@ -51,10 +57,10 @@ def _control_fault(mark: Annotation) -> str | None:
 @check("2026-07-28:x-mcp-header-token", needs=_MARKED, fault=token_fault)
 @check("2026-07-28:x-mcp-header-no-control", needs=_MARKED, fault=_control_fault)
 @check("2026-07-28:x-mcp-header-primitive", needs=_MARKED, fault=type_fault)
-@check("2026-07-28:x-mcp-header-reachable", needs=_MARKED, fault=path_fault)
+@check("2026-07-28:x-mcp-header-reachable", needs=_MARKED, fault=way_fault)
 @check("2026-07-28:x-mcp-header-chain", needs=_MARKED, fault=_chain_fault)
 def each_mark_keeps_the_rule(
-    history: History, fault: Callable[[Annotation], str | None]
+    history: History, fault: Callable[[Mark], str | None]
 ) -> Iterator[Observation]:
     """A mark can be part of a header name, on a primitive that only `properties` lead to."""
     for marks, exchange in _tools(history):

@@ -151,7 +151,7 @@ EVENT = b'data: {"jsonrpc": "2.0", "method": "notifications/message", "params": 
         (answer("200 OK", "application/json"), b"", "no message in it"),
         (answer("200 OK", "application/json", b'{"jsonrpc": '), b"", "it wrote '{\"jsonrpc\":'"),
         (answer("200 OK", "application/json", b'{"a": 1}'), b"", "no message in it"),
-        (answer("200 OK", "application/json"), b" " * 65_536, "an answer of more than"),
+        (answer("200 OK", "application/json"), b" " * 65_536, "a response of more than"),
         (EVENTS, EVENT * 100, "it sent more than 5000 messages"),
         (EVENTS, b"data: " + b"x" * 100_000 + b"\n", "HTTP status 200, text/event-stream"),
         (b"HTTP/1.1 200 OK\r\n", b"x-more: " + b"x" * 1_000 + b"\r\n", "cannot connect"),

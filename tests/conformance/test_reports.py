@@ -139,7 +139,7 @@ def test_replays_and_requests_are_written_and_read_again(tmp_path: Path) -> None
     ["", "[]", "{}", '{"revision": "2025-11-25", "id": "no-such", "moves": [], "calls": {}}'],
 )
 def test_what_is_no_replay_is_refused(text: str) -> None:
-    with pytest.raises(CannotCheck, match="no replay file"):
+    with pytest.raises(CannotCheck, match="not a replay file"):
         read_replay(text)
 
 

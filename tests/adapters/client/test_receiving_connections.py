@@ -12,7 +12,7 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.receiving import Receiver
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.conformance.clients.report import Played
+from taskmachine.adapters.conformance.clients.report import ClientRun
 from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.statemachine import ConfigurationError
@@ -300,18 +300,18 @@ async def _client(revision: str, address: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs() -> Mapping[tuple[str, Transport], Sequence[Played]]:
+def runs() -> Mapping[tuple[str, Transport], Sequence[ClientRun]]:
     """The scenarios in which something is asked, all at the same time: most of it is waiting."""
 
-    async def one(scenario: Scenario, transport: Transport) -> Played:
+    async def one(scenario: Scenario, transport: Transport) -> ClientRun:
         return await played(lambda to: _client(scenario.revision, to), scenario, transport)
 
-    async def case(revision: str, transport: Transport) -> list[Played]:
+    async def case(revision: str, transport: Transport) -> list[ClientRun]:
         fitting = [s for s in SCENARIOS[revision] if transport in s.transports]
         asking = [s for s in fitting if s.name in ("receiver", "asking")]
         return await asyncio.gather(*(one(scenario, transport) for scenario in asking))
 
-    async def all_of_them() -> list[list[Played]]:
+    async def all_of_them() -> list[list[ClientRun]]:
         return await asyncio.gather(*itertools.starmap(case, CASES))
 
     return dict(zip(CASES, asyncio.run(all_of_them()), strict=True))
@@ -319,7 +319,7 @@ def runs() -> Mapping[tuple[str, Transport], Sequence[Played]]:
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_the_tester_finds_nothing(
-    case: tuple[str, Transport], runs: Mapping[tuple[str, Transport], Sequence[Played]]
+    case: tuple[str, Transport], runs: Mapping[tuple[str, Transport], Sequence[ClientRun]]
 ) -> None:
     assert not broken(runs[case])
     exercised = {finding.id for finding in findings(runs[case]) if finding.times}

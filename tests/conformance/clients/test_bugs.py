@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from taskmachine.adapters.conformance.catalogue import load_checks
-from taskmachine.adapters.conformance.clients.report import Played
+from taskmachine.adapters.conformance.clients.report import ClientRun
 from taskmachine.adapters.conformance.judging import CLIENT_CHECKS
 from tests.conformance.clients import a_client
 from tests.conformance.clients.bugs import BUGS, Bug
@@ -20,7 +20,7 @@ def _name(bug: Bug) -> str:
     return f"{bug.revision} {bug.transport} {bug.scenario}: {bug.words}"
 
 
-async def _played(bug: Bug) -> Played:
+async def _played(bug: Bug) -> ClientRun:
     in_turn = ["--in-turn"] if bug.in_turn else []
     arguments = ["--bug", bug.words, "--only", bug.only, *in_turn, bug.revision]
 
@@ -35,10 +35,10 @@ async def _played(bug: Bug) -> Played:
 def found() -> Mapping[Bug, dict[str, str]]:
     """What each bug breaks; all of them run at the same time, because most of it is waiting."""
 
-    async def all_of_them() -> list[Played]:
+    async def all_of_them() -> list[ClientRun]:
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(bug: Bug) -> Played:
+        async def one(bug: Bug) -> ClientRun:
             async with room:
                 return await _played(bug)
 

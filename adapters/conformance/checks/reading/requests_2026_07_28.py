@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.conformance.history import MISSING, Exchange, History
+from taskmachine.adapters.conformance.wire.annotations import header_parameters
 from taskmachine.adapters.conformance.wire.header_values import decode_value, is_encoded
-from taskmachine.adapters.conformance.wire.marks import followed_marks
 from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
 
 __all__ = [
@@ -208,7 +208,7 @@ def mirrors(history: History, exchange: Exchange) -> list[Mirror]:
 def annotations(history: History, tool: Any) -> dict[Sequence[str], str]:
     """Map the path of each parameter that a tool mirrors in a header to the header's name."""
     schema = history.tools.get(tool, {}).get("inputSchema") if isinstance(tool, str) else None
-    return {path: f"mcp-param-{mark.lower()}" for path, mark in followed_marks(schema).items()}
+    return {path: f"mcp-param-{mark.lower()}" for path, mark in header_parameters(schema).items()}
 
 
 # --- all that is wrong -----------------------------------------------------------------------

@@ -7,8 +7,13 @@ from typing import Any, Final
 from taskmachine.adapters.conformance.clients.view import VERSION, as_client
 from taskmachine.adapters.conformance.history import Entry, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
+from taskmachine.adapters.conformance.wire.annotations import (
+    has_valid_annotations as is_rightly_marked,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    header_parameters as followed_marks,
+)
 from taskmachine.adapters.conformance.wire.header_values import decode_value, is_encoded, to_text
-from taskmachine.adapters.conformance.wire.marks import followed_marks, is_rightly_marked
 from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
 
 __all__: list[str] = []

@@ -7,13 +7,19 @@ from typing import Final
 
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
-from taskmachine.adapters.conformance.wire.marks import (
-    Mark,
+from taskmachine.adapters.conformance.wire.annotations import (
+    Annotation as Mark,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    annotations_of as marks_of,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
     empty_fault,
-    marks_of,
     token_fault,
     type_fault,
-    way_fault,
+)
+from taskmachine.adapters.conformance.wire.annotations import (
+    path_fault as way_fault,
 )
 
 __all__: list[str] = []

@@ -7,7 +7,7 @@ import attrs
 
 from taskmachine.adapters.console.formatting import pretty
 from taskmachine.adapters.tools.registry import Tools
-from taskmachine.adapters.transports.connection.offer import offer_of
+from taskmachine.adapters.transports.connection.server_info import describe_server
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
 from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
@@ -38,7 +38,7 @@ def _generation(dialect: ReceiverDialect, task: Task, tools: Tools, now: int) ->
     asked: dict[str, Operation] = {"tasks/get": Get(task.id)}
     if task.is_terminal and "tasks/result" in dialect.messages.methods:
         asked["tasks/result"] = Collect(task.id)
-    signature = dialect.signature(offer_of(tools, listing=True))
+    signature = dialect.signature(describe_server(tools, listing=True))
     answers = []
     for id, (method, operation) in enumerate(asked.items(), 1):
         response = dialect.messages.encode_response(

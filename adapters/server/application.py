@@ -1,4 +1,4 @@
-"""The HTTP application with everything mounted that the settings ask for."""
+"""The HTTP application with the console and metrics mounted as configured."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,11 +23,11 @@ __all__ = ["ConsoleMount", "make_application", "serve_http"]
 
 
 class ConsoleMount:
-    """The console at `/console`, if the server can tell who may open it."""
+    """Mounts the console at `/console`, if the server can authenticate its users."""
 
     def __init__(self) -> None:
         self.path: str | None = None
-        """The path to open, with the key if that takes one; None if there is no console."""
+        """The path to open, with the key if one is needed; None without a console."""
 
     def __call__(self, site: Site) -> Sequence[BaseRoute]:
         door = door_for(site.authenticator, is_local=site.is_local)
@@ -67,8 +67,8 @@ async def serve_http(
 ) -> None:
     """Serve until cancelled.
 
-    `ready` is given the URL of the endpoint once requests are answered, and `console` the URL
-    that opens the console, if there is one: whoever has that URL is let in.
+    `ready` gets the URL of the endpoint once requests are accepted, and `console` the URL of the
+    console, if there is one.  That URL may contain a key that grants access.
     """
     mounted = ConsoleMount()
 
@@ -82,7 +82,7 @@ async def serve_http(
 
 
 def _metrics(site: Site) -> Sequence[BaseRoute]:
-    from taskmachine.adapters.telemetry.prometheus import metrics_route  # of an extra
+    from taskmachine.adapters.telemetry.prometheus import metrics_route  # an optional extra
 
     return [metrics_route(site.runtime, site.authenticated)]
 

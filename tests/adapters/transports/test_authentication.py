@@ -149,10 +149,10 @@ def critical() -> str:
 
 def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
     """Name, token, and the answer."""
-    yield "wrong issuer", token(iss="https://evil.example"), invalid("is of another issuer")
-    yield "issuer with a slash", token(iss=ISSUER + "/"), invalid("is of another issuer")
-    yield "part of the issuer", token(iss=ISSUER[:-1]), invalid("is of another issuer")
-    yield "list with the issuer", unchecked(iss=[ISSUER]), invalid("is of another issuer")
+    yield "wrong issuer", token(iss="https://evil.example"), invalid("is from another issuer")
+    yield "issuer with a slash", token(iss=ISSUER + "/"), invalid("is from another issuer")
+    yield "part of the issuer", token(iss=ISSUER[:-1]), invalid("is from another issuer")
+    yield "list with the issuer", unchecked(iss=[ISSUER]), invalid("is from another issuer")
     yield "no issuer", token(iss=None), LACKING
     for name, audience in {
         "wrong audience": "https://other.example",
@@ -556,7 +556,8 @@ def test_settings_for_no_verification() -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o777])
 def test_a_file_of_tokens_that_is_open_to_others_is_refused(folder: Folder, mode: int) -> None:
     path = folder.write("tokens.toml", f'ci = "{CI}"', mode)
-    with pytest.raises(ConfigurationError, match=rf"auth.tokens: .*open to others \(mode {mode:o}"):
+    match = rf"auth.tokens: .*readable by other users \(mode {mode:o}"
+    with pytest.raises(ConfigurationError, match=match):
         authenticator_from({"kind": "tokens", "tokens": path}, OWNERS)
 
 

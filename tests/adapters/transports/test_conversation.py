@@ -311,7 +311,7 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
                 if task_id == second and not (await get(owner, first)).is_terminal:
                     await service.cancel(owner, first)
                     if end == "forget":
-                        line.conversation._following._hear(first, None)
+                        line.conversation._following._on_version(first, None)
                 return await get(owner, task_id)
 
             monkeypatch.setattr(service, "get", slow)

@@ -158,7 +158,7 @@ def test_a_hundred_wait_for_a_task_and_all_are_answered() -> None:
         visits = await waiting(house, 100, task.id)
         refused = await house.visit(f"/tasks/{task.id}/poll")
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        assert "100 calls that wait for one task" in refused.json["error"]["message"]
+        assert "100 waiting calls per task" in refused.json["error"]["message"]
         assert (await house.visit(f"/tasks/{task.id}")).status == 200
         assert (await house.visit(f"/tasks/{other.id}/poll?timeout=0")).status == 204
         await house.claim(task)

@@ -70,7 +70,7 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
 
 
 def test_it_has_to_be_said_where(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys) == "where to serve? Say --http HOST:PORT or --stdio"
+    assert refused(capsys) == "no transport selected: use --http HOST:PORT or --stdio"
     with pytest.raises(SystemExit) as leaving:
         main(["serve", "--stdio", "--http", "127.0.0.1:0"])
     assert leaving.value.code == 2
@@ -111,8 +111,8 @@ def test_nobody_serves_the_world_without_authentication_by_mistake(
     # Tools that do not exist, lest the world be served if this test fails.
     said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
     assert said == (
-        f"everybody who reaches {address} could call the tools: "
-        "set up [auth], or allow it with --insecure"
+        f"anyone who can connect to {address} could call the tools: "
+        "configure [auth], or use --insecure to allow this"
     )
 
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_said_in_one_sentence(
         "command line: dialect must be 'erlmcp', got '2024-11-05'"
     )
     assert refused(capsys, *here, "--config", "no-such.toml") == (
-        "no-such.toml cannot be read: No such file or directory"
+        "cannot read no-such.toml: No such file or directory"
     )
     monkeypatch.setenv("TASKMACHINE_LIMITS__PAGE", "many")
     assert refused(capsys, *here) == (

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from taskmachine.adapters.transports.stdio.server import Lines
+from taskmachine.adapters.transports.stdio.server import LineSplitter
 from taskmachine.protocol.jsonvalue import MAX_BYTES
 from tests.adapters.transports.conftest import Start
 from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, JSON, MODERN, ODD, Client
@@ -307,7 +307,7 @@ def test_the_longest_line_is_read(start: Start) -> None:
 def test_lines_do_not_depend_on_how_they_arrive() -> None:
     text = b'{"a":1}\r\n\n  \n{"b":2}\n\r\n{"c":3}'
     for size in range(1, len(text) + 1):
-        lines = Lines()
+        lines = LineSplitter()
         chunks = [text[start : start + size] for start in range(0, len(text), size)]
         found = [line for chunk in chunks for line in lines.feed(chunk)]
         assert [*found, *lines.end()] == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
@@ -563,7 +563,7 @@ def test_a_tool_that_does_not_end_cannot_keep_the_server(start: Start) -> None:
     client.request("tools/call", {"name": "stubborn"})
     client.ask("ping")
     assert client.end() == 0
-    assert "leaving without it" in client.aside
+    assert "forcing exit" in client.aside
 
 
 # --- clients that do not read ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What both generations are told of one task: the same record, in the words of each wire."""
+"""The responses about one task in both MCP revisions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _GENERATIONS: Final = (RECEIVER_2025, RECEIVER_2026)
 
 @attrs.frozen
 class Generation:
-    """What one of them shows: its status, and answers by the method that was asked."""
+    """A revision's status of a task, and its response for each method."""
 
     revision: str
     status: str
@@ -30,7 +30,7 @@ class Generation:
 
 
 def wire_messages(task: Task, tools: Tools, now: int) -> list[Generation]:
-    """The answer to `tasks/get`; where that has no result, the one to `tasks/result` as well."""
+    """Return the responses to `tasks/get`, and to `tasks/result` in the revision that has it."""
     return [_generation(dialect, task, tools, now) for dialect in _GENERATIONS]
 
 

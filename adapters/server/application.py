@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from taskmachine.adapters.console import Console, LinkDoor
-from taskmachine.adapters.console.login import door_for
+from taskmachine.adapters.console import Console, LinkLogin
+from taskmachine.adapters.console.login import login_for
 from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.tools.registry import Tools
@@ -30,15 +30,15 @@ class ConsoleMount:
         """The path to open, with the key if one is needed; None without a console."""
 
     def __call__(self, site: Site) -> Sequence[BaseRoute]:
-        door = door_for(site.authenticator, is_local=site.is_local)
-        if door is None:
+        login = login_for(site.authenticator, is_local=site.is_local)
+        if login is None:
             return []
         self.path = f"{CONSOLE}/"
-        if isinstance(door, LinkDoor):
-            self.path = f"{CONSOLE}/login?key={door.key}"
+        if isinstance(login, LinkLogin):
+            self.path = f"{CONSOLE}/login?key={login.key}"
         console = Console(
             site.runtime,
-            door,
+            login,
             public_url=site.settings.public_url,
             keep_alive_s=site.settings.transport.keep_alive_s,
             lookups=site.lookups,

@@ -9,11 +9,11 @@ from taskmachine.adapters.console.browser_sessions import LONGEST_MS
 from taskmachine.adapters.console.listing import MOST_READ, Query
 from taskmachine.statemachine import Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
-from tests.adapters.console.room import ADMIN, ALICE, BOB, Room, room
+from tests.adapters.console.console_server import ADMIN, ALICE, BOB, ConsoleServer, console_server
 from tests.adapters.rig import DONE, FORM, run
 
 
-async def pages(there: Room, query: str, owner: str = ALICE) -> list[list[str]]:
+async def pages(there: ConsoleServer, query: str, owner: str = ALICE) -> list[list[str]]:
     """The ids on each page, from the first to the last."""
     import re
 
@@ -30,7 +30,7 @@ async def pages(there: Room, query: str, owner: str = ALICE) -> list[list[str]]:
 
 def test_pages_hold_every_task_once_and_the_newest_first() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             tasks = [await there.create() for _ in range(120)]
             await there.create(BOB)
             found = await pages(there, "")
@@ -43,13 +43,13 @@ def test_pages_hold_every_task_once_and_the_newest_first() -> None:
 
 def test_a_filter_looks_at_a_bounded_number_and_goes_on_from_there() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             rare = await there.create(name="rare")
             for _ in range(900):
                 await there.create(BOB)
             assert await pages(there, "?tool=rare", ADMIN) == [[rare.id]]
             admin = await there.visitor(ADMIN)
-            assert "out of 901 that were looked at" in (await admin.get("/?tool=rare")).text
+            assert "out of 901 that were read" in (await admin.get("/?tool=rare")).text
 
     run(main())
     assert MOST_READ == 2_000
@@ -59,20 +59,20 @@ def test_a_long_search_says_where_to_look_further(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("taskmachine.adapters.console.listing.MOST_READ", 20)
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             rare = await there.create(name="rare")
             for _ in range(45):
                 await there.create()
             assert await pages(there, "?tool=rare") == [[], [], [rare.id]]
             alice = await there.visitor(ALICE)
-            assert "Look further" in (await alice.get("/?tool=rare")).text
+            assert "Search further" in (await alice.get("/?tool=rare")).text
 
     run(main())
 
 
 def test_states_can_be_asked_for() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             new, asks, done = await there.create(), await there.asking(FORM), await there.ended()
             for state, expected in (
                 ("live", [asks, new]),
@@ -87,7 +87,7 @@ def test_states_can_be_asked_for() -> None:
 
 def test_a_cursor_of_somebody_else_is_none() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             for _ in range(51):
                 await there.create(BOB)
             bob, alice = await there.visitor(BOB), await there.visitor(ALICE)
@@ -116,7 +116,7 @@ def forget(task: Task, now: int) -> tuple[Step]:
 
 def test_rows_change_come_and_go() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task, done = await there.create(), await there.ended()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events") as stream:
@@ -144,7 +144,7 @@ def test_rows_change_come_and_go() -> None:
 
 def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events?state=working&seen=x") as stream:
@@ -159,7 +159,7 @@ def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> 
 
 def test_many_changes_are_told_as_one() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events") as stream:
@@ -177,7 +177,7 @@ def test_streams_are_bounded_and_end_with_the_visit(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("taskmachine.adapters.console.application.STREAMS", 1)
 
     async def main() -> None:
-        async with room(keep_alive_s=0.1) as there:
+        async with console_server(keep_alive_s=0.1) as there:
             task = await there.create()
             alice, bob = await there.visitor(ALICE), await there.visitor(BOB)
             async with alice.watching("/events") as stream:
@@ -200,7 +200,7 @@ def test_a_task_is_told_in_pieces_until_its_end() -> None:
     import json
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             where = f"/tasks/{task.id}/events"
@@ -223,7 +223,7 @@ def test_a_task_is_told_in_pieces_until_its_end() -> None:
 
 def test_a_task_that_is_forgotten_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching(f"/tasks/{task.id}/events?seen=1") as stream:

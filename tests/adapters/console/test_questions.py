@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from taskmachine.adapters.console.fields import fields_of, read_field
-from taskmachine.adapters.console.questions import Mistakes, asked, read_answer
+from taskmachine.adapters.console.questions import InvalidAnswer, question_view, read_answer
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import Question, Reply, State
-from tests.adapters.console.room import ALICE, room
+from tests.adapters.console.console_server import ALICE, console_server
 from tests.adapters.rig import FORM, run
 
 
@@ -49,7 +49,7 @@ def test_what_is_typed_is_read_as_the_schema_says(
         ({"type": "string", "maxLength": 2}, ["abc"], "at most 2 characters"),
         ({"type": "string", "minLength": 2, "maxLength": 3}, ["a"], "2 to 3 characters"),
         ({"type": "string", "format": "date"}, [""], "fill this in"),
-        ({"type": "string", "enum": ["a"]}, ["b"], "none of what can be chosen"),
+        ({"type": "string", "enum": ["a"]}, ["b"], "Choose one of the options"),
         ({"type": "string", "enum": ["a"]}, [], "fill this in"),
         ({"type": "integer"}, ["1.5"], "a whole number."),
         ({"type": "integer", "minimum": 1, "maximum": 5}, ["9"], "whole number from 1 to 5"),
@@ -90,31 +90,33 @@ def question(method: str, params: Any) -> Question:
 
 
 def test_each_kind_is_answered_in_its_shape() -> None:
-    url = asked(question("elicitation/create", {"mode": "url", "url": "https://a.example"}))
+    url = question_view(question("elicitation/create", {"mode": "url", "url": "https://a.example"}))
     assert url.is_safe_url
     assert read_answer(url, "accept", {}) == Reply(b'{"action":"accept"}')
-    sampling = asked(question("sampling/createMessage", {"messages": [{"content": [1]}, 2]}))
+    sampling = question_view(
+        question("sampling/createMessage", {"messages": [{"content": [1]}, 2]})
+    )
     said = decode_json(read_answer(sampling, "", {"reply": ["Hello"]}).body)
     assert said["content"] == {"type": "text", "text": "Hello"}
     assert said["role"] == "assistant"
-    other = asked(question("roots/list", []))
+    other = question_view(question("roots/list", []))
     assert read_answer(other, "", {"reply": ['{"roots":[]}']}) == Reply(b'{"roots":[]}')
     for text in ("", "{", "1"):
-        with pytest.raises(Mistakes):
+        with pytest.raises(InvalidAnswer):
             read_answer(other, "", {"reply": [text]})
-    with pytest.raises(Mistakes):
+    with pytest.raises(InvalidAnswer):
         read_answer(url, "delete", {})
 
 
 def test_only_addresses_of_the_web_are_links() -> None:
     for url in ("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", " https://x", ""):
-        shown = asked(question("elicitation/create", {"mode": "url", "url": url}))
+        shown = question_view(question("elicitation/create", {"mode": "url", "url": url}))
         assert not shown.is_safe_url
 
 
 def test_an_answer_goes_where_the_wire_would_bring_it() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.asking(FORM)
             alice = await there.visitor(ALICE)
             page = f"/tasks/{task.id}"

@@ -124,16 +124,16 @@ def test_notifications_that_nobody_reads_are_counted_when_they_are_dropped() -> 
     run(main())
 
 
-def test_a_stream_drops_only_what_it_has_not_told() -> None:
+def test_a_stream_counts_only_dropped_messages_that_were_not_written() -> None:
     async def main() -> None:
         dropped: list[None] = []
         stream = Stream("s", on_drop=lambda: dropped.append(None))
         for _ in range(MAX_EVENTS):
             stream.put(Notification("n"))
-        stream.told = 2
+        stream.written = 2
         for _ in range(3):
             stream.put(Notification("n"))
-        assert len(dropped) == 1, "the first two were told"
+        assert len(dropped) == 1, "the first two were written"
 
     run(main())
 

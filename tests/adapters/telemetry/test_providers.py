@@ -99,5 +99,5 @@ def test_an_exporter_that_is_not_there_is_refused_in_words(
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeons")
     assert main(["serve", "--http", "127.0.0.1:0", "--store", "memory:", "--otel"]) == 2
     said = capsys.readouterr().err
-    assert "OTEL_TRACES_EXPORTER must be of console, none, otlp" in said
+    assert "OTEL_TRACES_EXPORTER must be one of console, none, otlp" in said
     assert "'pigeons'" in said

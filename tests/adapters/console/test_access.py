@@ -21,7 +21,7 @@ async def unchanged(there: ConsoleServer, task: Task) -> bool:
     return await there.store.load(task.id) == task
 
 
-def test_a_foreign_task_is_byte_for_byte_one_that_does_not_exist() -> None:
+def test_a_foreign_task_looks_like_one_that_does_not_exist() -> None:
     """On its page, on its stream, for each button, in every state."""
 
     async def main() -> None:
@@ -97,7 +97,7 @@ async def refused(person: Person, task: Task, status: int, token: str, **headers
         assert "set-cookie" not in response.headers
 
 
-def test_a_form_that_is_not_ours_changes_nothing() -> None:
+def test_a_forged_form_changes_nothing() -> None:
     """Without a token, with a forged one, with one of another visit or another person."""
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_a_form_that_is_not_ours_changes_nothing() -> None:
         {"origin": "null"},
     ],
 )
-def test_a_right_form_from_elsewhere_changes_nothing(headers: dict[str, str]) -> None:
+def test_a_cross_site_form_changes_nothing(headers: dict[str, str]) -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.asking(FORM)
@@ -140,7 +140,7 @@ def test_a_right_form_from_elsewhere_changes_nothing(headers: dict[str, str]) ->
     run(main())
 
 
-def test_a_form_from_here_may_say_so() -> None:
+def test_a_same_origin_form_is_accepted() -> None:
     async def main() -> None:
         async with console_server(public_url="http://Tasks.example/mcp") as there:
             alice = await there.visitor(ALICE)
@@ -156,7 +156,7 @@ def test_a_form_from_here_may_say_so() -> None:
     run(main())
 
 
-def test_nobody_sees_anything_without_a_cookie() -> None:
+def test_without_a_cookie_nothing_is_shown() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.create(name="unseen")
@@ -185,7 +185,7 @@ def test_forms_are_bounded() -> None:
     run(main())
 
 
-def test_looking_for_tasks_has_a_limit() -> None:
+def test_task_lookups_are_limited() -> None:
     spent: list[str] = []
 
     def lookups(owner: str) -> Lookups:

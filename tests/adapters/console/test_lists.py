@@ -41,7 +41,7 @@ def test_pages_hold_every_task_once_and_the_newest_first() -> None:
     run(main())
 
 
-def test_a_filter_looks_at_a_bounded_number_and_goes_on_from_there() -> None:
+def test_a_filter_reads_a_bounded_number_of_tasks() -> None:
     async def main() -> None:
         async with console_server() as there:
             rare = await there.create(name="rare")
@@ -85,7 +85,7 @@ def test_states_can_be_asked_for() -> None:
     run(main())
 
 
-def test_a_cursor_of_somebody_else_is_none() -> None:
+def test_a_cursor_of_another_visitor_is_refused() -> None:
     async def main() -> None:
         async with console_server() as there:
             for _ in range(51):
@@ -101,7 +101,7 @@ def test_a_cursor_of_somebody_else_is_none() -> None:
     run(main())
 
 
-def test_what_makes_no_sense_counts_as_not_said() -> None:
+def test_invalid_filters_are_ignored() -> None:
     assert Query.read({"state": "x", "size": "7", "tool": " t "}) == Query(tool="t")
     assert Query().url() == "?"
     assert Query(state="live", size=200).url(state="") == "?size=200"
@@ -157,7 +157,7 @@ def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> 
     run(main())
 
 
-def test_many_changes_are_told_as_one() -> None:
+def test_many_changes_are_sent_as_one_event() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.create()
@@ -173,7 +173,7 @@ def test_many_changes_are_told_as_one() -> None:
     run(main())
 
 
-def test_streams_are_bounded_and_end_with_the_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_bounded_and_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskmachine.adapters.console.application.STREAMS", 1)
 
     async def main() -> None:
@@ -196,7 +196,7 @@ def test_streams_are_bounded_and_end_with_the_visit(monkeypatch: pytest.MonkeyPa
 # --- one task ---------------------------------------------------------------------------------
 
 
-def test_a_task_is_told_in_pieces_until_its_end() -> None:
+def test_changed_pieces_are_sent_until_the_task_ends() -> None:
     import json
 
     async def main() -> None:
@@ -221,7 +221,7 @@ def test_a_task_is_told_in_pieces_until_its_end() -> None:
     run(main())
 
 
-def test_a_task_that_is_forgotten_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_a_task_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.create()

@@ -76,7 +76,7 @@ def test_a_cookie_is_for_https_only_where_that_is_spoken() -> None:
     run(main())
 
 
-def test_an_admin_is_one_by_what_the_token_says() -> None:
+def test_the_token_decides_who_is_an_admin() -> None:
     async def main() -> None:
         async with console_server() as there:
             assert "all owners" in (await (await there.visitor(ADMIN)).get("/")).text
@@ -85,7 +85,7 @@ def test_an_admin_is_one_by_what_the_token_says() -> None:
     run(main())
 
 
-def test_a_visit_ends() -> None:
+def test_a_session_ends() -> None:
     """After a working day, with its token, or when somebody signs out."""
 
     async def main() -> None:
@@ -120,7 +120,7 @@ class Brief:
         return Caller("alice", expires_at=self.until)
 
 
-def test_a_visit_is_not_longer_than_its_token() -> None:
+def test_a_session_ends_with_its_token() -> None:
     async def main() -> None:
         login = Brief(1_700_000_060_000.5)
         async with console_server(login=login) as there:
@@ -135,7 +135,7 @@ def test_a_visit_is_not_longer_than_its_token() -> None:
     run(main())
 
 
-def test_the_link_opens_once_for_all_and_only_with_its_key() -> None:
+def test_the_link_works_only_with_its_key() -> None:
     async def main() -> None:
         login = LinkLogin()
         assert len(login.key) >= 43
@@ -155,7 +155,7 @@ def test_the_link_opens_once_for_all_and_only_with_its_key() -> None:
     run(main())
 
 
-def test_who_wanted_a_task_gets_there_and_nowhere_else() -> None:
+def test_a_login_redirects_to_the_wanted_task_only() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.create()
@@ -191,7 +191,7 @@ def test_who_wanted_a_task_gets_there_and_nowhere_else() -> None:
         Sealer(SECRET).seal_visit(Visit("v", ALICE, True, 1)),
     ],
 )
-def test_a_cookie_that_we_did_not_make_opens_nothing(cookie: str) -> None:
+def test_forged_and_expired_cookies_are_refused(cookie: str) -> None:
     async def main() -> None:
         async with console_server() as there:
             person = there.person()
@@ -214,14 +214,14 @@ def test_two_servers_on_one_machine_have_cookies_of_different_names() -> None:
     run(main())
 
 
-def test_there_is_a_door_only_where_somebody_can_be_known() -> None:
+def test_there_is_a_login_only_if_users_can_be_authenticated() -> None:
     owners = Owners(SECRET)
     assert isinstance(login_for(None, is_local=True), LinkLogin)
     assert login_for(None, is_local=False) is None
     assert login_for(HeaderAuthenticator(owners), is_local=True) is None
 
 
-def test_a_token_door_asks_the_authenticator_of_the_wire() -> None:
+def test_a_token_login_uses_the_authenticator_of_the_server() -> None:
     class Heard:
         async def authenticate(self, authorization: str | None) -> str:
             raise AssertionError("nobody asks")

@@ -126,7 +126,7 @@ def test_a_script_in_every_text_is_text() -> None:
     run(main())
 
 
-def test_what_was_typed_wrongly_comes_back_as_text() -> None:
+def test_invalid_input_is_shown_again_as_text() -> None:
     async def main() -> None:
         async with console_server() as there:
             await poisoned(there)
@@ -195,7 +195,7 @@ def test_pages_have_no_style_or_script_of_their_own() -> None:
     run(main())
 
 
-def test_both_wires_are_shown_as_they_speak() -> None:
+def test_the_page_shows_the_responses_of_both_revisions() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.ended(outcome=Outcome.of_result(b'{"content":[]}', is_error=True))
@@ -265,7 +265,7 @@ def test_results_are_readable(outcome: Outcome, blocks: list[tuple[str, str]] | 
         assert shown == blocks
 
 
-def test_what_is_large_is_cut() -> None:
+def test_large_values_are_cut() -> None:
     [block] = outcome_blocks(
         Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x" * 100_000}]}))
     )
@@ -314,7 +314,7 @@ def test_the_path_is_marked_in_the_diagram_of_the_table() -> None:
     assert picture.count('<g class="taken"><path') == 2
 
 
-def test_a_store_that_is_away_is_said_so() -> None:
+def test_a_failing_store_shows_an_error_page() -> None:
     class Away(MemoryStore):
         is_away = False
 

@@ -36,9 +36,7 @@ def field(schema: Any, *, is_required: bool = True) -> Any:
         ("nonsense", ["1"], 1),
     ],
 )
-def test_what_is_typed_is_read_as_the_schema_says(
-    schema: Any, typed: list[str], value: Any
-) -> None:
+def test_input_is_read_by_the_schema(schema: Any, typed: list[str], value: Any) -> None:
     assert read_field(field(schema), typed) == value
 
 
@@ -61,12 +59,12 @@ def test_what_is_typed_is_read_as_the_schema_says(
         ({"type": "object"}, ["{"], "JSON"),
     ],
 )
-def test_what_cannot_be_is_refused_with_words(schema: Any, typed: list[str], words: str) -> None:
+def test_invalid_input_is_refused_with_a_message(schema: Any, typed: list[str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_field(field(schema), typed)
 
 
-def test_what_may_be_left_out_is_left_out() -> None:
+def test_optional_fields_may_be_empty() -> None:
     for schema in (
         {"type": "string"},
         {"type": "integer"},
@@ -75,7 +73,7 @@ def test_what_may_be_left_out_is_left_out() -> None:
         assert read_field(field(schema, is_required=False), []) is None
 
 
-def test_odd_schemas_make_fields_for_json_or_none() -> None:
+def test_unusual_schemas_make_fields_for_json_or_none() -> None:
     assert fields_of(None) == fields_of({"properties": 1}) == []
     assert field({"type": "array", "items": 1}).kind == "json"
     assert field({"enum": [1, 2]}).kind == "json"
@@ -108,13 +106,13 @@ def test_each_kind_is_answered_in_its_shape() -> None:
         read_answer(url, "delete", {})
 
 
-def test_only_addresses_of_the_web_are_links() -> None:
+def test_only_web_addresses_are_links() -> None:
     for url in ("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", " https://x", ""):
         shown = question_view(question("elicitation/create", {"mode": "url", "url": url}))
         assert not shown.is_safe_url
 
 
-def test_an_answer_goes_where_the_wire_would_bring_it() -> None:
+def test_an_answer_reaches_the_tool_as_on_the_wire() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.asking(FORM)

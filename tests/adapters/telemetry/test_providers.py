@@ -66,7 +66,7 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path, collector: Collecto
         assert client.end() == 0  # what it has to tell is told before it leaves
     finally:
         client.close()
-    assert "Traceback" not in client.aside
+    assert "Traceback" not in client.stderr
     spans: dict[str, tuple[str, dict[str, str]]] = {}
     metrics: set[str] = set()
     services: set[str] = set()
@@ -93,7 +93,7 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path, collector: Collecto
     assert services == {"taskmachine"}
 
 
-def test_an_exporter_that_is_not_there_is_refused_in_words(
+def test_an_unknown_exporter_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeons")

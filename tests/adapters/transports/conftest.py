@@ -15,8 +15,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts servers on one store, one after the other or side by side."""
     clients: list[Client] = []
 
-    def start(*arguments: str, tools: str = "demo", is_deaf: bool = False) -> Client:
-        clients.append(Client(tmp_path, *arguments, tools=tools, is_deaf=is_deaf))
+    def start(*arguments: str, tools: str = "demo", is_not_reading: bool = False) -> Client:
+        clients.append(Client(tmp_path, *arguments, tools=tools, is_not_reading=is_not_reading))
         return clients[-1]
 
     yield start

@@ -18,7 +18,7 @@ from tests.oracle import REPOSITORY
 
 COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 DEADLINE_S: Final = 20.0
-ODD: Final = "tests.adapters.transports.odd_tools:TOOLS"
+MISBEHAVING: Final = "tests.adapters.transports.misbehaving_tools:TOOLS"
 
 JSON = dict[str, Any]
 
@@ -38,7 +38,7 @@ MODERN: Final[JSON] = {
 }
 
 
-class Heard:
+class PipeReader:
     """What comes out of a pipe, line by line, while nobody looks."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -75,7 +75,7 @@ class Client:
     """Starts a server, and hears what it says.  `ask` is 2025-11-25, `ask_modern` 2026-07-28."""
 
     def __init__(
-        self, folder: Path, *arguments: str, tools: str = "demo", is_deaf: bool = False
+        self, folder: Path, *arguments: str, tools: str = "demo", is_not_reading: bool = False
     ) -> None:
         store = f"sqlite:{folder / 'tasks.db'}"
         self.process = subprocess.Popen(
@@ -86,16 +86,16 @@ class Client:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self._aside = Heard(self.process.stderr)
-        self._said: Heard | None = None
-        if not is_deaf:
+        self._errors = PipeReader(self.process.stderr)
+        self._output: PipeReader | None = None
+        if not is_not_reading:
             self.listen()
         self._messages: list[JSON] = []
         self._taken: set[int] = set()
         self._numbers = count(1)
 
     def listen(self) -> None:
-        self._said = Heard(self.stdout)
+        self._output = PipeReader(self.stdout)
 
     # --- saying ------------------------------------------------------------------------------
 
@@ -103,18 +103,18 @@ class Client:
         self.stdin.write(data)
         self.stdin.flush()
 
-    def tell(self, message: JSON) -> None:
+    def send(self, message: JSON) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def request(self, method: str, params: JSON, id: int | str | None = None) -> int | str:
         """Send it; the id under which the answer will come."""
         id = next(self._numbers) if id is None else id
-        self.tell({"id": id, "method": method, "params": params})
+        self.send({"id": id, "method": method, "params": params})
         return id
 
     def introduce(self) -> JSON:
         answer = self.ask("initialize", HELLO)
-        self.tell({"method": "notifications/initialized"})
+        self.send({"method": "notifications/initialized"})
         return answer
 
     def ask(self, method: str, params: JSON | None = None) -> JSON:
@@ -126,32 +126,32 @@ class Client:
     # --- hearing -----------------------------------------------------------------------------
 
     @property
-    def heard(self) -> list[JSON]:
+    def messages(self) -> list[JSON]:
         """Everything, in order; ValueError if a line is no JSON."""
-        assert self._said is not None
-        self._messages += map(json.loads, self._said.lines[len(self._messages) :])
+        assert self._output is not None
+        self._messages += map(json.loads, self._output.lines[len(self._messages) :])
         return self._messages
 
     def expect(self, is_wanted: Callable[[JSON], bool]) -> JSON:
         """The first message that is wanted, and was not expected before."""
-        assert self._said is not None
+        assert self._output is not None
 
         def found() -> int | None:
             return next(
                 (
                     index
-                    for index, message in enumerate(self.heard)
+                    for index, message in enumerate(self.messages)
                     if index not in self._taken and is_wanted(message)
                 ),
                 None,
             )
 
-        self._said.until(lambda: found() is not None)
+        self._output.until(lambda: found() is not None)
         index = found()
         if index is None:
-            pytest.fail(f"the server said {self.heard}, and aside: {self.aside}")
+            pytest.fail(f"the server said {self.messages}, and aside: {self.stderr}")
         self._taken.add(index)
-        return self.heard[index]
+        return self.messages[index]
 
     def answer(self, id: int | str) -> JSON:
         return self.expect(lambda message: message.get("id") == id and "method" not in message)
@@ -170,12 +170,12 @@ class Client:
         pytest.fail(f"the task stayed {result}")
 
     @property
-    def aside(self) -> str:
+    def stderr(self) -> str:
         """What it said on the standard error output."""
-        return b"".join(self._aside.lines).decode()
+        return b"".join(self._errors.lines).decode()
 
-    def until_aside(self, words: str, times: int = 1) -> None:
-        assert self._aside.until(lambda: self.aside.count(words) >= times), self.aside
+    def until_logged(self, words: str, times: int = 1) -> None:
+        assert self._errors.until(lambda: self.stderr.count(words) >= times), self.stderr
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Client:
     def wait(self) -> int:
         """How it left; then everything is there that it said."""
         status = self.process.wait(DEADLINE_S)
-        for heard in (self._said, self._aside):
+        for heard in (self._output, self._errors):
             assert heard is None or heard.until(lambda: False) is False
         return status
 
@@ -208,7 +208,7 @@ class Client:
         self.kill()
         with contextlib.suppress(OSError):
             self.stdin.close()
-        for heard in (self._said, self._aside):
+        for heard in (self._output, self._errors):
             if heard is not None:
                 heard.close()
         self.stdout.close()

@@ -249,7 +249,7 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> 
     run(act)
 
 
-def test_a_slow_body_behind_another_request_is_not_the_fault_of_its_client() -> None:
+def test_a_body_is_not_timed_while_the_server_pauses_reading() -> None:
     async def act() -> None:
         gate = Gate()
         bounds = Transport(body_s=SHORT_S)
@@ -270,7 +270,7 @@ def test_a_slow_body_behind_another_request_is_not_the_fault_of_its_client() -> 
     run(act)
 
 
-def test_garbage_after_a_request_does_not_cost_its_answer() -> None:
+def test_a_request_before_garbage_is_answered() -> None:
     async def act() -> None:
         gate = Gate()
         async with listening(Transport(header_s=SHORT_S), gate) as (port, _):
@@ -285,7 +285,7 @@ def test_garbage_after_a_request_does_not_cost_its_answer() -> None:
     run(act)
 
 
-def test_a_large_body_earns_no_large_trailer() -> None:
+def test_a_large_body_does_not_allow_a_large_trailer() -> None:
     async def act() -> None:
         async with listening(LONG) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -128,7 +128,7 @@ def test_a_stream_that_is_resumed_goes_on_where_it_broke_and_asks_nothing_twice(
     with_caller(act)
 
 
-def test_a_question_goes_to_another_stream_when_its_own_stays_away(
+def test_a_question_moves_to_another_stream_when_its_own_is_not_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "RESUME_S", 0.0)
@@ -151,7 +151,7 @@ def test_a_question_goes_to_another_stream_when_its_own_stays_away(
 
 
 @covers("2025-11-25:http-single-endpoint", "2025-11-25:get-stream-messages")
-def test_the_general_stream_tells_of_tasks_and_asks_their_questions(
+def test_the_general_stream_carries_status_and_questions_of_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "RESUME_S", 0.0)
@@ -175,7 +175,7 @@ def test_the_general_stream_tells_of_tasks_and_asks_their_questions(
 
 
 @covers("2025-11-25:get-not-upgraded-to-sse")
-def test_who_only_polls_is_asked_on_the_general_stream_after_a_look() -> None:
+def test_a_polling_client_gets_questions_on_the_general_stream() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             task_id = await caller.create("greet", {})
@@ -195,7 +195,7 @@ def test_who_only_polls_is_asked_on_the_general_stream_after_a_look() -> None:
 
 
 @covers("2025-11-25:get-stream-server-may-close")
-def test_a_second_general_stream_takes_over() -> None:
+def test_a_second_general_stream_replaces_the_first() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as first, caller.listen() as second:
             with pytest.raises(EOFError):
@@ -212,7 +212,7 @@ async def told_of_end(events: Events, task_id: str) -> None:
     assert told["taskId"] == task_id, "nothing else was told"
 
 
-def test_an_end_is_told_again_only_to_whoever_does_not_know_it() -> None:
+def test_an_end_is_sent_again_only_to_a_client_that_missed_it() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             before = await primed(general)
@@ -231,7 +231,7 @@ def test_an_end_is_told_again_only_to_whoever_does_not_know_it() -> None:
     with_caller(act)
 
 
-def test_an_end_is_told_once_to_whoever_comes_back_just_then() -> None:
+def test_an_end_during_a_reconnect_is_sent_once() -> None:
     class Pages(MemoryStore):
         ends: Callable[[], Awaitable[None]] | None = None
 
@@ -260,7 +260,7 @@ def test_an_end_is_told_once_to_whoever_comes_back_just_then() -> None:
     asyncio.run(main())
 
 
-def test_a_plain_call_talks_on_its_own_stream() -> None:
+def test_a_plain_call_sends_its_messages_on_its_own_stream() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         call = {"name": "greet", "arguments": {}}
         async with caller.stream("tools/call", call) as events:
@@ -387,7 +387,7 @@ def test_sessions_without_authentication_do_not_see_each_other() -> None:
     asyncio.run(main())
 
 
-def test_there_is_a_bound_on_sessions_and_a_name_for_each_refusal() -> None:
+def test_the_number_of_sessions_is_bounded() -> None:
     async def main() -> None:
         gate = Gate()
         transport = Transport(sessions=2)
@@ -404,7 +404,7 @@ def test_there_is_a_bound_on_sessions_and_a_name_for_each_refusal() -> None:
     asyncio.run(main())
 
 
-def test_an_id_is_used_once_at_a_time() -> None:
+def test_an_id_in_use_is_refused() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         call = {"name": "wait", "arguments": {}}
         async with caller.stream("tools/call", call, id=1):

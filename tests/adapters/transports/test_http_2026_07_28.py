@@ -69,7 +69,7 @@ def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
 
 
 @covers("2026-07-28:sse-not-resumable")
-def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
+def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         caller.capabilities = {"elicitation": {}}
         call = {"name": "greet", "arguments": {}}
@@ -107,7 +107,7 @@ def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
 
 
 @covers("2026-07-28:sse-no-buffering-header")
-def test_a_subscription_begins_with_its_acknowledgement_and_tells_what_get_would() -> None:
+def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id, "x" * 32]}}
@@ -149,7 +149,7 @@ def test_subscriptions_are_ended_when_the_server_is() -> None:
     asyncio.run(main())
 
 
-def test_a_quiet_stream_shows_that_it_is_alive() -> None:
+def test_an_idle_stream_sends_comments() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id]}}
@@ -216,7 +216,7 @@ def test_headers_are_compared_with_the_body() -> None:
         ({}, "tools/call", {"name": "greet_later", "arguments": {}}),
     ],
 )
-def test_who_did_not_declare_tasks_is_told_so(
+def test_task_requests_without_the_capability_are_refused(
     capabilities: dict[str, Any], method: str, params: dict[str, Any]
 ) -> None:
     async def act(caller: Caller, gate: Gate) -> None:

@@ -78,7 +78,7 @@ def test_a_session_belongs_to_its_principal(tokens: dict[str, Any]) -> None:
     asyncio.run(main())
 
 
-def test_who_has_no_token_is_told_what_to_do(tokens: dict[str, Any]) -> None:
+def test_a_request_without_a_token_gets_a_challenge(tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Gate()
         async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
@@ -96,7 +96,7 @@ def test_who_has_no_token_is_told_what_to_do(tokens: dict[str, Any]) -> None:
     asyncio.run(main())
 
 
-def test_where_to_get_a_token_is_public(tmp_path: Path) -> None:
+def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
     async def main() -> None:
         keys = tmp_path / "keys.json"
         keys.write_bytes(document(jwk("ed25519")))
@@ -156,7 +156,9 @@ def test_where_to_get_a_token_is_public(tmp_path: Path) -> None:
         ({"origin": "http://[evil"}, False),
     ],
 )
-def test_pages_of_strangers_may_not_call(headers: dict[str, str], is_allowed: bool) -> None:
+def test_requests_of_foreign_origins_and_hosts_are_refused(
+    headers: dict[str, str], is_allowed: bool
+) -> None:
     origins = Origins(
         ["https://app.example:444"], is_local=True, public_url="https://tools.example/mcp"
     )
@@ -165,7 +167,7 @@ def test_pages_of_strangers_may_not_call(headers: dict[str, str], is_allowed: bo
         assert (refusal is None) == is_allowed
 
 
-def test_a_public_server_is_called_by_any_name() -> None:
+def test_a_public_server_accepts_any_host() -> None:
     origins = Origins([], is_local=False, public_url=None)
     assert origins.refusal("anything.example", None) is None
 

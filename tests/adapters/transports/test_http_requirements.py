@@ -87,7 +87,7 @@ def text_of(answer: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("revision", "method"), [(OLD, "POST"), (OLD, "GET"), (OLD, "DELETE"), (NEW, "POST")]
 )
-def test_a_page_of_a_stranger_is_refused_whatever_it_does(revision: str, method: str) -> None:
+def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         message, headers = caller.request("tools/list", {})
         sent = {**caller.headers, **headers, "origin": "https://evil.example"}
@@ -121,9 +121,7 @@ def tokens(tmp_path: Path) -> dict[str, Any]:
 
 @covers("2025-11-25:tool-access-controlled")
 @pytest.mark.parametrize("token", [None, "c" * 40])
-def test_who_has_no_right_to_a_tool_makes_no_task(
-    token: str | None, tokens: dict[str, Any]
-) -> None:
+def test_an_unauthenticated_call_creates_no_task(token: str | None, tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Tools()
         async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
@@ -139,7 +137,7 @@ def test_who_has_no_right_to_a_tool_makes_no_task(
 
 
 @covers("2025-11-25:elicitation-state-per-user", "2025-11-25:elicitation-state-not-session-only")
-def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[str, Any]) -> None:
+def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Tools()
         async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
@@ -174,7 +172,7 @@ def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[
     "2026-07-28:http-refused-notification-body",
 )
 @in_both
-def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str) -> None:
+def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         version = {"mcp-protocol-version": revision}
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": "nothing"}}
@@ -195,7 +193,7 @@ def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str
     "2026-07-28:http-json-or-sse",
 )
 @in_both
-def test_an_answer_is_json_or_a_stream_of_events(revision: str) -> None:
+def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         task_id = await caller.create("wait", {})
         for method, params in (
@@ -221,7 +219,7 @@ def test_an_answer_is_json_or_a_stream_of_events(revision: str) -> None:
 
 @covers("2025-11-25:streamable-http-still-applies")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"])
-def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
+def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         params = {"taskId": "x"}
         for headers, status in (
@@ -246,7 +244,7 @@ def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
     "2025-11-25:session-id-secure",
     "2025-11-25:session-id-visible-ascii",
 )
-def test_the_id_of_a_session_is_visible_and_nobody_guesses_it() -> None:
+def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
     async def main() -> None:
         async with serving(Tools().tools) as address, callers(address, 20) as many:
             for caller in many:
@@ -260,7 +258,7 @@ def test_the_id_of_a_session_is_visible_and_nobody_guesses_it() -> None:
 
 
 @covers("2025-11-25:protocol-version-assumed")
-def test_a_session_knows_its_version_without_the_header() -> None:
+def test_the_session_implies_the_protocol_version() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         del caller.headers["mcp-protocol-version"]
         task_id = await caller.create("add", {"a": 1, "b": 2})
@@ -274,7 +272,7 @@ def test_a_session_knows_its_version_without_the_header() -> None:
     "2025-11-25:sse-retry-before-close",
     "2025-11-25:get-stream-retry-before-close",
 )
-def test_a_stream_says_first_where_and_when_to_come_back() -> None:
+def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
     async def first_event(events: Events) -> set[str]:
         lines: set[str] = set()
         async for line in events._lines:
@@ -303,7 +301,7 @@ def test_a_stream_says_first_where_and_when_to_come_back() -> None:
     "2025-11-25:get-stream-unrelated",
     "2025-11-25:get-stream-no-responses",
 )
-def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
+def test_each_message_is_sent_on_one_stream_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         async def follow(events: Events) -> list[dict[str, Any]]:
             heard: list[dict[str, Any]] = []
@@ -347,7 +345,7 @@ def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
     "2025-11-25:sse-event-ids-name-stream",
     "2025-11-25:resume-no-other-stream",
 )
-def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
+def test_an_event_id_resumes_its_own_stream_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         seen: dict[str, str] = {}
         async with AsyncExitStack() as stack:
@@ -382,7 +380,7 @@ def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
     "2026-07-28:http-last-event-id-ignored",
     "2026-07-28:http-get-delete-405",
 )
-def test_what_only_sessions_have_means_nothing() -> None:
+def test_session_features_are_ignored_or_refused_in_2026() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         task_id = await caller.create("wait", {})
         old = {"mcp-session-id": "nobody", "last-event-id": "g.7"}
@@ -404,7 +402,7 @@ def test_what_only_sessions_have_means_nothing() -> None:
 
 @covers("2026-07-28:http-unknown-method-404")
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "tasks/undo"])
-def test_a_method_that_there_is_not_is_not_found(method: str) -> None:
+def test_an_unknown_method_gets_404(method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         response = await raw(caller, method, {"taskId": "x"})
         assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
@@ -413,7 +411,7 @@ def test_a_method_that_there_is_not_is_not_found(method: str) -> None:
 
 
 @covers("2026-07-28:sse-notifications-related", "2026-07-28:http-silence-after-cancel")
-def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent() -> None:
+def test_a_stream_carries_its_own_request_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         kept, left = [await caller.create("wait", {}) for _ in range(2)]
         async with caller.stream(
@@ -446,7 +444,7 @@ def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent(
 
 @covers("2025-11-25:protocol-version-bad-400")
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-06-18", "soon"])
-def test_a_version_that_nobody_speaks_is_refused_whatever_is_sent(version: str) -> None:
+def test_an_unsupported_version_is_refused(version: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         bad = {"mcp-protocol-version": version}
         for message in (

@@ -57,7 +57,7 @@ def test_moving_a_letter_from_issuer_to_subject_is_another_principal() -> None:
     assert len(set(owners)) == len(owners)
 
 
-def test_scopes_do_not_change_who_somebody_is() -> None:
+def test_scopes_do_not_change_the_owner() -> None:
     few, many = Principal("i", "s"), Principal("i", "s", frozenset({"read", "write"}))
     assert OWNERS.of_principal(few) == OWNERS.of_principal(many)
 

@@ -39,7 +39,7 @@ def test_a_burst_is_allowed_and_then_so_many_in_each_second() -> None:
     assert [is_allowed(rates, "a") for _ in range(12)] == [True] * 10 + [False] * 2
 
 
-def test_a_refusal_says_when_it_is_worth_trying_again_and_that_is_true() -> None:
+def test_a_retry_after_the_given_time_succeeds() -> None:
     clock = Steady()
     rates = Rates(4, 1, clock)
     rates.spend("a")
@@ -52,7 +52,7 @@ def test_a_refusal_says_when_it_is_worth_trying_again_and_that_is_true() -> None
     assert is_allowed(rates, "a")
 
 
-def test_callers_do_not_pay_for_each_other() -> None:
+def test_callers_have_separate_buckets() -> None:
     rates = Rates(1, 1, Steady())
     rates.spend("a")
     assert not is_allowed(rates, "a")
@@ -103,7 +103,7 @@ def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, in
             tokens[caller] -= 1
 
 
-def test_many_callers_do_not_make_the_server_forget_one_that_was_refused() -> None:
+def test_a_refused_caller_is_not_evicted_by_many_others() -> None:
     clock = Steady()
     rates = Rates(1, 2, clock, max_callers=10)
     assert [is_allowed(rates, "greedy") for _ in range(3)] == [True, True, False]
@@ -124,7 +124,7 @@ def test_beyond_the_bound_new_callers_wait_until_one_bucket_is_full() -> None:
     assert [is_allowed(rates, caller) for caller in "def"] == [True, True, True]
 
 
-def test_one_deep_in_debt_does_not_keep_the_others_from_being_forgotten() -> None:
+def test_one_empty_bucket_does_not_block_the_eviction_of_others() -> None:
     clock = Steady()
     rates = Rates(1, 1, clock, max_callers=10)
     rates.spend("guesser")
@@ -137,6 +137,6 @@ def test_one_deep_in_debt_does_not_keep_the_others_from_being_forgotten() -> Non
 
 
 @pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0)])
-def test_a_rate_that_allows_nothing_is_a_mistake(per_second: float, burst: int) -> None:
+def test_a_rate_of_zero_is_refused(per_second: float, burst: int) -> None:
     with pytest.raises(ConfigurationError):
         Rates(per_second, burst, Steady())

@@ -19,7 +19,7 @@ from taskmachine.adapters.cli.main import main
 from taskmachine.adapters.tools.loading import load_tools
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.transports.conftest import Start
-from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, ODD, Heard
+from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, MISBEHAVING, PipeReader
 from tests.oracle import REPOSITORY
 
 FAILING: Final = "tests.adapters.transports.failing_tools:TOOLS"
@@ -52,7 +52,7 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
         env={**os.environ, **environment},
     )  # fmt: skip
     assert process.stderr is not None
-    said = Heard(process.stderr)
+    said = PipeReader(process.stderr)
     try:
         assert said.until(lambda: b"serving" in b"".join(said.lines)), said.lines
         [line] = [line for line in said.lines if b"serving" in line]
@@ -69,7 +69,7 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
 # --- where -----------------------------------------------------------------------------------
 
 
-def test_it_has_to_be_said_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_transport_must_be_selected(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys) == "no transport selected: use --http HOST:PORT or --stdio"
     with pytest.raises(SystemExit) as leaving:
         main(["serve", "--stdio", "--http", "127.0.0.1:0"])
@@ -105,7 +105,7 @@ def test_stdio_wins_over_an_address_in_a_file(start: Start, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8000", "[::]:8000", "tasks.example:80"])
-def test_nobody_serves_the_world_without_authentication_by_mistake(
+def test_a_public_address_without_authentication_is_refused(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Tools that do not exist, lest the world be served if this test fails.
@@ -116,7 +116,7 @@ def test_nobody_serves_the_world_without_authentication_by_mistake(
     )
 
 
-def test_it_can_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_insecure_allows_a_public_address(capsys: pytest.CaptureFixture[str]) -> None:
     # An address for documentation, which this machine does not have.
     arguments = ["--http", "192.0.2.1:8000", "--store", "memory:"]
     assert "--insecure" in refused(capsys, *arguments)
@@ -124,7 +124,7 @@ def test_it_can_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot listen on" in refused(capsys, *arguments, "--insecure")
 
 
-def test_an_address_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         said = refused(capsys, "--http", address, "--store", "memory:")
@@ -206,7 +206,7 @@ def test_tools_of_the_current_directory(
         ("..x:y", "tools '..x:y': the import failed with TypeError: "),
     ],
 )
-def test_tools_that_are_none(
+def test_invalid_tools_are_refused(
     name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -256,15 +256,15 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
     assert "Traceback" not in said
 
 
-def test_log_lines_are_what_they_seem(start: Start) -> None:
-    client = start(tools=ODD)
+def test_log_lines_cannot_be_forged(start: Start) -> None:
+    client = start(tools=MISBEHAVING)
     client.introduce()
     client.ask("tools/call", {"name": "forge"})
-    client.until_aside("tool 'forge' raised")
+    client.until_logged("tool 'forge' raised")
     assert client.end() == 0
-    assert "\x1b" not in client.aside
-    assert not re.search(r"^INFO", client.aside, re.MULTILINE), "what others wrote is indented"
-    assert r"\x1b[2J" in client.aside
+    assert "\x1b" not in client.stderr
+    assert not re.search(r"^INFO", client.stderr, re.MULTILINE), "what others wrote is indented"
+    assert r"\x1b[2J" in client.stderr
 
 
 def test_the_log_has_a_level(start: Start) -> None:
@@ -272,7 +272,7 @@ def test_the_log_has_a_level(start: Start) -> None:
     client.introduce()
     client.ask("tools/call", {"name": "count", "arguments": {"to": 1, "pause_ms": 0}, "task": {}})
     assert client.end() == 0
-    assert len(client.aside.splitlines()) == 1, "that it serves"
+    assert len(client.stderr.splitlines()) == 1, "that it serves"
 
 
 def test_the_store_is_named_without_its_password(tmp_path: Path) -> None:

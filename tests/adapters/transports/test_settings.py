@@ -52,7 +52,7 @@ def refusal(folder: Path, text: str, **environment: str) -> str:
     return str(error.value).replace(str(folder / "s.toml"), "FILE")
 
 
-def test_nobody_has_to_say_anything() -> None:
+def test_everything_has_a_default() -> None:
     settings = load_settings(None, {}, {})
     for name, value in DEFAULTS.items():
         assert getattr(settings, name) == value
@@ -61,7 +61,7 @@ def test_nobody_has_to_say_anything() -> None:
     assert settings.limits == Limits()
 
 
-def test_a_file_can_say_everything(tmp_path: Path) -> None:
+def test_a_file_can_set_every_key(tmp_path: Path) -> None:
     settings = from_file(
         tmp_path,
         """
@@ -110,7 +110,7 @@ def test_a_file_can_say_everything(tmp_path: Path) -> None:
     assert settings.is_local
 
 
-def test_the_later_one_wins_key_by_key(tmp_path: Path) -> None:
+def test_a_later_source_overrides_key_by_key(tmp_path: Path) -> None:
     text = 'store = "memory:"\ntools = "a:b"\npath = "/file"\n[limits]\npage = 7\nwatched = 8\n'
     (tmp_path / "s.toml").write_text(text + '[auth]\nkind = "jwt"\nissuer = "https://a"\n')
     environment = {
@@ -146,7 +146,7 @@ def test_the_later_one_wins_key_by_key(tmp_path: Path) -> None:
         ("AUTH__A__B", '"12"', "auth", {"a": {"b": "12"}}),
     ],
 )
-def test_a_variable_is_read_as_its_place_wants_it(
+def test_a_variable_is_read_by_the_type_of_its_key(
     name: str, text: str, place: str, value: Any
 ) -> None:
     found: Any = load_settings(None, {f"TASKMACHINE_{name}": text}, {})
@@ -155,7 +155,7 @@ def test_a_variable_is_read_as_its_place_wants_it(
     assert (found[State.FAILED] if "retention" in place else found) == value
 
 
-def test_variables_of_others_are_left_alone() -> None:
+def test_other_variables_are_ignored() -> None:
     others = {
         "PATH": "/bin",
         "TASKMACHINE": "x",
@@ -229,7 +229,7 @@ def test_variables_of_others_are_left_alone() -> None:
         ("limits.page = 201", "limits.page must be at most limits.max_page, got 201 and 200"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_an_error_names_the_wrong_value(tmp_path: Path, text: str, says: str) -> None:
     assert refusal(tmp_path, text).startswith(says)
 
 
@@ -245,16 +245,16 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
         ("HTTP", "x", "TASKMACHINE_HTTP: http must be HOST:PORT as in "),
     ],
 )
-def test_the_variable_is_blamed(tmp_path: Path, name: str, text: str, says: str) -> None:
+def test_an_error_names_the_variable(tmp_path: Path, name: str, text: str, says: str) -> None:
     assert refusal(tmp_path, "", **{f"TASKMACHINE_{name}": text}).startswith(says)
 
 
-def test_the_flag_is_blamed() -> None:
+def test_an_error_names_the_command_line() -> None:
     with pytest.raises(ConfigurationError, match=r"^command line: http must be HOST:PORT"):
         load_settings(None, {"TASKMACHINE_HTTP": "127.0.0.1:1"}, {"http": "x"})
 
 
-def test_a_source_may_raise_what_another_one_fits_below(tmp_path: Path) -> None:
+def test_keys_are_compared_after_all_sources_are_merged(tmp_path: Path) -> None:
     day = 86_400_000
     settings = from_file(
         tmp_path,

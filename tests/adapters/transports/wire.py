@@ -9,7 +9,7 @@ from unittest import mock
 
 import httpx
 
-from taskmachine.adapters.engines import worker as workshop
+from taskmachine.adapters.engines import worker as worker
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, start_runtime
 from taskmachine.adapters.server.application import serve_http
@@ -90,7 +90,7 @@ async def serving(
     finally:
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
-        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that never end
+        with mock.patch.object(worker, "GRACE_S", 0.05):  # nobody waits for tools that never end
             await runtime.stop()
 
 

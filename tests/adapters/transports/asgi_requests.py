@@ -22,12 +22,12 @@ from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Task
 from tests.adapters.rig import DONE, Clock, call
 
-__all__ = ["House", "Visit", "virtually"]
+__all__ = ["AsgiRequest", "Endpoints", "run_virtually"]
 
 T = TypeVar("T")
 
 
-def virtually(main: Coroutine[Any, Any, T]) -> T:
+def run_virtually(main: Coroutine[Any, Any, T]) -> T:
     """Run up to a day of virtual time; nothing may be left behind, not even a timer."""
     loop = VirtualLoop(Random(0))
     try:
@@ -40,7 +40,7 @@ def virtually(main: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
-class Visit:
+class AsgiRequest:
     """One request, and what has been answered so far."""
 
     def __init__(self, app: Starlette, method: str, target: str, headers: dict[str, str]) -> None:
@@ -100,7 +100,7 @@ class Visit:
             self._sent.clear()
             await self._sent.wait()
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """The client closes the connection."""
         self._gone.set()
         self.readable.set()
@@ -127,7 +127,7 @@ async def _named(request: Request) -> str:
     return request.headers.get("x-owner", "alice")
 
 
-class House:
+class Endpoints:
     """The endpoints on a memory store.  Whoever says `X-Owner: bob` is bob, all others alice."""
 
     def __init__(
@@ -150,10 +150,10 @@ class House:
         self.service = self.runtime.service
         self.app = Starlette(routes=task_routes(self.runtime, identify or _named, **options))
 
-    def visit(self, target: str, method: str = "GET", **headers: str) -> Visit:
+    def request(self, target: str, method: str = "GET", **headers: str) -> AsgiRequest:
         """A header's name is spelled with underscores."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Visit(self.app, method, target, spelled)
+        return AsgiRequest(self.app, method, target, spelled)
 
     async def create(self, owner: str = "alice") -> Task:
         return await self.service.create(owner, call())

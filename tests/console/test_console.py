@@ -111,23 +111,23 @@ def test_cancelling_needs_a_confirmation(console: ConsoleProcess, browser: Brows
 
 
 def test_tasks_of_another_owner_are_not_shown(console: ConsoleProcess, browser: Browser) -> None:
-    hidden = console.create(BOB, "echo", text="of bob alone")
-    mine = console.create(ALICE, "echo", text="of alice")
+    hidden = console.create(BOB, "echo", text="by bob")
+    mine = console.create(ALICE, "echo", text="by alice")
     console.sign_in(browser, ALICE)
-    browser.until_text(f"#task-{mine}", "of alice")
-    later = console.create(BOB, "echo", text="of bob alone")
-    mine = console.create(ALICE, "echo", text="of alice, later")
-    browser.until_text(f"#task-{mine}", "of alice, later")
+    browser.until_text(f"#task-{mine}", "by alice")
+    later = console.create(BOB, "echo", text="by bob")
+    mine = console.create(ALICE, "echo", text="by alice, later")
+    browser.until_text(f"#task-{mine}", "by alice, later")
     for task_id in (hidden, later):
         assert task_id not in browser.driver.page_source
         browser.open(f"{console.url}/tasks/{task_id}")
         assert browser.text("h1") == "Not found"
-    assert "of bob" not in browser.driver.page_source
+    assert "by bob" not in browser.driver.page_source
     browser.pictures("not-found")
     browser.click(".button")
     browser.click(".top form button")
     console.sign_in(browser, ADMIN)
-    browser.until_text(f"#task-{later}", "of bob alone")
+    browser.until_text(f"#task-{later}", "by bob")
     browser.until_text(f"#task-{mine}", "token:alice")
 
 

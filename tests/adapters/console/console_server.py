@@ -141,7 +141,7 @@ class ConsoleServer:
         self._people: list[Person] = []
 
     def person(self) -> Person:
-        """Return a user who has not logged in."""
+        """Return a new user without a session."""
         self._people.append(Person(self.url))
         return self._people[-1]
 

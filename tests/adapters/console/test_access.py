@@ -1,4 +1,4 @@
-"""Requests of people who have no business there: nothing leaks, nothing changes."""
+"""Requests without access reveal nothing and change nothing."""
 
 import pytest
 
@@ -22,7 +22,7 @@ async def unchanged(there: ConsoleServer, task: Task) -> bool:
 
 
 def test_a_foreign_task_looks_like_one_that_does_not_exist() -> None:
-    """On its page, on its stream, for each button, in every state."""
+    """For its page, its stream and each action, in every state."""
 
     async def main() -> None:
         async with console_server() as there:
@@ -98,7 +98,7 @@ async def refused(person: Person, task: Task, status: int, token: str, **headers
 
 
 def test_a_forged_form_changes_nothing() -> None:
-    """Without a token, with a forged one, with one of another visit or another person."""
+    """Without a token, with a forged one, or one of another session or user."""
 
     async def main() -> None:
         async with console_server() as there:
@@ -165,7 +165,7 @@ def test_without_a_cookie_nothing_is_shown() -> None:
                 response = await stranger.get(path, authorization="Bearer x")
                 assert response.status_code in (303, 401, 404)
                 assert "unseen" not in response.text
-            # A token that is right on the wire is none here, nor is it in a query.
+            # A token of the MCP endpoint is not accepted in a header or a query.
             response = await stranger.get("/?token=alice-has-this-token-for-the-tests-1")
             assert response.status_code == 303
 

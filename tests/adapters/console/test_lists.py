@@ -1,4 +1,4 @@
-"""Lists: pages, filters, and what changes on them while somebody looks."""
+"""Lists: pages, filters and live updates."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tests.adapters.rig import DONE, FORM, run
 
 
 async def pages(there: ConsoleServer, query: str, owner: str = ALICE) -> list[list[str]]:
-    """The ids on each page, from the first to the last."""
+    """Return the ids on each page."""
     import re
 
     person = await there.visitor(owner)
@@ -131,7 +131,7 @@ def test_rows_change_come_and_go() -> None:
                 await stream.until("rows", new.id)
                 await there.service.move(done.id, forget)
                 last = await stream.until("gone", done.id)
-            # Who has seen all is told nothing; who has not, everything.
+            # A page that is up to date gets nothing, any other gets everything.
             async with alice.watching("/events", last_event_id=last.id) as stream:
                 await work.settle(DONE)
                 assert task.id in (await stream.next()).data

@@ -1,4 +1,4 @@
-"""Coming in: by a token or a link, as whom, for how long, and out again."""
+"""Login by a token or a link, sessions and logout."""
 
 import re
 from http.cookies import SimpleCookie
@@ -46,7 +46,7 @@ def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
             assert visit is not None
             assert (visit.owner, visit.is_admin) == (ALICE, False)
             assert "Sign out" in (await person.get("/")).text
-            # Whoever is in already needs no login.
+            # A signed-in user is redirected.
             assert (await person.get("/login")).headers["location"] == "/console/"
 
     run(main())
@@ -86,7 +86,7 @@ def test_the_token_decides_who_is_an_admin() -> None:
 
 
 def test_a_session_ends() -> None:
-    """After a working day, with its token, or when somebody signs out."""
+    """After a working day, or by a logout."""
 
     async def main() -> None:
         async with console_server() as there:
@@ -107,7 +107,7 @@ def test_a_session_ends() -> None:
 
 
 class Brief:
-    """Lets everybody in for a minute."""
+    """Admits every credential until a given time."""
 
     asks_for = hint = ""
 
@@ -115,7 +115,7 @@ class Brief:
         self.until = until
 
     async def admit(self, shown: str) -> Caller:
-        if shown == "nobody knows":
+        if shown == "unverifiable":
             raise KeysUnavailable(5_000)
         return Caller("alice", expires_at=self.until)
 
@@ -129,7 +129,7 @@ def test_a_session_ends_with_its_token() -> None:
             assert cookie[name]["max-age"] == "60"
             there.clock.now += 60_000
             assert (await person.get("/")).status_code == 303
-            response = await person.post("/login", {"shown": "nobody knows"})
+            response = await person.post("/login", {"shown": "unverifiable"})
             assert response.status_code == 503
 
     run(main())
@@ -224,7 +224,7 @@ def test_there_is_a_login_only_if_users_can_be_authenticated() -> None:
 def test_a_token_login_uses_the_authenticator_of_the_server() -> None:
     class Heard:
         async def authenticate(self, authorization: str | None) -> str:
-            raise AssertionError("nobody asks")
+            raise AssertionError("not called")
 
         async def recognise(self, authorization: str | None) -> Caller:
             assert authorization == "Bearer abc"

@@ -1,4 +1,4 @@
-"""The console of the reference server: where there is one, and who it is for."""
+"""The console of the reference server: where it is mounted and who can log in."""
 
 import re
 from pathlib import Path
@@ -137,5 +137,5 @@ def test_the_printed_link_logs_in(tmp_path: Path) -> None:
 
 
 def _words(line: str) -> str:
-    """Of a line that is printed, what is the same for every server."""
+    """Return a printed line without the parts that differ between servers."""
     return re.sub(r"\b\d+ tools|http://[^\s,]+|sqlite:\S+", "...", line.rstrip())

@@ -1,4 +1,4 @@
-"""What pages show, and what they never do: run or load what others wrote."""
+"""The contents of pages, and protection against scripts in tasks."""
 
 import base64
 import html
@@ -33,7 +33,7 @@ SCRIPT = "</pre></textarea>'\"><script>alert(1)</script><img src=x onerror=alert
 
 
 def harmless(page: str) -> bool:
-    """Whether all markup is ours."""
+    """Return whether a page contains no markup of a task."""
     inert = re.sub(
         r'<script type="module" src="/console/static/console\.js\?v=\w+"></script>', "", page
     )
@@ -45,7 +45,7 @@ def harmless(page: str) -> bool:
 
 
 async def poisoned(there: ConsoleServer) -> list[Task]:
-    """Tasks with a script in every text that somebody else can write."""
+    """Create tasks with a script in every text that callers or tools can set."""
     body = encode_json({"text": SCRIPT, SCRIPT: SCRIPT})
     schema = {
         "type": "object",
@@ -175,7 +175,7 @@ def test_every_answer_is_protected() -> None:
 
 
 def test_pages_have_no_style_or_script_of_their_own() -> None:
-    """The policy would refuse them; and files have an address that changes with them."""
+    """The policy would refuse them; and the URLs of files change with their contents."""
 
     async def main() -> None:
         async with console_server() as there:

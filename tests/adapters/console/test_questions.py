@@ -129,7 +129,7 @@ def test_an_answer_reaches_the_tool_as_on_the_wire() -> None:
             after = await there.service.get(ALICE, task.id)
             assert after.state is State.WORKING
             assert after.questions[0].answer == Reply(b'{"action":"decline"}')
-            # Again, or too late: nothing happens, and the page shows what is so.
+            # A second or late answer changes nothing, and the page shows the first.
             assert (
                 await alice.send(f"{page}/answer", key="name", action="accept")
             ).status_code == 303

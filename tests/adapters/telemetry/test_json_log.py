@@ -1,4 +1,4 @@
-"""The log of a real server as JSON: what is in each line, and what is in none."""
+"""The JSON log of a real server, and secrets that it must not contain."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ ANSWER: Final = {"action": "accept", "content": {"name": SECRET}}
 
 
 def log_of_secrets(folder: Path, *options: str) -> list[bytes]:
-    """What a server logs whose callers and tools say nothing without a secret."""
+    """Return the log of a server whose callers and tools put a secret into every text."""
     client = Client(folder, "--log-format", "json", *options, tools=TOOLS)
     try:
         client.introduce()
@@ -69,7 +69,7 @@ def test_every_line_is_an_object_without_secrets(tmp_path: Path) -> None:
     (raised, _) = [line for line in told if line.get("error") == "RuntimeError"]
     assert raised["message"] == "tool 'crash' raised"
     assert "secret_tools.py" in raised["stack"][-1]
-    assert "trace" not in events[0], "nobody observes it"
+    assert "trace" not in events[0], "without an observer"
 
 
 def test_with_telemetry_each_event_names_its_trace(tmp_path: Path, monkeypatch: Any) -> None:

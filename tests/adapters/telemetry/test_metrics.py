@@ -1,4 +1,4 @@
-"""Every metric, read where it is collected, after what it counts has happened."""
+"""Every metric, read after the events that it counts."""
 
 import asyncio
 from pathlib import Path
@@ -186,7 +186,7 @@ def test_prometheus_reads_the_page() -> None:
             ("taskmachine_tasks_waiting", 1),
         ):
             [sample] = families[name].samples
-            assert sample.value == value, "as it is now, and not as it was some seconds ago"
+            assert sample.value == value, "the current value"
         assert families["mcp_server_operation_duration_seconds"].type == "histogram"
         assert task_id not in response.text
 

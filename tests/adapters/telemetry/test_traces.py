@@ -1,4 +1,4 @@
-"""One trace from the request to the outcome, whoever runs the task and however long it takes."""
+"""One trace from the request to the outcome, across processes."""
 
 import asyncio
 from pathlib import Path
@@ -269,7 +269,7 @@ def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> No
 
 @BOTH
 def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_path: Path) -> None:
-    """The first server is stopped in the middle, and another process goes on."""
+    """The first server stops during the task, and another process continues it."""
 
     async def main() -> None:
         url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
@@ -361,7 +361,7 @@ def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> N
 
 
 def test_a_task_without_a_trace_joins_no_other_trace() -> None:
-    """It was made by a process that was not observed; another one's request wakes it up."""
+    """A process without telemetry created it; a request to another process resumes it."""
 
     async def main() -> None:
         store = await open_store("memory:")

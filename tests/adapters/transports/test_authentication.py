@@ -1,4 +1,4 @@
-"""Who gets in, as whom, and what everybody else is told."""
+"""Authentication: owners of valid credentials, and errors for others."""
 
 import asyncio
 import hmac
@@ -112,7 +112,7 @@ def test_two_tokens_of_one_subject_are_one_owner_and_two_subjects_are_two() -> N
 
 
 def hs256_with_the_public_key(encoding: str) -> str:
-    """The classic: the public key, which everybody has, as the secret of an HMAC."""
+    """Return a token with the public key as the secret of an HMAC."""
     public = private_key("rsa").public_key()
     info = PublicFormat.SubjectPublicKeyInfo
     secret: bytes = {
@@ -130,14 +130,14 @@ def swapped_payload() -> str:
 
 
 def twice(last: str) -> str:
-    """A token whose header names the algorithm twice: the last one counts (RFC 7515)."""
+    """Return a token whose header names the algorithm twice; the last one counts (RFC 7515)."""
     header = b64(f'{{"alg": "EdDSA", "kid": "ed25519", "alg": "{last}"}}'.encode())
     signed = f"{header}.{b64(json.dumps(claims()).encode())}"
     return f"{signed}.{b64(private_key('ed25519').sign(signed.encode()))}"
 
 
 def no_payload() -> str:
-    """A payload that is not in the token (RFC 7797), of a client that knows no key."""
+    """Return an unsigned token with a detached payload (RFC 7797)."""
     return f"{b64(json.dumps({'alg': 'EdDSA', 'kid': 'ed25519', 'b64': False}).encode())}..AAAA"
 
 
@@ -148,7 +148,7 @@ def critical() -> str:
 
 
 def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
-    """Name, token, and the answer."""
+    """Yield name, token, and the expected error."""
     yield "wrong issuer", token(iss="https://evil.example"), invalid("is from another issuer")
     yield "issuer with a slash", token(iss=ISSUER + "/"), invalid("is from another issuer")
     yield "part of the issuer", token(iss=ISSUER[:-1]), invalid("is from another issuer")
@@ -170,7 +170,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
     yield "long expired", token(exp=0), invalid("has expired")
     yield "exp true", unchecked(exp=True), invalid("has expired")
     yield "not yet valid", token(nbf=now_s() + 86_400), invalid("is not valid yet")
-    yield "of the future", token(iat=now_s() + 86_400), invalid("is not valid yet")
+    yield "not valid yet", token(iat=now_s() + 86_400), invalid("is not valid yet")
     yield "no exp", token(exp=None), LACKING
     yield "no sub", token(sub=None), LACKING
     for name in ("exp", "nbf", "iat"):
@@ -238,7 +238,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
 
 
 def unchecked(**changes: Any) -> str:
-    """Signed whatever the claims are: `jwt.encode` refuses some."""
+    """Sign any claims: `jwt.encode` refuses some."""
     payload = json.dumps(claims(**changes)).encode()
     headers = {"kid": "ed25519"}
     return jwt.PyJWS().encode(payload, private_key("ed25519"), "EdDSA", headers)
@@ -497,7 +497,7 @@ def test_without_verification_the_header_is_the_owner() -> None:
 
 @attrs.define
 class Folder:
-    """Files that settings can name."""
+    """Writes files that settings name."""
 
     path: Path
 

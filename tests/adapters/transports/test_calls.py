@@ -1,4 +1,4 @@
-"""The path of a request stays short: how many calls of our own functions it takes."""
+"""The number of function calls for a request stays small."""
 
 import asyncio
 from typing import Final

@@ -299,7 +299,7 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
 def test_a_change_of_one_task_while_the_next_is_read_is_reported(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """2026-07-28: whoever watches several hears of the end of each."""
+    """2026-07-28: a watch of several tasks reports the end of each."""
 
     async def main() -> None:
         async with a_line("2026-07-28") as (line, runtime):

@@ -1,7 +1,6 @@
-"""Who is calling: tokens, pages, other applications, another dialect."""
+"""Tokens, origins, mounting in another application, and the erlmcp dialect."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,6 @@ from tests.adapters.transports.issuer import AUDIENCE, ISSUER, document, jwk, to
 from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, serving
 
 ALICE, BOB = "a" * 40, "b" * 40
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> dict[str, Any]:
-    """Settings by which alice and bob are known."""
-    file = tmp_path / "tokens.toml"
-    file.write_text(f'alice = "{ALICE}"\nbob = "{BOB}"\n')
-    os.chmod(file, 0o600)
-    return {"kind": "tokens", "tokens": str(file)}
 
 
 def test_one_principal_sees_a_task_in_both_generations_and_nobody_else_does(
@@ -130,7 +120,7 @@ def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-# --- pages -----------------------------------------------------------------------------------
+# --- origins ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

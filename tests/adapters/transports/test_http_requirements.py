@@ -1,12 +1,9 @@
-"""What the revisions demand of a server on HTTP, one by one, where no other test shows it."""
+"""Requirements of the revisions for HTTP servers that no other test covers."""
 
 import asyncio
-import os
 import re
 import socket
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,18 +11,26 @@ import httpx
 import pytest
 
 from taskmachine.adapters.tools.context import Context
-from tests.adapters.transports.wire import NAME_FORM, Caller, Events, Gate, callers, serving
+from tests.adapters.transports.wire import (
+    NAME_FORM,
+    NEW,
+    OLD,
+    Caller,
+    Events,
+    Gate,
+    callers,
+    in_both,
+    serve,
+    serving,
+    text_of,
+)
 from tests.requirements import covers
 
-OLD: Final = "2025-11-25"
-NEW: Final = "2026-07-28"
 EXTENSION: Final[dict[str, Any]] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-
-in_both = pytest.mark.parametrize("revision", [OLD, NEW])
 
 
 class Tools(Gate):
-    """And one that reports and asks."""
+    """The tools of `Gate`, and one that reports and asks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,19 +44,6 @@ class Tools(Gate):
             return "talked"
 
 
-def serve(revision: str, act: Callable[[Caller, Tools], Awaitable[None]], **settings: Any) -> None:
-    """Run against a fresh server, in one of the revisions."""
-
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, **settings) as address, callers(address) as [caller]:
-            if revision == OLD:
-                await caller.introduce()
-            await act(caller, gate)
-
-    asyncio.run(main())
-
-
 async def raw(
     caller: Caller, method: str, params: dict[str, Any], **changed: str
 ) -> httpx.Response:
@@ -59,21 +51,7 @@ async def raw(
     return await caller.post(message, **{**headers, **changed})
 
 
-async def rest(events: Events) -> list[dict[str, Any]]:
-    """All that comes until the stream ends."""
-    messages = []
-    while True:
-        try:
-            messages.append(await events.next())
-        except EOFError:
-            return messages
-
-
-def text_of(answer: dict[str, Any]) -> str:
-    return str(answer["result"]["content"][0]["text"])
-
-
-# --- who may call ----------------------------------------------------------------------------
+# --- access ----------------------------------------------------------------------------------
 
 
 @covers(
@@ -97,7 +75,7 @@ def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str
         assert refused.json().keys() == {"jsonrpc", "error"}
         assert "result" in await caller.call("tools/list"), "the session is still there"
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:http-bind-localhost", "2026-07-28:http-bind-localhost")
@@ -107,16 +85,7 @@ def test_a_local_server_listens_at_one_address_only() -> None:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port or 0), timeout=5)
 
-    serve(NEW, act)
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> dict[str, Any]:
-    """Settings by which alice and bob are known."""
-    file = tmp_path / "tokens.toml"
-    file.write_text(f'alice = "{"a" * 40}"\nbob = "{"b" * 40}"\n')
-    os.chmod(file, 0o600)
-    return {"kind": "tokens", "tokens": str(file)}
+    serve(NEW, Tools, act)
 
 
 @covers("2025-11-25:tool-access-controlled")
@@ -153,7 +122,7 @@ def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[s
                 forged = {"action": "accept", "content": {"name": "Bob"}}
                 reply = {"id": question["id"], "result": forged}
                 assert (await bob.post(reply, **stolen)).status_code == 404
-                await bob.post(reply)  # in his own session, where nobody asked
+                await bob.post(reply)  # in his own session, which has no question
                 await alice.answer(question)
                 assert text_of(await events.result()) == "Hello, Ada!"
 
@@ -183,7 +152,7 @@ def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> N
             assert refused.status_code == 400
             assert refused.json().keys() == {"jsonrpc", "error"}
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers(
@@ -208,13 +177,13 @@ def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
         waiting: tuple[str, dict[str, Any]] = ("tasks/result", {"taskId": task_id})
         if revision == NEW:
             waiting = "subscriptions/listen", {"notifications": {"taskIds": [task_id]}}
-        async with caller.stream(*waiting) as events:  # which looks at the type
+        async with caller.stream(*waiting) as events:  # checks the media type
             assert events.response.status_code == 200
         if revision == OLD:
             async with caller.listen() as general:
                 assert general.response.headers["content-type"] == "text/event-stream"
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:streamable-http-still-applies")
@@ -233,7 +202,7 @@ def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
         del caller.headers["mcp-session-id"]
         assert (await raw(caller, method, params)).status_code == 400
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 # --- sessions and streams of 2025-11-25 ------------------------------------------------------
@@ -264,7 +233,7 @@ def test_the_session_implies_the_protocol_version() -> None:
         task_id = await caller.create("add", {"a": 1, "b": 2})
         assert "result" in await caller.call("tasks/result", {"taskId": task_id})
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -288,9 +257,9 @@ def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
         async with caller.listen() as general:
             assert await first_event(general) == primed
             async with caller.listen():
-                assert await rest(general) == [], "closed early, and the retry was said"
+                assert await general.rest() == [], "closed early, after the retry time"
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -324,20 +293,20 @@ def test_each_message_is_sent_on_one_stream_only() -> None:
             gate.open.set()
             heard = await asyncio.gather(*map(follow, streams))
             await caller.client.delete(caller.url, headers=caller.headers)
-            on_general = await rest(general)
+            on_general = await general.rest()
         for messages, of in zip(heard, (one, one, other), strict=True):
             assert f"'taskId': '{one if of == other else other}'" not in str(messages)
         assert [messages[-1]["id"] for messages in heard] == ["one", "again", "other"]
         assert {m["method"] for m in on_general} == {"notifications/tasks/status"}
         told = [*on_general, *(message for messages in heard for message in messages[:-1])]
-        assert len(told) == len({str(message) for message in told}), "nothing twice"
+        assert len(told) == len({str(message) for message in told}), "no message twice"
         progress = [m["params"] for m in told if m["method"] == "notifications/progress"]
         assert sorted((p["progressToken"], p["progress"]) for p in progress) == [
             ("a", 1), ("a", 2), ("b", 1), ("b", 2),
         ]  # fmt: skip
         assert len([m for m in told if m["method"] == "elicitation/create"]) == 2
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -366,10 +335,10 @@ def test_an_event_id_resumes_its_own_stream_only() -> None:
                 assert progress["params"]["progressToken"] == token
                 assert answer["id"] == token
                 ids.append(str(events.last_id))
-                assert await rest(events) == []
+                assert await events.rest() == []
         assert len(set(ids)) == 4
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 # --- streams of 2026-07-28 -------------------------------------------------------------------
@@ -397,7 +366,7 @@ def test_session_features_are_ignored_or_refused_in_2026() -> None:
             refused = await caller.client.request(method, caller.url, headers=headers)
             assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:http-unknown-method-404")
@@ -407,7 +376,7 @@ def test_an_unknown_method_gets_404(method: str) -> None:
         response = await raw(caller, method, {"taskId": "x"})
         assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:sse-notifications-related", "2026-07-28:http-silence-after-cancel")
@@ -427,7 +396,7 @@ def test_a_stream_carries_its_own_request_only() -> None:
             caller.capabilities = {}
             async with caller.stream("tools/call", call, id="call") as calling:
                 gate.open.set()
-                told, answer = await rest(calling)
+                told, answer = await calling.rest()
             assert told["params"]["progressToken"] == "p"
             assert answer["id"] == "call"
             caller.capabilities = EXTENSION
@@ -439,7 +408,7 @@ def test_a_stream_carries_its_own_request_only() -> None:
                 assert left not in str(message)
                 status = message["params"].get("status", "")
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2025-11-25:protocol-version-bad-400")
@@ -460,4 +429,4 @@ def test_an_unsupported_version_is_refused(version: str) -> None:
                 assert answer.status_code == 400, method
         assert (await raw(caller, "ping", {})).status_code == 200, "the session is still there"
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)

@@ -1,4 +1,4 @@
-"""Keys come and go at their source; an outage of the source takes none away."""
+"""New and withdrawn keys, and outages of their source."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ def test_a_key_verifies_the_algorithms_of_its_type_and_alg() -> None:
         jwk("p256", alg="ES384"),
         jwk("ed25519", x=None),
         {"kty": "RSA", "kid": "empty"},
-        {"kid": "of no kind"},
+        {"kid": "without a kind"},
         jwk("ed25519", crv="Ed448"),
         jwk("weak"),
         "key",

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, complete and true."""
+"""The OpenAPI document is valid, complete and correct."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def schema_in(whole: dict[str, Any], schema: Any) -> jsonschema_rs.Validator:
 
 @pytest.mark.parametrize("needs_token", [True, False])
 def test_the_document_is_valid(needs_token: bool) -> None:
-    """By the JSON Schema of OpenAPI 3.1, and by the rules that it cannot express."""
+    """It follows the JSON Schema of OpenAPI 3.1, and the rules that this cannot express."""
     errors = list(OpenAPIV31SpecValidator(document(needs_token=needs_token)).iter_errors())
     assert errors == []
 
@@ -110,7 +110,7 @@ def test_the_page_for_people_says_the_same() -> None:
 
 
 def is_task(whole: dict[str, Any], body: Any) -> bool:
-    """By the document; and by the schema of the protocol, which was written down without it."""
+    """Return whether the schemas of the document and of the protocol accept a task."""
     said = schema_in(whole, whole["components"]["schemas"]["DetailedTask"]).is_valid(body)
     assert said == DETAILED_TASK.is_valid(body), body
     return said
@@ -121,7 +121,7 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_it_describes_a_task_as_the_protocol_does() -> None:
-    """In every status; and it refuses what the protocol refuses."""
+    """Both schemas accept tasks of every status and refuse the same changes."""
 
     async def main() -> None:
         whole, server = document(needs_token=False), Endpoints()
@@ -146,7 +146,7 @@ def test_it_describes_a_task_as_the_protocol_does() -> None:
 
 
 def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
-    """An answer is what the document promises for its status."""
+    """Check a response against the document."""
     described = whole["paths"][path]["get"]["responses"][str(request.status)]
     for name, header in described.get("headers", {}).items():
         value: Any = request.headers[name.lower()]
@@ -211,7 +211,7 @@ def _refuse(owner: str, is_found: bool) -> None:
 
 
 def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
-    """Schemathesis, with all its checks, on a real socket.  The same seed, the same requests."""
+    """Schemathesis with all its checks, a fixed seed, and a real socket."""
 
     async def identify(request: Request) -> str:
         if request.headers.get("authorization") != "Bearer secret":
@@ -220,8 +220,8 @@ def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
 
     async def main() -> None:
         server = Endpoints(identify=identify, needs_token=True)
-        # The id of the examples exists, so that not everything ends at "not found"; it has
-        # ended, so that nobody waits.
+        # The task of the examples exists, or most responses would be "not found"; it has
+        # ended, so that no request waits.
         task = await server.ended()
         await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
         config = tmp_path / "schemathesis.toml"

@@ -1,4 +1,4 @@
-"""What a client without a token is told, in words that HTTP parsers understand."""
+"""Challenges and metadata for clients without a token."""
 
 import re
 
@@ -26,7 +26,7 @@ WHERE = "https://tasks.example/.well-known/oauth-protected-resource/mcp"
 
 
 def parameters(header: str) -> dict[str, str]:
-    """By the grammar of RFC 9110: a scheme, then parameters with quoted strings."""
+    """Parse a challenge by RFC 9110: a scheme, then parameters with quoted strings."""
     scheme, _, rest = header.partition(" ")
     assert scheme == "Bearer"
     quoted = r'([a-z_]+)="((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*)"'

@@ -1,4 +1,4 @@
-"""Nobody looks things up faster than allowed, and nobody who is slower is ever refused."""
+"""Lookups above the rate are refused, and those below never."""
 
 from fractions import Fraction
 
@@ -66,7 +66,7 @@ def test_a_miss_costs_more_and_is_never_refused() -> None:
     rates.miss("guesser")
     with pytest.raises(LimitExceeded) as refused:
         rates.spend("guesser")
-    # 3 were there, 10 are gone, and one more is wanted.
+    # 3 tokens minus 10 for the miss, and the next lookup needs one.
     assert refused.value.retry_after_ms == (MISS - 3 + 1) * 1_000
     rates.miss("guesser")
     clock.now += 2 * MISS - 1 - 3
@@ -82,7 +82,7 @@ def test_a_miss_costs_more_and_is_never_refused() -> None:
     ),
 )
 def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, int, str]]) -> None:
-    """The model: tokens that drip, four in a second; times are binary fractions, so exact."""
+    """Compare with a model that adds four tokens a second; times are exact binary fractions."""
     clock = Steady()
     rates = Rates(4, burst, clock, max_callers=2)
     tokens = dict.fromkeys("abc", Fraction(burst))
@@ -97,7 +97,7 @@ def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, in
         is_full = tokens[caller] == burst
         others = sum(left < burst for name, left in tokens.items() if name != caller)
         allowed = is_allowed(rates, caller)
-        if not (is_full and others >= 2):  # then it may wait for room, or still be known
+        if not (is_full and others >= 2):  # else there may be no room, or an old bucket
             assert allowed == (tokens[caller] >= 1)
         if allowed:
             tokens[caller] -= 1
@@ -119,7 +119,7 @@ def test_beyond_the_bound_new_callers_wait_until_one_bucket_is_full() -> None:
         rates.spend(caller)
     with pytest.raises(LimitExceeded, match="3 callers at a time"):
         rates.spend("d")
-    assert is_allowed(rates, "b"), "who is known goes on"
+    assert is_allowed(rates, "b"), "a caller with a bucket is served"
     clock.now += 2
     assert [is_allowed(rates, caller) for caller in "def"] == [True, True, True]
 

@@ -1,4 +1,4 @@
-"""`taskmachine serve` as a command: what it refuses, what it says, and how it ends."""
+"""The command `taskmachine serve`: errors, log and exit."""
 
 import logging
 import os
@@ -35,7 +35,7 @@ def _same_log_level() -> Iterator[None]:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says, and it leaves with 2."""
+    """Run the command, which must exit with 2, and return its error."""
     assert main(["serve", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -46,7 +46,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
-    """A server over HTTP: what it says of itself.  It has to end well by a signal."""
+    """Run a server over HTTP until a signal ends it, and return its log."""
     process = subprocess.Popen(
         [COMMAND, "serve", *arguments], stderr=subprocess.PIPE, cwd=folder,
         env={**os.environ, **environment},
@@ -108,7 +108,7 @@ def test_stdio_wins_over_an_address_in_a_file(start: Start, tmp_path: Path) -> N
 def test_a_public_address_without_authentication_is_refused(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Tools that do not exist, lest the world be served if this test fails.
+    # With tools that do not exist, a failure of this test serves nothing.
     said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
     assert said == (
         f"anyone who can connect to {address} could call the tools: "
@@ -117,7 +117,7 @@ def test_a_public_address_without_authentication_is_refused(
 
 
 def test_insecure_allows_a_public_address(capsys: pytest.CaptureFixture[str]) -> None:
-    # An address for documentation, which this machine does not have.
+    # An address reserved for documentation.
     arguments = ["--http", "192.0.2.1:8000", "--store", "memory:"]
     assert "--insecure" in refused(capsys, *arguments)
     assert "192.0.2.1:8000" in refused(capsys, *arguments, "--insecure")
@@ -166,7 +166,7 @@ def test_http_works_without_the_fast_loop() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run_without("uvloop", "serve", "--http", address, "--store", "memory:")
     assert done.returncode == 2
-    assert "cannot listen on" in done.stderr, "it came that far"
+    assert "cannot listen on" in done.stderr, "the packages were imported"
 
 
 # --- with what -------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_said_in_one_sentence(
 
 @pytest.mark.parametrize("where", [["--stdio"], ["--http", "127.0.0.1:0"]])
 def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[str]) -> None:
-    """Its input stays open, so nothing else ends it."""
+    """Its input stays open, so only the failure ends it."""
     process = subprocess.Popen(
         [COMMAND, "serve", *where, "--store", "memory:", "--tools", FAILING],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY,
@@ -263,7 +263,7 @@ def test_log_lines_cannot_be_forged(start: Start) -> None:
     client.until_logged("tool 'forge' raised")
     assert client.end() == 0
     assert "\x1b" not in client.stderr
-    assert not re.search(r"^INFO", client.stderr, re.MULTILINE), "what others wrote is indented"
+    assert not re.search(r"^INFO", client.stderr, re.MULTILINE), "the message is indented"
     assert r"\x1b[2J" in client.stderr
 
 
@@ -272,7 +272,7 @@ def test_the_log_has_a_level(start: Start) -> None:
     client.introduce()
     client.ask("tools/call", {"name": "count", "arguments": {"to": 1, "pause_ms": 0}, "task": {}})
     assert client.end() == 0
-    assert len(client.stderr.splitlines()) == 1, "that it serves"
+    assert len(client.stderr.splitlines()) == 1, "only the start"
 
 
 def test_the_store_is_named_without_its_password(tmp_path: Path) -> None:

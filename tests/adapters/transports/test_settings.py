@@ -1,4 +1,4 @@
-"""What a server can be told, and what it says to what it cannot be told."""
+"""Settings, and errors for wrong ones."""
 
 import tomllib
 from pathlib import Path
@@ -13,7 +13,7 @@ from taskmachine.adapters.transports.settings import Settings, Transport, load_s
 from taskmachine.statemachine import ConfigurationError, State, Times
 from tests.oracle import REPOSITORY
 
-# As they were promised; by hand, and not from the classes.
+# The documented defaults, written by hand and not taken from the classes.
 DEFAULTS: dict[str, Any] = {
     "store": "sqlite:taskmachine.db",
     "tools": "demo",
@@ -159,7 +159,7 @@ def test_other_variables_are_ignored() -> None:
     others = {
         "PATH": "/bin",
         "TASKMACHINE": "x",
-        # What a pod is told if a service of the cluster has our name.
+        # Variables in a pod if a service of the cluster has this name.
         "TASKMACHINE_SERVICE_HOST": "10.0.0.1",
         "TASKMACHINE_SERVICE_PORT_HTTP": "80",
         "TASKMACHINE_PORT": "tcp://10.0.0.1:80",

@@ -1,4 +1,4 @@
-"""Server-sent events: a reader that follows the HTML standard reads what was written."""
+"""Server-sent events, read back by the HTML standard."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_an_event_as_it_is_on_the_wire() -> None:
 
 
 def test_an_event_without_data_is_one_that_carries_an_id() -> None:
-    """2025-11-25: a stream is primed by one."""
+    """2025-11-25: it primes a stream."""
     assert event(b"", id="0") == b"id: 0\ndata: \n\n"
 
 

@@ -1,4 +1,4 @@
-"""The server on its standard streams: a real process, real pipes, plain JSON."""
+"""A server process on real pipes, with a client in plain JSON."""
 
 import json
 import os
@@ -43,18 +43,18 @@ def introduced(folder: Path, tools: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A server with the tools of the demo, that several tests use."""
+    """A server with the demo tools that several tests share."""
     yield from introduced(tmp_path_factory.mktemp("demo"), "demo")
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """The same with odd tools."""
+    """A server with the misbehaving tools that several tests share."""
     yield from introduced(tmp_path_factory.mktemp("odd"), MISBEHAVING)
 
 
 def create(client: Client, tool: str, arguments: JSON) -> str:
-    """A task, by 2025-11-25."""
+    """Create a task by 2025-11-25."""
     params = {"name": tool, "arguments": arguments, "task": {}}
     task_id: str = client.ask("tools/call", params)["result"]["task"]["taskId"]
     return task_id
@@ -74,7 +74,7 @@ def text_of(result: JSON) -> str:
 
 
 def in_flight(client: Client, task_id: str) -> JSON:
-    """The request that brings the question of this task."""
+    """Return the request with the question of this task."""
     return client.expect(
         lambda message: (
             message.get("method") == "elicitation/create"
@@ -191,7 +191,7 @@ def test_the_demo_tools_use_progress_and_sampling(demo: Client) -> None:
 @covers("2026-07-28:stdio-cancelled-work-stops", "2026-07-28:stdio-silence-after-cancel")
 @pytest.mark.parametrize("is_modern", [False, True])
 def test_a_plain_call_is_cancelled_by_its_id(odd: Client, is_modern: bool) -> None:
-    # What declares no tasks is a plain call in both generations.
+    # A client without the task capability makes plain calls in both revisions.
     meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     params: JSON = {"name": "hold", **({"_meta": meta} if is_modern else {})}
     id = f"held {is_modern}"
@@ -200,7 +200,7 @@ def test_a_plain_call_is_cancelled_by_its_id(odd: Client, is_modern: bool) -> No
     stops = odd.stderr.count("hold was stopped") + 1
     odd.send({"method": "notifications/cancelled", "params": {"requestId": id}})
     odd.until_logged("hold was stopped", stops)
-    # The id is free again, in either generation.
+    # The id is free again, in both revisions.
     assert "result" in odd.answer(odd.request("ping", {}, id))
     assert [said.get("id") for said in odd.messages].count(id) == 1
 
@@ -297,7 +297,7 @@ def test_a_line_that_is_too_long_is_refused_and_skipped(start: Start) -> None:
     errors = [said for said in client.messages if "error" in said]
     assert [error["error"]["code"] for error in errors] == [-32700], "one answer for one line"
     assert "id" not in errors[0]
-    assert client.peak_bytes() - before < 24 * MEBIBYTE, "of a line of 64 MiB"
+    assert client.peak_bytes() - before < 24 * MEBIBYTE, "for a line of 64 MiB"
 
 
 def test_the_longest_line_is_read(start: Start) -> None:
@@ -457,7 +457,7 @@ def test_stdio_works_with_sockets(tmp_path: Path) -> None:
         theirs.close()
         ours.sendall(INPUT + b"\n")
         assert answered(output.readline() + output.readline())
-        # More than a socket takes at once.
+        # More than the socket's buffer.
         long = {"name": "greet", "arguments": {"name": "x" * MEBIBYTE}}
         call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": long}
         ours.sendall(json.dumps(call).encode() + b"\n")
@@ -540,7 +540,7 @@ def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(
     assert not [said for said in first.messages if said.get("id") == waiting]
     show = [COMMAND, "tasks", "show", "--json", task_id, "--store", f"sqlite:{tmp_path}/tasks.db"]
     shown = json.loads(subprocess.run(show, capture_output=True, check=True).stdout)
-    assert shown["state"] == "submitted", "nobody has it"
+    assert shown["state"] == "submitted", "no worker has it"
     second = start(tools=MISBEHAVING)
     second.introduce()
     assert second.ask("tasks/get", {"taskId": task_id})["result"]["status"] == "working"
@@ -578,7 +578,7 @@ def test_a_tool_that_ignores_cancellation_does_not_block_the_exit(start: Start) 
 
 
 def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
-    """Nor does memory grow; when it reads again, every answer is there."""
+    """Memory stays bounded, and every answer arrives once the client reads again."""
     count = 150
     client = start(tools=MISBEHAVING, is_not_reading=True)
     client.send({"id": "hello", "method": "initialize", "params": HELLO})
@@ -590,7 +590,7 @@ def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
     client.listen()
     for id in range(count):
         assert len(text_of(client.answer(id)["result"])) == MEBIBYTE
-    assert client.peak_bytes() - before < 64 * MEBIBYTE, "of 150 MiB"
+    assert client.peak_bytes() - before < 64 * MEBIBYTE, "for 150 MiB"
     assert client.end() == 0
 
 

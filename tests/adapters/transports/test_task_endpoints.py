@@ -1,4 +1,4 @@
-"""Looking at a task by plain HTTP, and what all helper server have in common."""
+"""The task endpoint, and common properties of all helper endpoints."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ async def tasks_of_every_status(server: Endpoints) -> dict[str, Task]:
 
 
 def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
-    """In every status, without resultType, and as the schema of the protocol has it."""
+    """In every status, without resultType, and valid by the schema of the protocol."""
 
     async def main() -> None:
         server = Endpoints()
@@ -156,7 +156,7 @@ def test_everything_but_reading_is_refused(path: str, method: str) -> None:
 
 @pytest.mark.parametrize("path", TASK_PATHS)
 def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: str) -> None:
-    """Headers too, on a real socket, whatever is asked in whatever way."""
+    """Including headers, for every path and method, on a real socket."""
 
     async def main() -> None:
         server = Endpoints()
@@ -245,7 +245,7 @@ def test_every_lookup_calls_the_hook_which_may_refuse_it() -> None:
 
 @pytest.mark.parametrize("path", TASK_PATHS)
 def test_an_unidentified_caller_gets_no_information(path: str) -> None:
-    """The refusal is passed on to the transport, before anything is read or checked."""
+    """The transport gets the error before anything is read or checked."""
 
     async def nobody(_: Request) -> str:
         raise HTTPException(401)
@@ -301,7 +301,7 @@ def test_the_health_check_reads_the_store() -> None:
 
 
 class SlowStore(MemoryStore):
-    """Answers after a while."""
+    """A store that responds slowly."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(b"s" * 32)

@@ -1,4 +1,4 @@
-"""A task as server-sent events, in virtual time, and once on a real socket."""
+"""Task events in virtual time, and once on a real socket."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from tests.adapters.transports.loopback import serving
 
 
 def received(request: AsgiRequest) -> list[tuple[str, str, str | None]]:
-    """Id, status and message of each event."""
+    """Return id, status and message of each event."""
     events = read_events(request.body)
     assert {event.name for event in events} <= {"task"}
     tasks = [json.loads(event.data) for event in events]
@@ -32,7 +32,7 @@ def is_free(server: Endpoints) -> bool:
 
 
 def test_the_current_task_is_followed_by_each_visible_change() -> None:
-    """What no caller can see is no event: that a worker took the task."""
+    """Changes that callers cannot see, such as a claim by a worker, are not sent."""
 
     async def main() -> None:
         server = Endpoints()
@@ -99,7 +99,7 @@ def test_comments_keep_an_idle_stream_alive(options: dict[str, float], seconds: 
         ("0", ["2", "3"]),
         ("1", ["2", "3"]),
         ("2", ["3"]),
-        ("3", ["2", "3"]),  # not yet: an id of something else
+        ("3", ["2", "3"]),  # a version that does not exist yet
         ("-1", ["2", "3"]),
         ("two", ["2", "3"]),
         ("", ["2", "3"]),
@@ -121,7 +121,7 @@ def test_a_reconnecting_client_does_not_get_its_version_again(last: str, ids: li
 
 
 def test_a_client_that_has_the_end_gets_204() -> None:
-    """A browser connects again after every end of a stream, but not after 204."""
+    """A browser reconnects after every end of a stream, but not after 204."""
 
     async def main() -> None:
         server = Endpoints()
@@ -135,7 +135,7 @@ def test_a_client_that_has_the_end_gets_204() -> None:
 
 
 def test_a_slow_reader_loses_the_oldest_but_not_the_end() -> None:
-    """And the task does not wait for it."""
+    """The task does not wait for it."""
 
     async def main() -> None:
         server = Endpoints(Limits(buffer=3))
@@ -153,7 +153,7 @@ def test_a_slow_reader_loses_the_oldest_but_not_the_end() -> None:
         request.readable.set()
         await request
         ids = [int(id) for id, _, _ in received(request)]
-        # The first, the one that was on its way, and what the buffer has room for.
+        # The first event, the one being sent, and the contents of the buffer.
         assert ids == [1, 3, 11, 12, 13]
         assert received(request)[-1][1] == "completed"
         assert is_free(server)
@@ -195,7 +195,7 @@ def test_a_disconnect_of_a_blocked_reader_frees_everything() -> None:
 
 
 def test_a_reading_client_is_not_idle() -> None:
-    """Those that do not read are another matter."""
+    """Only clients that do not read are idle."""
 
     async def main() -> None:
         server = Endpoints()
@@ -234,7 +234,7 @@ def test_streams_of_an_owner_are_limited() -> None:
 
 
 class ForgetfulStore(MemoryStore):
-    """Forgets a task as soon as it was looked at."""
+    """Removes a task once it is loaded."""
 
     async def load(self, task_id: str) -> Task | None:
         task = await super().load(task_id)
@@ -267,7 +267,7 @@ def test_head_does_not_wait_for_the_end() -> None:
 
 
 def test_a_real_client_on_a_real_socket() -> None:
-    """It reads a life, and another one leaves in the middle."""
+    """One client reads until the end, and another one disconnects before."""
 
     async def main() -> None:
         server = Endpoints()

@@ -12,7 +12,7 @@ from taskmachine.adapters.server.foreground import (
     add_log_options,
     announce,
     prepared,
-    run_until_told,
+    run_until_signalled,
 )
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.stores import without_password
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     flags: dict[str, Any] = {name: getattr(options, name) for name in FLAGS}
     if options.concurrency is not None:
         flags["limits"] = {"concurrency": options.concurrency}
-    run_until_told(_work(prepared(options, flags)))
+    run_until_signalled(_work(prepared(options, flags)))
     return 0
 
 

@@ -1,7 +1,7 @@
 """Spans: one for each request, for each run of a tool, and for each task as a whole.
 
-They say who did what when and how it ended, and nothing that callers or tools said: neither
-arguments nor results, nor messages, of which exceptions have one, too.
+They contain no data of callers or tools: no arguments, results or messages, not even those of
+exceptions.
 """
 
 import traceback
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 MAX_TEXT = 256
-"""Characters of an id that a caller chose."""
+"""Maximum length of an id that a caller chose."""
 
 Attributes = dict[str, AttributeValue]
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """How a task ended, in one word of few."""
+    """Return the label of an outcome."""
     return names.TOOL_ERROR if outcome.is_error else outcome.cause.value
 
 
 class RequestSpan:
-    """A request that is being answered; `on_end` is told the error, if any, and the duration."""
+    """The span of a pending request; `on_end` gets the error, if any, and the duration."""
 
     def __init__(self, span: Span, on_end: Callable[[str | None, float], None]) -> None:
         self._span = span
@@ -83,7 +83,7 @@ def begin_request(
     by: Carrier,
     on_end: Callable[[str | None, float], None],
 ) -> RequestSpan:
-    """A span below what its `_meta` names, or else below what is current."""
+    """Begin a span whose parent is the context in `_meta`, or else the current one."""
     attributes: Attributes = {
         names.METHOD: method,
         names.REVISION: revision,
@@ -115,7 +115,7 @@ def begin_request(
 
 @contextmanager
 def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd], None]]:
-    """The span of one run of a tool, current for it and for whatever it begins."""
+    """Open the span of one tool run, as current span for the tool and its tasks."""
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
         context=context_of_task(task.call.trace),
@@ -147,9 +147,9 @@ def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd]
 
 
 def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
-    """The span of a task that has ended, by whoever ended it: from its creation to now."""
+    """Record the span of a task that has ended, from its creation to now."""
     task, outcome = step.task, step.task.outcome
-    assert outcome is not None, "what has ended has one"
+    assert outcome is not None, "an ended task has an outcome"
     end = outcome_name(outcome)
     span = tracer.start_span(
         f"task {tool}",
@@ -168,7 +168,7 @@ def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
 
 
 def record_exception(error: BaseException) -> None:
-    """What was raised and where, on the current span; not its message, which may quote anything."""
+    """Record type and place of an exception on the current span, but not its message."""
     kind = type(error)
     trace.get_current_span().add_event(
         names.EXCEPTION,
@@ -185,7 +185,7 @@ def _fail(span: Span, error: str) -> None:
 
 
 def _created(answer: ResultResponse) -> str | None:
-    """The id of the task that a call became: flat, or below `task`."""
+    """Return the id of the task that a call created: flat, or below `task`."""
     shown = answer.result.get("task", answer.result)
     task_id = shown.get("taskId") if isinstance(shown, dict) else None
     return task_id if isinstance(task_id, str) else None

@@ -72,7 +72,7 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "shell": (
             1,
             "tests/adapters/console/test_mounted.py"
-            "::test_the_link_that_the_command_prints_lets_its_reader_in",
+            "::test_the_printed_link_logs_in",
         ),
         "python": (1, _EXAMPLES),
         "text": (1, _EXAMPLES),

@@ -22,9 +22,8 @@ STEPS: Final = 30
 
 OUR_FAULT: Final = (
     "a follower of task",
-    "a request could not be answered",
     "a request failed",
-    "could not be taken",
+    "failed to handle a message",
     "its leg failed",
     "the store failed",
 )

@@ -18,7 +18,7 @@ from taskmachine.adapters.runtime.runtime import (
     system_clock,
 )
 from taskmachine.adapters.server.application import serve_http
-from taskmachine.adapters.server.foreground import announce, run_until_told
+from taskmachine.adapters.server.foreground import announce, run_until_signalled
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.transports.settings import Settings, load_settings
 from taskmachine.statemachine import Call, Outcome, lifecycle
@@ -72,4 +72,4 @@ async def _serve(settings: Settings) -> None:
 if __name__ == "__main__":
     store, file = sys.argv[1:]
     flags = {"store": store, "http": "127.0.0.1:0"}
-    run_until_told(_serve(load_settings(file, {}, flags)))
+    run_until_signalled(_serve(load_settings(file, {}, flags)))

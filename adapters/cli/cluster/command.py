@@ -19,7 +19,7 @@ from rich.console import Console
 from taskmachine.adapters.cli.cluster.cluster import Cluster, Plan, open_cluster
 from taskmachine.adapters.rendering.wording import counted, printable
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.server.foreground import run_until_told
+from taskmachine.adapters.server.foreground import run_until_signalled
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["add_to", "reserved_ports"]
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             )
     with reserved_ports(options.replicas, options.port) as ports:
         plan = Plan(ports, options.workers, options.tools, options.concurrency, options.folder)
-        run_until_told(_stay(plan, _Screen(console)), uses_pipes=True)
+        run_until_signalled(_stay(plan, _Screen(console)), uses_pipes=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The client names the trace that its requests belong to."""
+"""The client sends the trace context with its requests."""
 
 import pytest
 

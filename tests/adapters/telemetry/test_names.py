@@ -1,4 +1,4 @@
-"""docs/telemetry.md names what is emitted, all of it and nothing else."""
+"""docs/telemetry.md lists exactly the emitted names."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ PAGE: Final = (REPOSITORY / "docs" / "telemetry.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table under that heading of columns."""
+    """Return the cells of the table with these column headings."""
     _, _, rest = PAGE.partition(f"| {heading}")
     table = rest.split("\n\n")[0].splitlines()[2:]
     return [line.strip("|").split("|") for line in table]
@@ -33,7 +33,7 @@ def names(cell: str) -> set[str]:
 
 
 async def everything(telemetry: Telemetry, clock: Clock) -> None:
-    """What can happen, at least once."""
+    """Cause every kind of event at least once."""
     observed = Observed(telemetry.tracers)
     async with open_runtime(
         "memory:",
@@ -75,7 +75,7 @@ async def upkeep_of(runtime: Runtime, telemetry: Telemetry, clock: Clock) -> Non
     await runtime.service.cancel("alice", task.id)
     subscription.close()
     await telemetry.until("execute_tool ask")
-    # One whose time is over, moved by somebody who still believes that it lives.
+    # An expired task, moved by a process that has an old version.
     await upkeep._moved(runtime.service, task.id, lambda task, now: (lifecycle.expire(task, now),))
     clock.now += 8 * 24 * 3_600_000
     await upkeep.sweep(runtime.service)

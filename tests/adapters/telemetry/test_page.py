@@ -65,7 +65,7 @@ def test_the_tree_of_the_page_is_what_is_emitted() -> None:
             await line.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
             await telemetry.until("execute_tool deploy", 2)
             emitted = Counter(span.name for span in telemetry.spans)
-            del emitted["tasks/update"]  # a request like others, by whoever answers
+            del emitted["tasks/update"]  # sent by the client that answers
             assert emitted == shown
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""One trace from the request to the outcome, whoever runs the task and however long it takes."""
+"""One trace from the request to the outcome, across processes."""
 
 import asyncio
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
     run(main())
 
 
-def test_a_question_of_2025_carries_the_trace_and_its_answer_goes_on_in_it() -> None:
+def test_a_question_of_2025_carries_the_trace() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -214,7 +214,7 @@ def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
         ("wait", {}, "cancelled", False),
     ],
 )
-def test_a_task_that_does_not_succeed_says_how(
+def test_the_span_of_a_failed_task_names_the_error(
     revision: str, tool: str, arguments: dict[str, Any], outcome: str, is_error: bool
 ) -> None:
     async def main() -> None:
@@ -269,7 +269,7 @@ def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> No
 
 @BOTH
 def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_path: Path) -> None:
-    """The first server is stopped in the middle, and another process goes on."""
+    """The first server stops during the task, and another process continues it."""
 
     async def main() -> None:
         url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
@@ -319,7 +319,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
         {"a": 1},
     ],
 )
-def test_a_malformed_traceparent_counts_as_none(said: Any) -> None:
+def test_a_malformed_traceparent_is_ignored(said: Any) -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -337,7 +337,7 @@ def test_a_malformed_traceparent_counts_as_none(said: Any) -> None:
     run(main())
 
 
-def test_a_task_that_no_request_made_begins_a_trace_or_joins_the_current_one() -> None:
+def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -360,8 +360,8 @@ def test_a_task_that_no_request_made_begins_a_trace_or_joins_the_current_one() -
     run(main())
 
 
-def test_a_task_without_a_trace_joins_nobody_elses() -> None:
-    """It was made by a process that was not observed; another one's request wakes it up."""
+def test_a_task_without_a_trace_joins_no_other_trace() -> None:
+    """A process without telemetry created it; a request to another process resumes it."""
 
     async def main() -> None:
         store = await open_store("memory:")

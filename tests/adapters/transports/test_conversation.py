@@ -138,7 +138,7 @@ def test_a_plain_call_that_cannot_ask_says_what_is_missing() -> None:
     asyncio.run(main())
 
 
-def test_progress_and_changes_reach_whoever_created_the_task_in_2025() -> None:
+def test_progress_and_changes_reach_the_creator_of_the_task_in_2025() -> None:
     async def main() -> None:
         async with a_line("2025-11-25") as (line, _):
             task_id = await line.create("hang", {})
@@ -151,7 +151,7 @@ def test_progress_and_changes_reach_whoever_created_the_task_in_2025() -> None:
     asyncio.run(main())
 
 
-def test_a_watch_of_2026_tells_of_changes_and_only_of_existing_tasks() -> None:
+def test_a_watch_of_2026_reports_changes_of_existing_tasks_only() -> None:
     async def main() -> None:
         async with a_line("2026-07-28") as (line, _):
             task_id = await line.create("hang", {})
@@ -178,7 +178,7 @@ def test_requests_beyond_the_limit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("how", ["the request is given up", "the conversation ends"])
-def test_a_plain_call_that_nobody_waits_for_is_stopped(how: str) -> None:
+def test_an_abandoned_plain_call_is_stopped(how: str) -> None:
     async def main() -> None:
         async with a_line("2026-07-28") as (_, runtime):
             stopped = asyncio.Event()
@@ -216,7 +216,7 @@ def test_nothing_is_sent_after_the_end_of_a_conversation() -> None:
     asyncio.run(main())
 
 
-def test_a_mistake_of_ours_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_affects_one_response_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error, without details."""
 
     async def main() -> None:
@@ -296,10 +296,10 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "forget"])
-def test_what_happens_to_one_task_while_the_next_is_read_is_told(
+def test_a_change_of_one_task_while_the_next_is_read_is_reported(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """2026-07-28: whoever watches several hears of the end of each."""
+    """2026-07-28: a watch of several tasks reports the end of each."""
 
     async def main() -> None:
         async with a_line("2026-07-28") as (line, runtime):
@@ -311,7 +311,7 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
                 if task_id == second and not (await get(owner, first)).is_terminal:
                     await service.cancel(owner, first)
                     if end == "forget":
-                        line.conversation._following._hear(first, None)
+                        line.conversation._following._on_version(first, None)
                 return await get(owner, task_id)
 
             monkeypatch.setattr(service, "get", slow)
@@ -332,7 +332,7 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
 @pytest.mark.parametrize(
     ("error", "code"), [(StoreError("no disk"), -32603), (NotFound("forgotten"), -32602)]
 )
-def test_who_begins_to_wait_in_vain_is_refused_and_disturbs_nobody(
+def test_a_failed_wait_is_refused_without_side_effects(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:

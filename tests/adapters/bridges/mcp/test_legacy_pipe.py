@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.adapters.bridges.mcp.legacy_visitor import FORM, RELATED, accept
-from tests.adapters.transports.pipes import DEADLINE_S, Heard
+from tests.adapters.transports.pipes import DEADLINE_S, PipeReader
 
 JSON = dict[str, Any]
 SERVER: Final = Path(__file__).with_name("legacy_server.py")
@@ -30,7 +30,7 @@ class Pipe:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         assert self.process.stdout is not None
-        self._heard = Heard(self.process.stdout)
+        self._heard = PipeReader(self.process.stdout)
 
     @property
     def heard(self) -> list[JSON]:

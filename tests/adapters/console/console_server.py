@@ -1,4 +1,4 @@
-"""A console on a real socket, on tasks that tests move by hand, and people who look at them."""
+"""A console on a real socket with tasks that tests move by hand, and its users."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from taskmachine.adapters.console import Console, Door, TokenDoor
+from taskmachine.adapters.console import Console, Login, TokenLogin
 from taskmachine.adapters.runtime.claims import Claim, claim
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings
 from taskmachine.adapters.stores import Store
@@ -26,7 +26,16 @@ from tests.adapters.rig import DONE, Clock, call
 from tests.adapters.transports.event_reader import Event, read_events
 from tests.adapters.transports.loopback import serving
 
-__all__ = ["ADMIN", "ALICE", "BOB", "TOKENS", "Person", "Room", "Watching", "room"]
+__all__ = [
+    "ADMIN",
+    "ALICE",
+    "BOB",
+    "TOKENS",
+    "ConsoleServer",
+    "Person",
+    "Watching",
+    "console_server",
+]
 
 SECRET: Final = b"s" * 32
 ALICE, BOB, ADMIN = "token:alice", "token:bob", "token:ops"
@@ -39,7 +48,7 @@ PATIENCE_S: Final = 20.0
 
 
 class Person:
-    """Somebody with a browser that runs no scripts."""
+    """A user with a browser without JavaScript."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -60,12 +69,12 @@ class Person:
         return response
 
     async def form_token(self) -> str:
-        """As it stands on every page."""
+        """Return the form token that every page contains."""
         [token, *_] = re.findall(r'name="form_token" value="([^"]+)"', (await self.get("/")).text)
         return str(token)
 
     async def send(self, path: str, **fields: Any) -> httpx.Response:
-        """A form of ours."""
+        """Send a form with the right token."""
         return await self.post(path, {"form_token": await self.form_token(), **fields})
 
     @asynccontextmanager
@@ -85,7 +94,7 @@ class Watching:
         self._seen = 0
 
     async def next(self) -> Event:
-        """The next event."""
+        """Return the next event."""
         async with asyncio.timeout(PATIENCE_S):
             while len(events := read_events(self.text)) <= self._seen:
                 self.text += await anext(self._chunks)
@@ -93,7 +102,7 @@ class Watching:
         return events[self._seen - 1]
 
     async def until(self, name: str, words: str = "") -> Event:
-        """The next event of that name in which that is said."""
+        """Return the next event of that name that contains these words."""
         while True:
             event = await self.next()
             if event.name == name and words in event.data:
@@ -105,17 +114,17 @@ class Watching:
                 self.text += await anext(self._chunks)
 
     async def end(self) -> bytes:
-        """All of it, once it is over."""
+        """Return the whole text after the end of the stream."""
         async with asyncio.timeout(PATIENCE_S):
             async for chunk in self._chunks:
                 self.text += chunk
         return self.text
 
 
-class Room:
+class ConsoleServer:
     """The console, and the tasks behind it.  No engine runs: tests are the workers."""
 
-    def __init__(self, store: Store, door: Door | None, **options: Any) -> None:
+    def __init__(self, store: Store, login: Login | None, **options: Any) -> None:
         self.clock = Clock()
         numbers = count(1)
         world = Surroundings(clock=self.clock, new_id=lambda: f"task-{next(numbers):04}")
@@ -127,12 +136,12 @@ class Room:
             for owner, token in TOKENS.items()
         }
         authenticator = StaticTokenAuthenticator(Owners(SECRET), written)
-        self.console = Console(self.runtime, door or TokenDoor(authenticator), **options)
+        self.console = Console(self.runtime, login or TokenLogin(authenticator), **options)
         self.url = ""
         self._people: list[Person] = []
 
     def person(self) -> Person:
-        """Somebody who has not come in yet."""
+        """Return a new user without a session."""
         self._people.append(Person(self.url))
         return self._people[-1]
 
@@ -170,10 +179,10 @@ def page_of(task: Task) -> str:
 
 
 @asynccontextmanager
-async def room(
-    store: Store | None = None, door: Door | None = None, **options: Any
-) -> AsyncIterator[Room]:
-    there = Room(store or MemoryStore(SECRET), door, **options)
+async def console_server(
+    store: Store | None = None, login: Login | None = None, **options: Any
+) -> AsyncIterator[ConsoleServer]:
+    there = ConsoleServer(store or MemoryStore(SECRET), login, **options)
     app = Starlette(routes=[Mount("/console", there.console)])
     async with serving(app) as port:
         there.url = f"http://127.0.0.1:{port}/console"

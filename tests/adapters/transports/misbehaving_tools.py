@@ -1,4 +1,4 @@
-"""Tools that do what tools should not do, or what makes life hard for a transport."""
+"""Tools that break rules or are difficult for a transport."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ print("printed by an import")
 
 @TOOLS.task()
 async def noisy() -> str:
-    """Writes to the standard output in every way, and reads the standard input."""
+    """Write to standard output in every way, and read standard input."""
     print("printed by Python", flush=True)
     os.write(1, b"printed by the descriptor\n")
     subprocess.run(["echo", "printed by a program"], check=True)
@@ -26,19 +26,19 @@ async def noisy() -> str:
 
 @TOOLS.task()
 async def echo(text: str) -> str:
-    """Returns the same."""
+    """Return the text."""
     return text
 
 
 @TOOLS.task()
 async def big(size: int) -> str:
-    """Returns much."""
+    """Return a text of this size."""
     return "x" * size
 
 
 @TOOLS.task()
 async def hold(ctx: Context) -> None:
-    """Never ends by itself."""
+    """Run until cancelled."""
     ctx.on_cancel(lambda: print("hold was stopped", flush=True))
     await ctx.status("holding")
     await asyncio.Event().wait()
@@ -46,18 +46,18 @@ async def hold(ctx: Context) -> None:
 
 @TOOLS.task()
 async def stubborn(ctx: Context) -> None:
-    """Does not even end when it is stopped."""
+    """Ignore cancellation."""
     await ctx.status("holding")
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            print("stubborn goes on", flush=True)
+            print("stubborn ignores it", flush=True)
 
 
 @TOOLS.task()
 async def chatter(times: int, ctx: Context) -> None:
-    """Reports progress, with many words."""
+    """Report progress with long messages."""
     for number in range(times):
         await ctx.progress(number, times, "words " * 500)
         await asyncio.sleep(0)
@@ -65,5 +65,5 @@ async def chatter(times: int, ctx: Context) -> None:
 
 @TOOLS.task()
 async def forge() -> None:
-    """Has the log say what is not so."""
+    """Raise an error whose message forges a log line."""
     raise RuntimeError("\x1b[2J\nINFO all is well")

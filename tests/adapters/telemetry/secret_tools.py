@@ -1,4 +1,4 @@
-"""Tools that have a secret in everything that can be said: `taskmachine serve --tools`."""
+"""Tools with a secret in all their texts, for `taskmachine serve --tools`."""
 
 from typing import Any
 

@@ -22,13 +22,13 @@ from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Task
 from tests.adapters.rig import DONE, Clock, call
 
-__all__ = ["House", "Visit", "virtually"]
+__all__ = ["AsgiRequest", "Endpoints", "run_virtually"]
 
 T = TypeVar("T")
 
 
-def virtually(main: Coroutine[Any, Any, T]) -> T:
-    """Run up to a day of virtual time; nothing may be left behind, not even a timer."""
+def run_virtually(main: Coroutine[Any, Any, T]) -> T:
+    """Run up to a day of virtual time; no task and no timer may be left."""
     loop = VirtualLoop(Random(0))
     try:
         result = loop.run(asyncio.wait_for(main, 86_400))
@@ -40,15 +40,15 @@ def virtually(main: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
-class Visit:
-    """One request, and what has been answered so far."""
+class AsgiRequest:
+    """One request and the response so far."""
 
     def __init__(self, app: Starlette, method: str, target: str, headers: dict[str, str]) -> None:
         self.body = b""
         self.chunks: list[tuple[float, bytes]] = []
-        """What was sent when."""
+        """Pieces of the response with their times."""
         self.readable = asyncio.Event()
-        """Clear it to read nothing any more: whoever sends has to wait."""
+        """Clear it to stop reading, so that the application has to wait."""
         self.readable.set()
         self._start: MutableMapping[str, Any] = {}
         self._sent = asyncio.Event()
@@ -90,18 +90,18 @@ class Visit:
         return bool(self._start)
 
     def __await__(self) -> Any:
-        """Until it is over."""
+        """Wait for the end of the response."""
         yield from self._running.__await__()
         return self
 
     async def until_sent(self, text: bytes) -> None:
-        """Until that has been answered, among other things."""
+        """Wait until the response contains this text."""
         while text not in self.body:
             self._sent.clear()
             await self._sent.wait()
 
-    def leave(self) -> None:
-        """The client closes the connection."""
+    def disconnect(self) -> None:
+        """Close the connection."""
         self._gone.set()
         self.readable.set()
 
@@ -127,8 +127,8 @@ async def _named(request: Request) -> str:
     return request.headers.get("x-owner", "alice")
 
 
-class House:
-    """The endpoints on a memory store.  Whoever says `X-Owner: bob` is bob, all others alice."""
+class Endpoints:
+    """The helper endpoints on a memory store; the header `X-Owner` names the owner, else alice."""
 
     def __init__(
         self,
@@ -150,10 +150,10 @@ class House:
         self.service = self.runtime.service
         self.app = Starlette(routes=task_routes(self.runtime, identify or _named, **options))
 
-    def visit(self, target: str, method: str = "GET", **headers: str) -> Visit:
-        """A header's name is spelled with underscores."""
+    def request(self, target: str, method: str = "GET", **headers: str) -> AsgiRequest:
+        """Begin a request; header names are spelled with underscores."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Visit(self.app, method, target, spelled)
+        return AsgiRequest(self.app, method, target, spelled)
 
     async def create(self, owner: str = "alice") -> Task:
         return await self.service.create(owner, call())

@@ -1,4 +1,4 @@
-"""Coming in: by a token or a link, as whom, for how long, and out again."""
+"""Login by a token or a link, sessions and logout."""
 
 import re
 from http.cookies import SimpleCookie
@@ -6,9 +6,9 @@ from http.cookies import SimpleCookie
 import httpx
 import pytest
 
-from taskmachine.adapters.console import LinkDoor, TokenDoor
+from taskmachine.adapters.console import LinkLogin, TokenLogin
 from taskmachine.adapters.console.browser_sessions import LONGEST_MS
-from taskmachine.adapters.console.login import door_for
+from taskmachine.adapters.console.login import login_for
 from taskmachine.adapters.transports.auth.authentication import (
     Caller,
     HeaderAuthenticator,
@@ -16,7 +16,7 @@ from taskmachine.adapters.transports.auth.authentication import (
 )
 from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import Sealer, Visit
-from tests.adapters.console.room import ADMIN, ALICE, SECRET, TOKENS, room
+from tests.adapters.console.console_server import ADMIN, ALICE, SECRET, TOKENS, console_server
 from tests.adapters.rig import run
 
 
@@ -28,7 +28,7 @@ def cookie_of(response: httpx.Response) -> tuple[str, SimpleCookie]:
 
 def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             person = there.person()
             assert (await person.get("/")).headers["location"] == "/console/login"
             assert "Access token" in (await person.get("/login")).text
@@ -46,7 +46,7 @@ def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
             assert visit is not None
             assert (visit.owner, visit.is_admin) == (ALICE, False)
             assert "Sign out" in (await person.get("/")).text
-            # Whoever is in already needs no door.
+            # A signed-in user is redirected.
             assert (await person.get("/login")).headers["location"] == "/console/"
 
     run(main())
@@ -54,12 +54,12 @@ def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
 
 def test_a_wrong_token_is_refused_with_words_and_no_cookie() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             person = there.person()
             for shown in ("", "guessed" * 9, "<script>alert(1)</script>", "ä"):
                 response = await person.post("/login", {"shown": shown})
                 assert response.status_code == 403
-                assert "Refused: " in response.text
+                assert "Login refused: " in response.text
                 assert "<script>alert" not in response.text
                 assert "set-cookie" not in response.headers
             assert (await person.get("/")).status_code == 303
@@ -69,27 +69,27 @@ def test_a_wrong_token_is_refused_with_words_and_no_cookie() -> None:
 
 def test_a_cookie_is_for_https_only_where_that_is_spoken() -> None:
     async def main() -> None:
-        async with room(public_url="https://tasks.example/mcp") as there:
+        async with console_server(public_url="https://tasks.example/mcp") as there:
             name, cookie = cookie_of(await there.person().sign_in(ALICE))
             assert cookie[name]["secure"]
 
     run(main())
 
 
-def test_an_admin_is_one_by_what_the_token_says() -> None:
+def test_the_token_decides_who_is_an_admin() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             assert "all owners" in (await (await there.visitor(ADMIN)).get("/")).text
             assert "your tasks" in (await (await there.visitor(ALICE)).get("/")).text
 
     run(main())
 
 
-def test_a_visit_ends() -> None:
-    """After a working day, with its token, or when somebody signs out."""
+def test_a_session_ends() -> None:
+    """After a working day, or by a logout."""
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             person = await there.visitor(ALICE)
             there.clock.now += LONGEST_MS - 1
             assert (await person.get("/")).status_code == 200
@@ -107,7 +107,7 @@ def test_a_visit_ends() -> None:
 
 
 class Brief:
-    """Lets everybody in for a minute."""
+    """Admits every credential until a given time."""
 
     asks_for = hint = ""
 
@@ -115,37 +115,37 @@ class Brief:
         self.until = until
 
     async def admit(self, shown: str) -> Caller:
-        if shown == "nobody knows":
+        if shown == "unverifiable":
             raise KeysUnavailable(5_000)
         return Caller("alice", expires_at=self.until)
 
 
-def test_a_visit_is_not_longer_than_its_token() -> None:
+def test_a_session_ends_with_its_token() -> None:
     async def main() -> None:
-        door = Brief(1_700_000_060_000.5)
-        async with room(door=door) as there:
+        login = Brief(1_700_000_060_000.5)
+        async with console_server(login=login) as there:
             person = there.person()
             name, cookie = cookie_of(await person.post("/login", {"shown": "x"}))
             assert cookie[name]["max-age"] == "60"
             there.clock.now += 60_000
             assert (await person.get("/")).status_code == 303
-            response = await person.post("/login", {"shown": "nobody knows"})
+            response = await person.post("/login", {"shown": "unverifiable"})
             assert response.status_code == 503
 
     run(main())
 
 
-def test_the_link_opens_once_for_all_and_only_with_its_key() -> None:
+def test_the_link_works_only_with_its_key() -> None:
     async def main() -> None:
-        door = LinkDoor()
-        assert len(door.key) >= 43
-        async with room(door=door) as there:
+        login = LinkLogin()
+        assert len(login.key) >= 43
+        async with console_server(login=login) as there:
             task = await there.create()
             person = there.person()
             assert "printed a link" in (await person.get("/login")).text
-            for key in ("", "x", door.key[:-1], "ä"):
+            for key in ("", "x", login.key[:-1], "ä"):
                 assert (await person.get(f"/login?key={key}")).status_code == 403
-            response = await person.get(f"/login?key={door.key}")
+            response = await person.get(f"/login?key={login.key}")
             assert response.status_code == 303
             assert response.headers["location"] == "/console/"
             shown = (await person.get("/")).text
@@ -155,9 +155,9 @@ def test_the_link_opens_once_for_all_and_only_with_its_key() -> None:
     run(main())
 
 
-def test_who_wanted_a_task_gets_there_and_nowhere_else() -> None:
+def test_a_login_redirects_to_the_wanted_task_only() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             person = there.person()
             asked = await person.get(f"/tasks/{task.id}")
@@ -191,9 +191,9 @@ def test_who_wanted_a_task_gets_there_and_nowhere_else() -> None:
         Sealer(SECRET).seal_visit(Visit("v", ALICE, True, 1)),
     ],
 )
-def test_a_cookie_that_we_did_not_make_opens_nothing(cookie: str) -> None:
+def test_forged_and_expired_cookies_are_refused(cookie: str) -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             person = there.person()
             name = cookie_of(await there.person().sign_in(ALICE))[0]
             for path, status in (("/", 303), ("/events", 401), ("/tasks/x", 303)):
@@ -205,31 +205,31 @@ def test_a_cookie_that_we_did_not_make_opens_nothing(cookie: str) -> None:
 
 def test_two_servers_on_one_machine_have_cookies_of_different_names() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             name = cookie_of(await there.person().sign_in(ALICE))[0]
             assert re.fullmatch(r"taskmachine_[a-z0-9_-]{8}", name)
-            other = there.console._visits.__class__(Sealer(b"t" * 32), there.clock)
+            other = there.console._browser_sessions.__class__(Sealer(b"t" * 32), there.clock)
             assert other.cookie != name
 
     run(main())
 
 
-def test_there_is_a_door_only_where_somebody_can_be_known() -> None:
+def test_there_is_a_login_only_if_users_can_be_authenticated() -> None:
     owners = Owners(SECRET)
-    assert isinstance(door_for(None, is_local=True), LinkDoor)
-    assert door_for(None, is_local=False) is None
-    assert door_for(HeaderAuthenticator(owners), is_local=True) is None
+    assert isinstance(login_for(None, is_local=True), LinkLogin)
+    assert login_for(None, is_local=False) is None
+    assert login_for(HeaderAuthenticator(owners), is_local=True) is None
 
 
-def test_a_token_door_asks_the_authenticator_of_the_wire() -> None:
+def test_a_token_login_uses_the_authenticator_of_the_server() -> None:
     class Heard:
         async def authenticate(self, authorization: str | None) -> str:
-            raise AssertionError("nobody asks")
+            raise AssertionError("not called")
 
         async def recognise(self, authorization: str | None) -> Caller:
             assert authorization == "Bearer abc"
             return Caller("alice", is_admin=True)
 
     authenticator = Heard()
-    assert isinstance(door_for(authenticator, is_local=False), TokenDoor)
-    assert run(TokenDoor(authenticator).admit(" abc\n")).is_admin
+    assert isinstance(login_for(authenticator, is_local=False), TokenLogin)
+    assert run(TokenLogin(authenticator).admit(" abc\n")).is_admin

@@ -1,24 +1,31 @@
-"""Requests of people who have no business there: nothing leaks, nothing changes."""
+"""Requests without access reveal nothing and change nothing."""
 
 import pytest
 
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.statemachine import LimitExceeded, State, Task
-from tests.adapters.console.room import ADMIN, ALICE, BOB, Person, Room, room
+from tests.adapters.console.console_server import (
+    ADMIN,
+    ALICE,
+    BOB,
+    ConsoleServer,
+    Person,
+    console_server,
+)
 from tests.adapters.rig import FORM, run
 
 ACTIONS = ("answer", "cancel")
 
 
-async def unchanged(there: Room, task: Task) -> bool:
+async def unchanged(there: ConsoleServer, task: Task) -> bool:
     return await there.store.load(task.id) == task
 
 
-def test_a_foreign_task_is_byte_for_byte_one_that_does_not_exist() -> None:
-    """On its page, on its stream, for each button, in every state."""
+def test_a_foreign_task_looks_like_one_that_does_not_exist() -> None:
+    """For its page, its stream and each action, in every state."""
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             tasks = [await there.create(), await there.asking(FORM), await there.ended()]
             bob = await there.visitor(BOB)
             token = await bob.form_token()
@@ -42,7 +49,7 @@ def test_a_foreign_task_is_byte_for_byte_one_that_does_not_exist() -> None:
 
 def test_another_owners_tasks_are_on_no_list_and_no_stream() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             hidden = await there.create(ALICE, "secret")
             bob = await there.visitor(BOB)
             for query in ("", "?state=live", "?tool=secret", f"?owner={ALICE}", "?size=1000"):
@@ -65,7 +72,7 @@ def test_another_owners_tasks_are_on_no_list_and_no_stream() -> None:
 
 def test_an_admin_sees_and_does_everything() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task, other = await there.create(ALICE), await there.create(BOB)
             admin = await there.visitor(ADMIN)
             listed = (await admin.get("/")).text
@@ -90,11 +97,11 @@ async def refused(person: Person, task: Task, status: int, token: str, **headers
         assert "set-cookie" not in response.headers
 
 
-def test_a_form_that_is_not_ours_changes_nothing() -> None:
-    """Without a token, with a forged one, with one of another visit or another person."""
+def test_a_forged_form_changes_nothing() -> None:
+    """Without a token, with a forged one, or one of another session or user."""
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.asking(FORM)
             alice, again = await there.visitor(ALICE), await there.visitor(ALICE)
             admin = await there.visitor(ADMIN)
@@ -121,9 +128,9 @@ def test_a_form_that_is_not_ours_changes_nothing() -> None:
         {"origin": "null"},
     ],
 )
-def test_a_right_form_from_elsewhere_changes_nothing(headers: dict[str, str]) -> None:
+def test_a_cross_site_form_changes_nothing(headers: dict[str, str]) -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.asking(FORM)
             alice = await there.visitor(ALICE)
             await refused(alice, task, 403, await alice.form_token(), **headers)
@@ -133,9 +140,9 @@ def test_a_right_form_from_elsewhere_changes_nothing(headers: dict[str, str]) ->
     run(main())
 
 
-def test_a_form_from_here_may_say_so() -> None:
+def test_a_same_origin_form_is_accepted() -> None:
     async def main() -> None:
-        async with room(public_url="http://Tasks.example/mcp") as there:
+        async with console_server(public_url="http://Tasks.example/mcp") as there:
             alice = await there.visitor(ALICE)
             here = there.url.removesuffix("/console")
             for origin in (here, "http://tasks.example"):
@@ -149,16 +156,16 @@ def test_a_form_from_here_may_say_so() -> None:
     run(main())
 
 
-def test_nobody_sees_anything_without_a_cookie() -> None:
+def test_without_a_cookie_nothing_is_shown() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create(name="unseen")
             stranger = there.person()
             for path in ("/", "/events", f"/tasks/{task.id}", f"/tasks/{task.id}/events", "/x"):
                 response = await stranger.get(path, authorization="Bearer x")
                 assert response.status_code in (303, 401, 404)
                 assert "unseen" not in response.text
-            # A token that is right on the wire is none here, nor is it in a query.
+            # A token of the MCP endpoint is not accepted in a header or a query.
             response = await stranger.get("/?token=alice-has-this-token-for-the-tests-1")
             assert response.status_code == 303
 
@@ -167,7 +174,7 @@ def test_nobody_sees_anything_without_a_cookie() -> None:
 
 def test_forms_are_bounded() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             alice = await there.visitor(ALICE)
             many = await alice.client.post(f"{there.url}/logout", content="a=1&" * 3_000)
             assert many.status_code == 400
@@ -178,7 +185,7 @@ def test_forms_are_bounded() -> None:
     run(main())
 
 
-def test_looking_for_tasks_has_a_limit() -> None:
+def test_task_lookups_are_limited() -> None:
     spent: list[str] = []
 
     def lookups(owner: str) -> Lookups:
@@ -190,7 +197,7 @@ def test_looking_for_tasks_has_a_limit() -> None:
         return Lookups(begin, lambda: spent.append(f"{owner} missed"))
 
     async def main() -> None:
-        async with room(lookups=lookups) as there:
+        async with console_server(lookups=lookups) as there:
             alice = await there.visitor(ALICE)
             assert (await alice.get("/tasks/x")).status_code == 404
             assert (await alice.get("/tasks/x")).status_code == 429

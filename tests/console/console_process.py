@@ -1,4 +1,4 @@
-"""A server with a console, three people who know it, and what they make there."""
+"""A server process with a console, and calls to it with the tokens of three users."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.adapters.transports.wire import CAPABILITIES
 from tests.console.browser import Browser
 from tests.wire_faults.server_process import PATIENCE_S, Server, eventually, serving
 
-__all__ = ["ADMIN", "ALICE", "BOB", "House", "opened"]
+__all__ = ["ADMIN", "ALICE", "BOB", "ConsoleProcess", "running_console"]
 
 ALICE: Final = "alice-has-this-token-for-the-tests-1"
 BOB: Final = "bob-has-this-token-for-the-tests-234"
@@ -21,23 +21,23 @@ ADMIN: Final = "admin-has-this-token-for-the-tests-5"
 ABLE: Final[dict[str, Any]] = {**CAPABILITIES, "sampling": {}}
 
 
-class House:
-    """The server, and how it is called."""
+class ConsoleProcess:
+    """A server process, and an MCP client for it."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server = server
         self.folder = folder
         self._numbers = count(1)
-        # Again, since the server may have been killed meanwhile.
-        again = httpx.HTTPTransport(retries=3)
-        self._client = httpx.Client(timeout=PATIENCE_S, transport=again)
+        # Tests kill the server.
+        retrying = httpx.HTTPTransport(retries=3)
+        self._client = httpx.Client(timeout=PATIENCE_S, transport=retrying)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.port}/console"
 
     def call(self, token: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """What the server answers on the wire."""
+        """Send a request and return the response."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": ABLE,
@@ -62,7 +62,7 @@ class House:
         return answer
 
     def create(self, token: str, tool: str, **arguments: Any) -> str:
-        """The id of a new task."""
+        """Create a task and return its id."""
         answer = self.call(token, "tools/call", {"name": tool, "arguments": arguments})
         return str(answer["result"]["taskId"])
 
@@ -71,7 +71,7 @@ class House:
         return result
 
     def until(self, token: str, task_id: str, status: str) -> dict[str, Any]:
-        """What the wire shows of a task once it has that status."""
+        """Wait until a task has that status and return it."""
 
         def look() -> dict[str, Any] | None:
             shown = self.shown(token, task_id)
@@ -92,14 +92,14 @@ class House:
     def gate(self, name: str) -> str:
         return str(self.folder / name)
 
-    def let(self, name: str) -> None:
-        """What waits for this goes on."""
+    def open_gate(self, name: str) -> None:
+        """Let the tools that wait for this gate continue."""
         Path(self.gate(name)).touch()
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[House]:
-    """A server that knows alice, bob and an admin."""
+def running_console(folder: Path) -> Iterator[ConsoleProcess]:
+    """Run a server with the tokens of alice, bob and an admin."""
     tokens = folder / "tokens.toml"
     tokens.touch(0o600)
     tokens.write_text(
@@ -108,8 +108,8 @@ def opened(folder: Path) -> Iterator[House]:
     with serving(
         folder, tools="tests.console.tools:TOOLS", auth={"kind": "tokens", "tokens": str(tokens)}
     ) as server:
-        house = House(server, folder)
+        console = ConsoleProcess(server, folder)
         try:
-            yield house
+            yield console
         finally:
-            house.close()
+            console.close()

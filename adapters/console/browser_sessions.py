@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskmachine.adapters.transports.auth.authentication import Caller
-from taskmachine.protocol.sealing import Sealer, Visit
+from taskmachine.protocol.sealing import Login, Sealer
 
 __all__ = ["LONGEST_MS", "Visits"]
 
@@ -35,25 +35,25 @@ class Visits:
         """Its name, another one for each store: browsers do not tell the ports of a machine apart,
         and two servers would throw each other's visitors out.
         """
-        return "taskmachine_" + self.sealer.seal_visit(Visit("", "", False, 0))[:8].lower()
+        return "taskmachine_" + self.sealer.seal_login(Login("", "", False, 0))[:8].lower()
 
-    def begin(self, caller: Caller) -> Visit:
+    def begin(self, caller: Caller) -> Login:
         """A new visit of somebody who was let in."""
         until = self.clock() + LONGEST_MS
         if caller.expires_at is not None:
             until = min(until, int(caller.expires_at))
-        return Visit(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
+        return Login(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
 
-    def find(self, request: Request) -> Visit | None:
+    def find(self, request: Request) -> Login | None:
         """The visit that this request belongs to."""
-        return self.sealer.open_visit(request.cookies.get(self.cookie, ""), self.clock())
+        return self.sealer.open_login(request.cookies.get(self.cookie, ""), self.clock())
 
-    def is_over(self, visit: Visit) -> bool:
+    def is_over(self, visit: Login) -> bool:
         return self.clock() >= visit.expires_at
 
-    def remember(self, response: Response, request: Request, visit: Visit) -> None:
+    def remember(self, response: Response, request: Request, visit: Login) -> None:
         """Give the browser its cookie."""
-        self._set(response, request, self.sealer.seal_visit(visit), visit.expires_at)
+        self._set(response, request, self.sealer.seal_login(visit), visit.expires_at)
 
     def forget(self, response: Response, request: Request) -> None:
         """Take it away again."""
@@ -73,10 +73,10 @@ class Visits:
 
     # --- forms -------------------------------------------------------------------------------
 
-    def form_token(self, visit: Visit) -> str:
+    def form_token(self, visit: Login) -> str:
         return self.sealer.seal_form(visit)
 
-    def is_ours(self, request: Request, visit: Visit, token: str) -> bool:
+    def is_ours(self, request: Request, visit: Login, token: str) -> bool:
         """Whether a form was made by our page, for this visit, and sent from there."""
         return self.is_from_here(request.headers) and self.sealer.is_form_of(visit, token)
 

@@ -25,7 +25,7 @@ OUR_FAULT: Final = (
     "a request could not be answered",
     "a request failed",
     "could not be taken",
-    "its leg failed",
+    "its tool run failed",
     "the store failed",
 )
 """What a server says aside when something went wrong that no caller can do."""

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
-from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.stores.supervision import run_periodically
 from taskmachine.adapters.tools.loading import load_tools
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.auth.authentication import (
@@ -124,8 +124,8 @@ class Application:
         parts = self._parts = _Parts(runtime, self._settings, owners, self._mounts)
         look_around = parts.endpoint.sessions.look_around
         loops = [
-            asyncio.create_task(keep_doing("the care for sessions", parts.tidy)),
-            asyncio.create_task(keep_doing("the look at what others did", look_around)),
+            asyncio.create_task(run_periodically("removal of idle sessions", parts.tidy)),
+            asyncio.create_task(run_periodically("the look at what others did", look_around)),
         ]
         try:
             yield

@@ -130,7 +130,7 @@ def test_a_call_that_takes_too_long_is_answered_at_once_and_its_tool_stopped() -
         assert outcome.cause is Cause.TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(10)
         await asyncio.sleep(1)
-        assert late == ["the call is over"]
+        assert late == ["the call has ended"]
 
     play(tools, scene)
 

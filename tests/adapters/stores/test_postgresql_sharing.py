@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import Caps, Conflict, KeptSession, StoreError
 from taskmachine.adapters.stores.postgresql import connections as postgresql_connections
 from taskmachine.adapters.stores.postgresql import watch as postgresql_watch
@@ -567,7 +567,7 @@ def test_the_server_may_be_restarted(
                 except StoreError as error:
                     failures.append(str(error))
                 except Conflict:  # it was made, and then the connection broke
-                    assert await persevere(partial(store.load, task.id)) == step.task
+                    assert await retry_store_errors(partial(store.load, task.id)) == step.task
                     task = step.task
                     break
             if number == 10:

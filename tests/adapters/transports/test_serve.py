@@ -252,7 +252,7 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
     finally:
         process.kill()
         said = process.communicate()[1].decode()
-    assert said.endswith("taskmachine: the sweep failed too often: the disk is gone\n")
+    assert said.endswith("taskmachine: sweep failed too often: the disk is gone\n")
     assert "Traceback" not in said
 
 

@@ -1,4 +1,4 @@
-"""Claims: what a worker does to a task that it holds.  One claim is one tool run.
+"""Claims: operations of a worker on a task that it holds.  One claim is one tool run.
 
 Every write carries the fence of the claim.  A worker that was paused and resumes after its task
 was claimed by another worker or has ended gets `Gone` and changes nothing.

@@ -65,7 +65,7 @@ def system_clock() -> int:
 
 @attrs.frozen
 class Surroundings:
-    """What the runtime needs from the system: clock, random ids and processes."""
+    """Clock, random ids and processes: the runtime's only dependencies on its environment."""
 
     clock: Callable[[], int] = system_clock
     new_id: Callable[[], str] = new_id

@@ -139,10 +139,10 @@ class WorkerEngine(ReplicaEngine):
         names = Counter(task.call.name or "" for task in queued)
         for name in names.keys() - self._tools.keys() - self._unknown:
             log.warning(
-                "%d queued tasks call the tool '%s', which this worker does not provide;"
-                " leaving them to other workers",
-                names[name],
+                "queued tasks of the tool '%s': %d; this worker does not provide it and leaves"
+                " them to other workers",
                 name,
+                names[name],
             )
         self._unknown = names.keys() - self._tools.keys()
         return POLL_S

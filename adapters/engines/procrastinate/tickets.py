@@ -27,8 +27,8 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.postgresql.connections import (
     WAIT_S,
     Address,
-    heeding_cancellation,
     make_pool,
+    reraising_cancellation,
 )
 from taskmachine.adapters.stores.postgresql.faults import explain
 from taskmachine.adapters.tools.registry import Priority, Tool
@@ -219,7 +219,7 @@ class Tickets:
     async def _translated(self, *ignored: type[Exception]) -> AsyncIterator[None]:
         """Raise errors of procrastinate as errors of the store, except those to ignore."""
         try:
-            with heeding_cancellation():
+            with reraising_cancellation():
                 yield
         except AlreadyEnqueued:
             raise

@@ -301,7 +301,7 @@ def test_a_task_is_left_for_a_worker_that_has_its_tool(
         replica = await cluster.replica(more.tools)
         task = await create(replica, "größe/" + "x" * 100)
         await cluster.worker(bench.tools)
-        await until(lambda: "1 tasks wait for the tool 'größe" in caplog.text)
+        await until(lambda: "queued tasks of the tool 'größe" in caplog.text)
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
         await cluster.worker(more.tools)

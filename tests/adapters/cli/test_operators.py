@@ -314,7 +314,7 @@ def test_before_an_upgrade_one_can_look(run: Run) -> None:
     assert run_json(run, *command) == {"schemaVersion": VERSION, "knownVersion": VERSION}
     with closing(sqlite3.connect("tasks.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    assert "has version 99 of the schema" in run(*command, code=2)
+    assert "has schema version 99" in run(*command, code=2)
 
 
 # --- what cannot be --------------------------------------------------------------------------
@@ -355,7 +355,7 @@ WRONG = [
     (
         ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
         2,
-        "the schema of the store must be up to 50 small letters",
+        "the schema of the store must be up to 50 lower-case letters",
     ),
 ]
 

@@ -104,7 +104,7 @@ def test_a_caller_that_cannot_be_asked_is_not() -> None:
         assert missing.value.required == {"elicitation": {}}
         outcome = await calls.run("alice", tools["greet"], call, {}, ask=unasked)
         assert isinstance(outcome, Outcome)
-        assert "did not declare that it answers 'elicitation/create'" in str(outcome.message)
+        assert "did not declare support for 'elicitation/create'" in str(outcome.message)
 
     play(tools, scene)
 

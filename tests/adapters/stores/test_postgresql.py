@@ -202,7 +202,7 @@ def test_missing_rights(server: Server) -> None:
     url = server.new_url()
     of_humble = url.replace("postgres@", "humble@")
     name = schema_of(url)
-    assert f"make or use the schema '{name}': permission denied" in refusal(of_humble)
+    assert f"may not create or use the schema '{name}': permission denied" in refusal(of_humble)
     opened(url)
     assert "permission denied" in refusal(of_humble)
     server.execute(f"GRANT USAGE ON SCHEMA {name} TO humble")

@@ -62,7 +62,7 @@ class Session:
         self._dialect = generation.requestor(server, self._supports)
         timeout_ms = int(line.timeout * 1_000)
         self._requestor = Requestor(
-            self._dialect, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
+            self._dialect, new_id=line.new_id, timeout_ms=timeout_ms, collect_timeout_ms=timeout_ms
         )
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -253,7 +253,7 @@ class Session:
 
     def _finish(self, name: str, outcome: Outcome | TaskmachineError) -> None:
         watch, era = self._watches.pop(name, None), self._eras.pop(name)
-        forget = None if watch is None else self._dialect.forget(watch)
+        forget = None if watch is None else self._dialect.abandon(watch)
         if forget is not None:
             self._line.send(self._generation.dialect.encode_notification(forget))
         is_unknown = isinstance(outcome, Outcome) and outcome.code == INVALID_PARAMS

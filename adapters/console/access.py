@@ -10,7 +10,7 @@ import attrs
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.protocol.operations import Answer, Cancel
-from taskmachine.protocol.sealing import Position, Visit
+from taskmachine.protocol.sealing import Login, Position
 from taskmachine.statemachine import Entry, NotFound, Reply, Task
 
 __all__ = ["TaskAccess"]
@@ -21,7 +21,7 @@ class TaskAccess:
     """Task operations on behalf of one visitor."""
 
     service: TaskService
-    visit: Visit
+    visit: Login
     lookups: Lookups
 
     async def find(self, task_id: str) -> Task:

@@ -33,7 +33,7 @@ from taskmachine.adapters.transports.auth.authentication import KeysUnavailable
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.adapters.transports.http.asgi import Refusal, headers_of, read_body
 from taskmachine.protocol.errors import InvalidParams
-from taskmachine.protocol.sealing import Visit
+from taskmachine.protocol.sealing import Login
 from taskmachine.statemachine import IllegalTransition, LimitExceeded, NotFound, TaskmachineError
 
 __all__ = ["Console"]
@@ -169,7 +169,7 @@ class Console:
 
         return respond
 
-    def _visitor(self, request: Request, visit: Visit) -> "_Visitor":
+    def _visitor(self, request: Request, visit: Login) -> "_Visitor":
         access = TaskAccess(self._runtime.service, visit, self._lookups(visit.owner))
         base: str = request.scope.get("root_path", "")
         token = self._browser_sessions.form_token(visit)
@@ -296,7 +296,7 @@ class _Visitor:
     """A request of a signed-in user."""
 
     request: Request
-    visit: Visit
+    visit: Login
     access: TaskAccess
     base: str
     form_token: str

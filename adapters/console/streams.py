@@ -17,7 +17,7 @@ from taskmachine.adapters.console.browser_sessions import BrowserSessions
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.transports.http.disconnects import disconnected, ended
 from taskmachine.adapters.transports.http.sse import comment
-from taskmachine.protocol.sealing import Visit
+from taskmachine.protocol.sealing import Login
 from taskmachine.statemachine import LimitExceeded
 
 __all__ = ["Live", "LiveResponse", "Streams"]
@@ -90,7 +90,7 @@ class LiveResponse:
     live: Live
     streams: Streams
     browser_sessions: BrowserSessions
-    visit: Visit
+    visit: Login
     keep_alive_s: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

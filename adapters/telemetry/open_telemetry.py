@@ -15,7 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import SpanKind, TracerProvider
 from prometheus_client import CollectorRegistry
 
-from taskmachine.adapters.runtime.observer import Carrier, LegEnd, Served
+from taskmachine.adapters.runtime.observer import Carrier, RunEnd, Served
 from taskmachine.adapters.stores import Totals
 from taskmachine.adapters.telemetry import names, spans
 from taskmachine.adapters.telemetry.meters import Labels, Meters
@@ -136,7 +136,7 @@ class OpenTelemetry:
             labels[names.EVENT] = error.event.value
         self._meters.refused.add(1, labels)
 
-    def leg(self, task: Task) -> AbstractContextManager[Callable[[LegEnd], None]]:
+    def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
         return spans.run_leg(self._tracer, task, self._tool(task.call.name))
 
     # --- upkeep ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
-from taskmachine.adapters.runtime.observer import Carrier, LegEnd
+from taskmachine.adapters.runtime.observer import Carrier, RunEnd
 from taskmachine.adapters.telemetry import names
 from taskmachine.adapters.telemetry.propagation import context_of_request, context_of_task
 from taskmachine.protocol.jsonrpc import ErrorResponse, Request, ResultResponse
@@ -114,7 +114,7 @@ def begin_request(
 
 
 @contextmanager
-def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd], None]]:
+def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[RunEnd], None]]:
     """Open the span of one tool run, as current span for the tool and its tasks."""
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
@@ -128,7 +128,7 @@ def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd]
     )
     end = "stopped"
 
-    def ended(how: LegEnd) -> None:
+    def ended(how: RunEnd) -> None:
         nonlocal end
         if isinstance(how, Outcome):
             end = outcome_name(how)

@@ -198,7 +198,7 @@ def test_create_without_options_never_expires(client: Client) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("nothing", "params.action.name is no tool of this server: 'nothing'"),
+        ("nothing", "params.action.name is not a tool of this server: 'nothing'"),
         ("quick", "params.action.name is a tool that cannot run as a task: 'quick'"),
     ],
 )
@@ -420,15 +420,24 @@ def test_input_is_not_requested_twice(client: Client) -> None:
     [
         (
             {"status": "input_required", "input": "x"},
-            "params.status asks for the input that comes with it",
+            "params.status requests input, so params.input must be absent",
         ),
         (
             {"status": "input_required", "metadata": {"input": "x"}},
-            "params.status asks for the input that comes with it",
+            "params.status requests input, so params.input must be absent",
         ),
-        ({"inputResponses": {}, "metadata": {}}, "params.inputResponses must come alone"),
-        ({"inputResponses": {}, "status": "failed"}, "params.inputResponses must come alone"),
-        ({"inputResponses": {}, "input": False}, "params.inputResponses must come alone"),
+        (
+            {"inputResponses": {}, "metadata": {}},
+            "params.inputResponses must be the only member besides taskId",
+        ),
+        (
+            {"inputResponses": {}, "status": "failed"},
+            "params.inputResponses must be the only member besides taskId",
+        ),
+        (
+            {"inputResponses": {}, "input": False},
+            "params.inputResponses must be the only member besides taskId",
+        ),
         (
             {"metadata": {"taskmachine/action": 1}},
             "params.metadata has a reserved member: taskmachine/action",
@@ -835,7 +844,7 @@ def test_a_wrong_answer_of_a_peer_names_the_place() -> None:
         (
             IllegalTransition(State.SUBMITTED, Event.ASK),
             -32086,
-            "The task cannot do that in its present state",
+            "The operation is not allowed in the task's current state",
         ),
         (IllegalTransition(State.FAILED, Event.REPORT), -32090, "The task has already ended"),
         (AlreadyEnded("failed"), -32090, "The task has already ended"),
@@ -1026,8 +1035,8 @@ def test_a_caller_of_a_server_that_does_not_name_its_questions() -> None:
     ("status", "outcome"),
     [
         ("completed", Outcome.of_result(b"null")),
-        ("failed", Outcome.of_error(-32603, "The receiver does not say why.")),
-        ("cancelled", Outcome(Cause.CANCELLED, message="The receiver does not say why.")),
+        ("failed", Outcome.of_error(-32603, "The receiver gave no reason.")),
+        ("cancelled", Outcome(Cause.CANCELLED, message="The receiver gave no reason.")),
     ],
 )
 def test_a_server_that_says_little_is_understood(status: Any, outcome: Outcome) -> None:

@@ -356,7 +356,7 @@ def test_open_questions_are_inlined() -> None:
 def test_only_declared_kinds_of_questions_are_sent() -> None:
     reduced = shown(waiting(), answers=frozenset({"elicitation/create"}))
     assert set(reduced["inputRequests"]) == {"name"}
-    assert reduced["statusMessage"] == "Waits for answers to: sampling/createMessage"
+    assert reduced["statusMessage"] == "Waiting for answers to: sampling/createMessage"
     nothing = shown(waiting(), answers=frozenset())
     assert nothing["inputRequests"] == {}
     whole = shown(waiting(), answers=frozenset({"elicitation/create", "sampling/createMessage"}))

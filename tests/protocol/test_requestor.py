@@ -123,7 +123,7 @@ def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any
 def test_two_calls_cannot_have_one_name() -> None:
     caller = Caller(G1)
     caller.start()
-    with pytest.raises(ValueError, match="'job' is under way"):
+    with pytest.raises(ValueError, match="'job' is in progress"):
         caller.start()
 
 
@@ -436,4 +436,4 @@ def test_requests_that_nobody_answers_are_given_up_in_time() -> None:
     caller.start()
     assert caller.requestor.next_tick() == 60_000
     [told] = caller.wait(60_000)
-    assert told == Finished("job", Outcome.of_error(-32603, "no answer in time"))
+    assert told == Finished("job", Outcome.of_error(-32603, "the request timed out"))

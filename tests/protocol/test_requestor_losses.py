@@ -90,7 +90,7 @@ def test_a_cancel_that_is_lost_is_made_again() -> None:
 def test_who_is_patient_for_a_while_asks_for_the_outcome_anew() -> None:
     ids = count(1)
     caller = Caller(G1)
-    caller.requestor = Requestor(G1, new_id=lambda: next(ids), patience_ms=90_000)
+    caller.requestor = Requestor(G1, new_id=lambda: next(ids), collect_timeout_ms=90_000)
     caller.start()
     caller.reply({"task": shown_2025("input_required")})
     blocked = caller.requests[-1]
@@ -228,7 +228,7 @@ def test_a_failure_that_does_not_say_why_is_one() -> None:
         caller = working_2026()
         caller.wait(750)
         out = caller.reply(shown_2026("failed", error=error))
-        assert out[-1] == Finished("job", Outcome.of_error(-32603, "The server does not say why."))
+        assert out[-1] == Finished("job", Outcome.of_error(-32603, "The server gave no reason."))
 
 
 def test_an_inlined_result_is_a_plain_one() -> None:

@@ -237,7 +237,7 @@ def test_an_integer_that_is_not_safe_is_sent_in_no_header(sign: int) -> None:
         if number < 2**53:
             assert headers_of(request, {"N": ("n",)})["Mcp-Param-N"] == str(sign * number)
         else:
-            with pytest.raises(ValueError, match="beyond the integers"):
+            with pytest.raises(ValueError, match="beyond the safe integers"):
                 headers_of(request, {"N": ("n",)})
 
 

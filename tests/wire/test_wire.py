@@ -24,7 +24,7 @@ OUR_FAULT: Final = (
     "a follower of task",
     "a request failed",
     "failed to handle a message",
-    "its leg failed",
+    "its tool run failed",
     "the store failed",
 )
 """What a server says aside when something went wrong that no caller can do."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.engines.worker import BEAT_S, LOOK_S
+from taskmachine.adapters.engines.worker import BEAT_S, POLL_S
 from taskmachine.adapters.runtime.claims import give_back
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.maintenance import (
@@ -28,7 +28,7 @@ from taskmachine.adapters.runtime.maintenance import (
 from taskmachine.adapters.runtime.runtime import EXPIRE_S, Surroundings
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Store, StoreError, Worker, check_url, open_store
-from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.stores.supervision import run_periodically
 from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Times
@@ -108,10 +108,10 @@ class Life:
             await recover(service, leases)  # before anybody is shown a task that nobody works on
             ready.set_result(opened)
             await asyncio.gather(
-                keep_doing("the beat of the worker", lambda: _beat(opened)),
-                keep_doing("the search for lost workers", lambda: _recover(service, leases)),
-                keep_doing("the expiry of tasks", lambda: _expire(service)),
-                keep_doing("the sweep", lambda: _sweep(service)),
+                run_periodically("worker heartbeat", lambda: _beat(opened)),
+                run_periodically("recovery of lost workers", lambda: _recover(service, leases)),
+                run_periodically("expiry of tasks", lambda: _expire(service)),
+                run_periodically("sweep", lambda: _sweep(service)),
             )
 
 
@@ -142,7 +142,7 @@ async def _beat(opened: Opened) -> float:
 
 async def _recover(service: TaskService, leases: Leases) -> float:
     await recover(service, leases)
-    return LOOK_S
+    return POLL_S
 
 
 async def _expire(service: TaskService) -> float:

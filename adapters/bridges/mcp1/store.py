@@ -21,7 +21,7 @@ from taskmachine.adapters.bridges.mcp1.shown import encode_result, in_words, res
 from taskmachine.adapters.runtime.claims import Claim, claim
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import Conflict
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, STDIO
@@ -120,7 +120,9 @@ class TaskmachineStore(TaskStore):
         A tool that reports, or asks, on a task that has ended gets `Gone`: that is how it learns
         of a cancellation.  A store that fails is waited for.
         """
-        record, now = await persevere(lambda: self._update(task_id, status, status_message))
+        record, now = await retry_store_errors(
+            lambda: self._update(task_id, status, status_message)
+        )
         if status in ("completed", "failed"):
             self._results.pop(task_id, None)
             self._tools.pop(task_id, None)
@@ -129,7 +131,7 @@ class TaskmachineStore(TaskStore):
     async def store_result(self, task_id: str, result: Result) -> None:
         """Kept with the end of the task, which the SDK says next."""
         outcome = encode_result(result)
-        _, record = await persevere(lambda: self._find_for_tool(task_id))
+        _, record = await retry_store_errors(lambda: self._find_for_tool(task_id))
         if record.is_terminal:
             log.info("a late result of task %s was dropped", task_id)
         else:
@@ -195,7 +197,7 @@ class TaskmachineStore(TaskStore):
         if len(self._tools) > _MOST_TOOLS:
             del self._tools[next(iter(self._tools))]
         leave = service.store.follow(record.id, hear)
-        await persevere(partial(claim, service, record.id, opened.worker.id))
+        await retry_store_errors(partial(claim, service, record.id, opened.worker.id))
         return await service.get(record.owner, record.id)
 
     def _end(self, task_id: str, task: Record | None) -> None:

@@ -3,7 +3,7 @@
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
-from taskmachine.adapters.runtime.engine import Duty, Engine, MakeEngine, find_engine
+from taskmachine.adapters.runtime.engine import Engine, MakeEngine, PeriodicJob, find_engine
 from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.tools.errors import Gone
@@ -11,11 +11,11 @@ from taskmachine.adapters.tools.registry import Threads, Tool
 
 __all__ = [
     "Claim",
-    "Duty",
     "Engine",
     "Gone",
     "LocalEngine",
     "MakeEngine",
+    "PeriodicJob",
     "Surroundings",
     "TaskService",
     "Threads",

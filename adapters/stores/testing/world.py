@@ -30,13 +30,13 @@ from taskmachine.statemachine import (
 __all__ = ["NewPlace", "Place", "World"]
 
 Place = Callable[[], Awaitable[Store]]
-"""Opens the store that is kept in one place; to be called again after it was closed."""
+"""Opens the store in one place, again after it was closed."""
 
 NewPlace = Callable[[], Place]
-"""Makes a place in which nothing is kept yet."""
+"""Makes an empty place."""
 
 _IDS: Final = ("a", "b", "Z", "a-", "10", "\u00e9")
-"""Few, so that ids are met again after their tasks were deleted."""
+"""A small number, so that ids are reused after their tasks were deleted."""
 
 _KEYS: Final = ("s1", "s2", "S1")
 
@@ -68,7 +68,7 @@ _caps = st.just(Caps()) | st.builds(
 )
 
 _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
-# By hand, with the weights that make runs interesting: a store knows no lifecycle to compare with.
+# Listed by hand, with weights that cover more: stores do not check the lifecycle.
 _MOVES: Final = {
     State.SUBMITTED: [*_ANYTIME, "start", "start"],
     State.WORKING: [*_ANYTIME, "requeue", "ask", "ask"],
@@ -80,7 +80,7 @@ _MOVES: Final = {
 
 
 def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Entry]]:
-    """What would be committed next: mostly one step, sometimes two."""
+    """Return the next version and its entries: mostly one step, sometimes two."""
     step: lifecycle.Step | None
     match move:
         case "report" | "report twice":
@@ -132,7 +132,7 @@ class World(RuleBasedStateMachine):
             self.runner.close()
 
     def both(self, method: str, *arguments: Any) -> None:
-        """Ask the model and the store the same."""
+        """Call the same method of the model and the store, and compare the results."""
         expected = _outcome(lambda: getattr(self.model, method)(*arguments))
         found = _outcome(lambda: self.runner.run(getattr(self.store, method)(*arguments)))
         assert found == expected, f"{method} answered {found}, not {expected}"
@@ -282,7 +282,7 @@ class World(RuleBasedStateMachine):
     @precondition(lambda self: self.model.tasks)
     @rule()
     def move_to_another_store(self) -> None:
-        """The rest of the run is on the copy."""
+        """Export everything to another store, and continue with that one."""
         self.runner.run(self._move())
         self.model.messages = {task_id: [] for task_id in self.model.tasks}
         self.model.enlisted.clear()
@@ -306,7 +306,7 @@ class World(RuleBasedStateMachine):
 
 
 def _are_some_of(expected: Sequence[Task], found: Sequence[Task], limit: int) -> None:
-    """In whatever order."""
+    """Check that `found` has `limit` of the expected tasks, in any order."""
     assert len(found) == min(limit, len(expected))
     assert all(found.count(task) == 1 and task in expected for task in found)
 
@@ -316,7 +316,7 @@ def _worker_id(worker: Worker) -> str:
 
 
 def _outcome(act: Callable[[], Any]) -> Any:
-    """What it returned, or the class of what it raised."""
+    """Return the result, or the class of the exception raised."""
     try:
         answer = act()
     except TaskmachineError as error:

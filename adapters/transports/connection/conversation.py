@@ -15,7 +15,7 @@ import attrs
 
 from taskmachine.adapters.runtime.observer import Carrier, Observer, Served
 from taskmachine.adapters.runtime.runtime import Runtime
-from taskmachine.adapters.runtime.waiting import persevere
+from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.tools.context import Refused
 from taskmachine.adapters.transports.connection.following import Following
@@ -290,7 +290,7 @@ class Conversation:
         assert not isinstance(operation, Create | Run | Browse | Watch), "these are requests"
         try:
             # The requestor will not repeat it, so a temporary store failure must not lose it.
-            await persevere(lambda: self._service.perform(self._owner, operation))
+            await retry_store_errors(lambda: self._service.perform(self._owner, operation))
         except Exception as error:  # noqa: BLE001  it is logged
             self._log_error(error)
 

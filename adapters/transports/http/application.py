@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
-from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.stores.supervision import run_periodically
 from taskmachine.adapters.tools.loading import load_tools
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.auth.authentication import (
@@ -123,8 +123,10 @@ class Application:
         running = self._running = _Running(runtime, self._settings, owners, self._mounts)
         poll_replicas = running.endpoint.sessions.poll_replicas
         loops = [
-            asyncio.create_task(keep_doing("session maintenance", running.tidy)),
-            asyncio.create_task(keep_doing("polling of other replicas' changes", poll_replicas)),
+            asyncio.create_task(run_periodically("session maintenance", running.tidy)),
+            asyncio.create_task(
+                run_periodically("polling of other replicas' changes", poll_replicas)
+            ),
         ]
         try:
             yield

@@ -162,7 +162,7 @@ def test_two_servers_on_one_file(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_opened_keeps_the_server_from_starting(tmp_path: Path) -> None:
     async def act() -> None:
         place = Shop(Tasks(f"sqlite:{tmp_path / 'none' / 'tasks.db'}"))
-        with pytest.raises(ConfigurationError, match="there is no folder"):
+        with pytest.raises(ConfigurationError, match="the folder"):
             async with over_http(place.mcp):
                 raise AssertionError("it started")
 

@@ -280,7 +280,7 @@ def test_a_backup_is_a_store(run: Run) -> None:
     assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("copy.db has the copy, ")
     assert everything("sqlite:copy.db") == everything("sqlite:tasks.db")
     assert run("store", "backup", "sqlite:tasks.db", "copy.db", code=2).endswith(
-        "copy.db exists: a backup replaces nothing\n"
+        "copy.db exists: choose another file\n"
     )
     assert run_json(run, "store", "backup", "sqlite:tasks.db", "more.db")["file"] == "more.db"
 
@@ -314,7 +314,7 @@ def test_before_an_upgrade_one_can_look(run: Run) -> None:
     assert run_json(run, *command) == {"schemaVersion": VERSION, "knownVersion": VERSION}
     with closing(sqlite3.connect("tasks.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    assert "has version 99 of the schema" in run(*command, code=2)
+    assert "has schema version 99" in run(*command, code=2)
 
 
 # --- what cannot be --------------------------------------------------------------------------
@@ -325,8 +325,8 @@ WRONG = [
     (["tasks", "list", "--store", "tasks.db"], 2, "no store for 'tasks.db'"),
     (["tasks", "list", "--store", "sqlite:"], 2, "'sqlite:' names no file"),
     (["tasks", "list", "--store", "sqlite:a\0b"], 2, "there is no file 'a\\x00b'"),
-    (["tasks", "list", "--store", "sqlite:."], 2, ". is no file"),
-    (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["tasks", "list", "--store", "sqlite:."], 2, ". is not a regular file"),
+    (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is not a SQLite database"),
     (["tasks", "show", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
     (["tasks", "history", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
     (["tasks", "cancel", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
@@ -335,13 +335,13 @@ WRONG = [
     (["tasks", "cancel", "--store", "sqlite:tasks.db", "--", DASHED], 1, f"no task '{DASHED}'"),
     (["store", "check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
     (["store", "check", "memory:"], 2, "'memory:' is in the memory of one server"),
-    (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be made"),
+    (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be created"),
     (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "there is no file 'typo.db'"),
     (["store", "migrate", "sqlite:tasks.db", "memory:"], 2, "'memory:' is in the memory"),
     (
         ["store", "migrate", "sqlite:tasks.db", "sqlite:no/b.db"],
         2,
-        "no/b.db cannot be made: there is no folder",
+        "no/b.db cannot be created: the folder",
     ),
     (["store", "migrate", "sqlite:tasks.db"], 2, "'store migrate' takes either TO or --check"),
     (
@@ -350,12 +350,12 @@ WRONG = [
         "'store migrate' takes either TO or --check",
     ),
     (["store", "migrate", "--check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
-    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is not a SQLite database"),
     (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to look at"),
     (
         ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
         2,
-        "the schema of the store must be up to 50 small letters",
+        "the schema of the store must be up to 50 lower-case letters",
     ),
 ]
 

@@ -151,7 +151,7 @@ def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) 
         (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
         (["worker", "--store", guarded], "refuses the password of this user"),
         (["worker", "--store", "postgresql://a@127.0.0.1:1/b"], "cannot be reached"),
-        (["worker", "--store", server.url(foreign)], "is another program's"),
+        (["worker", "--store", server.url(foreign)], "belongs to another program"),
         (["serve", "--stdio", "--engine", "celery"], "engine must be one of local, procrastinate"),
         (
             ["serve", "--stdio", "--engine", "procrastinate", "--store", f"sqlite:{tmp_path}/t.db"],

@@ -495,7 +495,7 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
                 assert (await theirs.ask("tasks/list"))["tasks"] == []
                 assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
             # Now it waits for somebody who answers, but not for them.
-            await theirs.receiving._runtime.engine.duties["the search for jobs"]()
+            await theirs.receiving._runtime.engine.periodic_jobs["queue poll"]()
             made = {(await theirs.elicit())["taskId"]}
             assert {(await bob.prompt()).question.key} == made
             async with received(ada.answer, Receiver(store, owner="ada")):

@@ -11,7 +11,7 @@ import pytest
 
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
-from taskmachine.adapters.runtime.engine import Duty, MakeEngine
+from taskmachine.adapters.runtime.engine import MakeEngine, PeriodicJob
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.runtime.service import TaskService
@@ -70,7 +70,7 @@ class Idle(LocalEngine):
     async def start(self) -> None: ...
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
         return {}
 
 

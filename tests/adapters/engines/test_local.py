@@ -89,7 +89,7 @@ def play(
     try:
         loop.run(main())
         assert loop.escaped == []
-        assert loop.unheard(loop.outside) == []
+        assert loop.unretrieved(loop.outside) == []
     finally:
         loop.close()
 

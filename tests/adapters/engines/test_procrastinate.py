@@ -197,7 +197,7 @@ def test_a_paused_worker_that_was_pruned_begins_anew(server: Server) -> None:
 
 
 def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.LOOK_S", 0.05)
+    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.POLL_S", 0.05)
 
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
@@ -301,7 +301,7 @@ def test_a_task_is_left_for_a_worker_that_has_its_tool(
         replica = await cluster.replica(more.tools)
         task = await create(replica, "größe/" + "x" * 100)
         await cluster.worker(bench.tools)
-        await until(lambda: "1 tasks wait for the tool 'größe" in caplog.text)
+        await until(lambda: "queued tasks of the tool 'größe" in caplog.text)
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
         await cluster.worker(more.tools)
@@ -361,7 +361,7 @@ def refused(url: str, engine: Callable[..., object] = for_replicas) -> str:
 def test_it_needs_postgresql() -> None:
     for engine in (for_replicas, for_workers):
         assert refused("memory:", engine) == (
-            "the engine procrastinate needs a store in PostgreSQL: --store postgresql://..."
+            "the engine procrastinate requires a PostgreSQL store: --store postgresql://..."
         )
 
 
@@ -423,9 +423,7 @@ def test_missing_rights_are_named(server: Server) -> None:
     server.execute(f"GRANT USAGE ON SCHEMA {schema} TO visitor")
     server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO visitor")
     said = refused(server.url(schema, user="visitor"))
-    assert (
-        f"does not let this user make the tables of procrastinate in the schema '{schema}'" in said
-    )
+    assert f"this user may not create the tables of procrastinate in the schema '{schema}'" in said
     with pytest.raises(psycopg.errors.UndefinedTable):
         server.execute(f"SELECT 1 FROM {schema}.procrastinate_jobs")
 

@@ -424,7 +424,7 @@ def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPa
             raise Conflict("somebody was faster")
 
         monkeypatch.setattr(one.store, "commit", overtaken)
-        with pytest.raises(LimitExceeded, match="3 tries to move one task"):
+        with pytest.raises(LimitExceeded, match="3 attempts to update one task"):
             await one.service.cancel("alice", task.id)
         assert await other.service.get("alice", task.id) == task
 

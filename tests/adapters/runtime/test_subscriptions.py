@@ -134,7 +134,7 @@ def test_a_purged_task_ends_what_is_told_of_it() -> None:
         rig = Rig()
         task = await rig.create()
         subscription = await Subscriptions(rig.service).subscribe("alice", [task.id])
-        subscription.hear(task.id, None)  # all that came before was missed
+        subscription.on_version(task.id, None)  # all that came before was missed
         assert [version async for version in subscription] == []
 
     run(main())

@@ -171,7 +171,7 @@ class TellsOfConflicts(MemoryStore):
         try:
             await super().commit(task, entries, expected)
         except Conflict:
-            self._followers.tell(task.id, task)
+            self._followers.notify(task.id, task)
             raise
 
 

@@ -152,7 +152,7 @@ def test_an_older_store_is_migrated_when_it_is_opened_and_a_newer_one_is_refused
         assert asyncio.run(find_schema(place.url)) == Schema(2, 2)
         assert main(check) == 0
         assert capsys.readouterr().out == "The schema has version 2, as this program wants it.\n"
-    said = "has version 2 of the schema, this program knows up to 1: use the newer program"
+    said = "has schema version 2, but this version of taskmachine supports up to 1: upgrade"
     assert said in refusal(place.url)
     assert main(check) == 2
     assert said in capsys.readouterr().err
@@ -210,7 +210,7 @@ def test_a_store_of_a_development_version_is_refused_and_left_alone(
         place.execute("UPDATE @meta SET value = 'taskmachine' WHERE name = 'application'")
         place.execute(f"UPDATE @meta SET value = '{version}' WHERE name = 'version'")
     for said in (refusal(place.url), refusal(place.url)):
-        assert "by a development version before 0.1.0, which this program cannot read" in said
+        assert "by a development version before 0.1.0, which is not supported" in said
     assert main(["store", "migrate", "--check", place.url]) == 2
     assert "development version" in capsys.readouterr().err
     assert place.execute("SELECT count(*) FROM @tasks") == [(3,)]

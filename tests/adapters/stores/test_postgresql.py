@@ -164,7 +164,7 @@ def test_without_the_extra_one_is_told_what_to_install() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 2
-    words = "PostgreSQL needs the package psycopg: pip install 'taskmachine[postgresql]'"
+    words = "PostgreSQL requires the package psycopg: pip install 'taskmachine[postgresql]'"
     assert ended.stderr == f"taskmachine: error: {words}\n"
 
 
@@ -193,8 +193,8 @@ def test_a_wrong_password(server: Server) -> None:
     server.execute("DROP ROLE IF EXISTS guarded")
     server.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
     assert "refuses the password" in refusal(server.url(user="guarded:hidden"))
-    assert "wants a password" in refusal(server.url(user="guarded"))
-    assert "does not know this user" in refusal(server.url(user="nobody"))
+    assert "requires a password" in refusal(server.url(user="guarded"))
+    assert "has no such user" in refusal(server.url(user="nobody"))
 
 
 def test_missing_rights(server: Server) -> None:
@@ -202,12 +202,12 @@ def test_missing_rights(server: Server) -> None:
     url = server.new_url()
     of_humble = url.replace("postgres@", "humble@")
     name = schema_of(url)
-    assert f"make or use the schema '{name}': permission denied" in refusal(of_humble)
+    assert f"may not create or use the schema '{name}': permission denied" in refusal(of_humble)
     opened(url)
     assert "permission denied" in refusal(of_humble)
     server.execute(f"GRANT USAGE ON SCHEMA {name} TO humble")
     server.execute(f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {name} TO humble")
-    assert refusal(of_humble).endswith("it lacks delete, update")
+    assert refusal(of_humble).endswith(": delete, update")
     server.execute(f"GRANT UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO humble")
     work(of_humble)
 
@@ -249,7 +249,7 @@ def test_tables_of_somebody_else_are_refused_and_left_alone(server: Server, stat
     server.execute(f"CREATE SCHEMA {name}")
     server.execute(statement.replace("@", f"{name}."))
     assert f"the schema '{name}' in database 'postgres' at " in refusal(url)
-    assert "is another program's" in refusal(url)
+    assert "belongs to another program" in refusal(url)
     tables = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
     assert server.execute(tables, (name,)) == [(1,)]
 

@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import Caps, Conflict, KeptSession, StoreError
 from taskmachine.adapters.stores.postgresql import connections as postgresql_connections
 from taskmachine.adapters.stores.postgresql import watch as postgresql_watch
 from taskmachine.adapters.stores.postgresql.connections import (
     Session,
-    heeding_cancellation,
     read_url,
+    reraising_cancellation,
 )
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.stores.postgresql.watch import Watch
@@ -94,7 +94,7 @@ async def nothing(_: Watch) -> None:
 @pytest.fixture
 def nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the test looks at what others have committed."""
-    for name in ("_send", "_keep_looking", "_keep_listening"):
+    for name in ("_send", "_keep_polling", "_keep_listening"):
         monkeypatch.setattr(Watch, name, nothing)
 
 
@@ -567,7 +567,7 @@ def test_the_server_may_be_restarted(
                 except StoreError as error:
                     failures.append(str(error))
                 except Conflict:  # it was made, and then the connection broke
-                    assert await persevere(partial(store.load, task.id)) == step.task
+                    assert await retry_store_errors(partial(store.load, task.id)) == step.task
                     task = step.task
                     break
             if number == 10:
@@ -602,7 +602,7 @@ def test_the_server_may_be_restarted(
 
 def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
     async def lose_it() -> str:
-        with heeding_cancellation(), suppress(asyncio.CancelledError):
+        with reraising_cancellation(), suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         return "it went on"
 
@@ -619,7 +619,7 @@ def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
 def test_who_asks_as_soon_as_it_was_answered_is_answered(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskmachine.adapters.stores.postgresql.lookups.JOURNEYS", 1)
+    monkeypatch.setattr("taskmachine.adapters.stores.postgresql.lookups.ROUND_TRIPS", 1)
 
     async def scenario(store: PostgreSQLStore) -> None:
         task = await created(store)

@@ -126,14 +126,14 @@ def test_nobody_else_may_read_the_file(path: Path) -> None:
 
 
 def test_a_missing_folder_and_a_folder_are_refused(tmp_path: Path) -> None:
-    assert "there is no folder" in refusal(tmp_path / "no" / "tasks.db", ConfigurationError)
-    assert "is no file" in refusal(tmp_path, ConfigurationError)
+    assert "the folder" in refusal(tmp_path / "no" / "tasks.db", ConfigurationError)
+    assert "is not a regular file" in refusal(tmp_path, ConfigurationError)
 
 
 @pytest.mark.parametrize("content", [b"hello", b"no database at all\n" * 1_000])
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert "is no SQLite database" in refusal(path, ConfigurationError)
+    assert "is not a SQLite database" in refusal(path, ConfigurationError)
     assert path.read_bytes() == content
 
 

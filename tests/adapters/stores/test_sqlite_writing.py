@@ -370,7 +370,7 @@ def test_what_was_committed_here_is_told_once(path: Path) -> None:
         told: list[Task | None] = []
         leave = store.follow("t1", told.append)
         look = partial(store._watch._look, versions={"t1": 1}, unseen={"t1"})
-        looked = store._writer.submit(look, store._watch._tell_foreign, writes=False)
+        looked = store._writer.submit(look, store._watch._notify_foreign, writes=False)
         task = await moved(store, started(task))
         assert await looked == {"t1": task}, "it began before the commit and saw it"
         assert told == [task]

@@ -375,7 +375,7 @@ def test_no_parameters() -> None:
     assert signature.input_schema == {"type": "object", "additionalProperties": False}
     assert signature.read({}) == {}
     assert signature.context_parameter is None
-    with pytest.raises(ValueError, match=r"^arguments\.x is not known$"):
+    with pytest.raises(ValueError, match=r"^arguments\.x is unknown$"):
         signature.read({"x": 1})
 
 
@@ -428,7 +428,7 @@ def test_the_context_is_not_an_argument(hint: Any) -> None:
     assert signature.context_parameter == "ctx"
     assert list(signature.input_schema["properties"]) == ["a"]
     assert signature.read({"a": 1}) == {"a": 1}
-    with pytest.raises(ValueError, match=r"^arguments\.ctx is not known$"):
+    with pytest.raises(ValueError, match=r"^arguments\.ctx is unknown$"):
         signature.read({"a": 1, "ctx": 2})
 
 
@@ -438,7 +438,7 @@ def test_nobody_slips_in_a_context() -> None:
     signature = signature_of(tool, (Context,))
     assert signature.input_schema["properties"] == {"ctx": False}
     assert signature.read({"rest": 1}) == {"rest": 1}
-    with pytest.raises(ValueError, match=r"^arguments\.ctx is not known$"):
+    with pytest.raises(ValueError, match=r"^arguments\.ctx is unknown$"):
         signature.read({"ctx": {}})
 
 
@@ -555,8 +555,8 @@ UNFIT: list[tuple[Any, str]] = [
     (Raw, "Raw: 'data': bytes cannot be JSON"),
     (list[Raw], "Raw: 'data': bytes cannot be JSON"),
     (int | bytes, "bytes cannot be JSON"),
-    (dict[int, str], "the keys of a JSON object are strings"),
-    (dict[Annotated[str, Meta(min_length=1)], str], "the keys of a JSON object are strings"),
+    (dict[int, str], "the keys of a JSON object must be strings"),
+    (dict[Annotated[str, Meta(min_length=1)], str], "the keys of a JSON object must be strings"),
     (set[list[int]], "list[int] cannot be in a set"),
     (set[typing.List[int]], "List[int] cannot be in a set"),  # noqa: UP006
     (frozenset[Movie], "Movie cannot be in a set"),
@@ -571,17 +571,17 @@ UNFIT: list[tuple[Any, str]] = [
     ("list[Nowhere]", "cannot resolve an annotation: name 'Nowhere' is not defined"),
     ("not python", "cannot resolve an annotation"),
     (attrs.make_class("Bare", ["a"]), "Bare: 'a': has no annotation"),
-    (Halved, "Halved: cannot be made of its fields: missing a required argument: 'b'"),
-    (Odd, "Odd: cannot be made of its fields: missing a required argument: 'b'"),
-    (Less, "Less: cannot be made of its fields: got an unexpected keyword argument 'a'"),
-    (Strict, "Strict: cannot be made of its fields: missing a required argument: 'a'"),
-    (Annotated[int, Meta(min_length=1)], "Meta(min_length=...) says nothing about an integer"),
-    (Annotated[str, Meta(ge=1)], "Meta(ge=...) says nothing about a string"),
-    (Annotated[bool, Meta(ge=1)], "Meta(ge=...) says nothing about a boolean"),
-    (Annotated[Size, Meta(pattern="a")], "Meta(pattern=...) says nothing about an object"),
-    (Annotated[datetime, Meta(tz=False)], "Meta(tz=...) says nothing about a time with its zone"),
-    (Annotated[str, Meta(extra_json_schema={})], "Meta(extra_json_schema=...) says nothing about"),
-    (Annotated[str, Meta(examples=[b""])], "examples[0] cannot be JSON, it is of type bytes"),
+    (Halved, "Halved: cannot be constructed from its fields: missing a required argument: 'b'"),
+    (Odd, "Odd: cannot be constructed from its fields: missing a required argument: 'b'"),
+    (Less, "Less: cannot be constructed from its fields: got an unexpected keyword argument 'a'"),
+    (Strict, "Strict: cannot be constructed from its fields: missing a required argument: 'a'"),
+    (Annotated[int, Meta(min_length=1)], "Meta(min_length=...) does not apply to an integer"),
+    (Annotated[str, Meta(ge=1)], "Meta(ge=...) does not apply to a string"),
+    (Annotated[bool, Meta(ge=1)], "Meta(ge=...) does not apply to a boolean"),
+    (Annotated[Size, Meta(pattern="a")], "Meta(pattern=...) does not apply to an object"),
+    (Annotated[datetime, Meta(tz=False)], "Meta(tz=...) does not apply to a time with its zone"),
+    (Annotated[str, Meta(extra_json_schema={})], "Meta(extra_json_schema=...) does not apply to"),
+    (Annotated[str, Meta(examples=[b""])], "examples[0] cannot be JSON: it is of type bytes"),
 ]
 
 
@@ -605,16 +605,19 @@ def test_parameters_that_cannot_be_offered() -> None:
     here = "test_parameters_that_cannot_be_offered.<locals>."
     assert refusal(bare) == here + "bare: 'b': has no annotation"
     assert refusal(positional) == here + (
-        "positional: 'a': is positional-only, and arguments come by name"
+        "positional: 'a': is positional-only, but arguments are passed by name"
     )
-    assert refusal(variadic) == here + "variadic: 'args': takes arguments without a name"
+    assert (
+        refusal(variadic)
+        == here + "variadic: 'args': takes positional arguments, but they are passed by name"
+    )
     assert refusal(twice) == here + "twice: takes the context twice: a, b"
     assert refusal(keywords) == here + "keywords: 'kwargs': bytes cannot be JSON"
     assert "contexts: 'kwargs': " in refusal(contexts)
     assert refusal(promising) == here + (
-        "promising: what it returns: Raw: 'data': bytes cannot be JSON"
+        "promising: the return type: Raw: 'data': bytes cannot be JSON"
     )
-    assert "lost: what it returns: cannot resolve an annotation: name 'Nowhere'" in refusal(lost)
+    assert "lost: the return type: cannot resolve an annotation: name 'Nowhere'" in refusal(lost)
     assert "no signature found" in refusal(dict)
     assert "is not a callable object" in refusal(5)  # type: ignore[arg-type]
 
@@ -740,17 +743,17 @@ COMPLAINTS: list[tuple[Any, Any, str]] = [
     (Size, [], "arguments.x must be an object, got array"),
     (Size, {}, "arguments.x.width is missing"),
     (Size, {"width": "a"}, "arguments.x.width must be an integer, got string"),
-    (Size, {"width": 1, "colour": 2}, "arguments.x.colour is not known"),
+    (Size, {"width": 1, "colour": 2}, "arguments.x.colour is unknown"),
     (
         Size,
         {"colour": 2, "height": ""},
-        "arguments.x.width is missing; arguments.x.colour is not known; "
+        "arguments.x.width is missing; arguments.x.colour is unknown; "
         "arguments.x.height must be an integer, got string",
     ),
     (Checked, {"even": 1}, "arguments.x is refused: even must be even"),
     (Checked, {"even": 2, "small": 10}, "arguments.x is refused: 'small' must be <= 9: 10"),
-    (Checked, {"even": 2, "_hidden": ""}, "arguments.x._hidden is not known"),
-    (Checked, {"even": 2, "later": 1}, "arguments.x.later is not known"),
+    (Checked, {"even": 2, "_hidden": ""}, "arguments.x._hidden is unknown"),
+    (Checked, {"even": 2, "later": 1}, "arguments.x.later is unknown"),
     (Movie, {"name": "a"}, "arguments.x.rating is missing"),
     (Partly, {}, "arguments.x.must is missing"),
     (Colour, "blue", "arguments.x must be 'red' or 'green', got 'blue'"),
@@ -768,7 +771,7 @@ COMPLAINTS: list[tuple[Any, Any, str]] = [
     (Circle | Square, 1, "arguments.x must be an object, got number"),
     (Circle | Square, {"side": "", "kind": "square"},
      "arguments.x.side must be a number, got string"),
-    (Circle | Square, {"kind": "square", "side": 1, "z": 1}, "arguments.x.z is not known"),
+    (Circle | Square, {"kind": "square", "side": 1, "z": 1}, "arguments.x.z is unknown"),
     (datetime, 5, "arguments.x must be a time with its zone, got number"),
     (datetime, "2020-01-01", "arguments.x must be a time with its zone, got '2020-01-01'"),
     (date, "2020-02-30", "arguments.x must be a date, got '2020-02-30'"),
@@ -1089,17 +1092,17 @@ UNWRITABLE: list[tuple[Any, str]] = [
     (float("nan"), "result must be a finite number, got nan"),
     ([float("inf")], "result[0] must be a finite number, got inf"),
     ({"a": [float("-inf")]}, "result.a[0] must be a finite number, got -inf"),
-    ({1: 2}, "result has a key that is no string but int"),
-    ({"a": {None: 2}}, "result.a has a key that is no string but NoneType"),
-    (b"x", "result cannot be JSON, it is of type bytes"),
-    (Size(object()), "result.width cannot be JSON, it is of type object"),  # type: ignore[arg-type]
-    (Size, "result cannot be JSON, it is of type type"),
-    ([iter([])], "result[0] cannot be JSON, it is of type list_iterator"),
-    (1j, "result cannot be JSON, it is of type complex"),
+    ({1: 2}, "result has a key of type int, not a string"),
+    ({"a": {None: 2}}, "result.a has a key of type NoneType, not a string"),
+    (b"x", "result cannot be JSON: it is of type bytes"),
+    (Size(object()), "result.width cannot be JSON: it is of type object"),  # type: ignore[arg-type]
+    (Size, "result cannot be JSON: it is of type type"),
+    ([iter([])], "result[0] cannot be JSON: it is of type list_iterator"),
+    (1j, "result cannot be JSON: it is of type complex"),
     ("\ud800", "result cannot be JSON: "),
     ({"\ud800": 1}, "result cannot be JSON: "),
     ([HUGE], "result[0] cannot be JSON: "),
-    ({"a b": b""}, "result['a b'] cannot be JSON, it is of type bytes"),
+    ({"a b": b""}, "result['a b'] cannot be JSON: it is of type bytes"),
     (CYCLE, "result[0][0][0][0][0][0][0][0][0][0][0][… is nested deeper than 128 levels"),
 ]
 
@@ -1126,9 +1129,9 @@ def test_as_deep_as_a_peer_reads_is_written() -> None:
         (Size, "a", "result must be an object, got string"),
         (Size, None, "result must be an object, got null"),
         (Size, Size("a"), "result.width must be an integer, got string"),  # type: ignore[arg-type]
-        (Size, Circle(1), "result.width is missing; result.radius is not known; "
-                          "result.kind is not known"),
-        (Partly, {"must": 1, "x": 1}, "result.x is not known"),
+        (Size, Circle(1), "result.width is missing; result.radius is unknown; "
+                          "result.kind is unknown"),
+        (Partly, {"must": 1, "x": 1}, "result.x is unknown"),
         (dict[str, int], {"a": "b"}, "result.a must be an integer, got string"),
     ],
 )  # fmt: skip

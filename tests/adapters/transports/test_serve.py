@@ -199,7 +199,7 @@ def test_tools_of_the_current_directory(
             "ModuleNotFoundError: No module named 'no_such'",
         ),
         ("json:nope", "tools 'json:nope': module 'json' has no attribute 'nope'"),
-        ("json:loads", "tools 'json:loads': this is no Tools, but of type function"),
+        ("json:loads", "tools 'json:loads': must be of type Tools, not function"),
         ("bad_syntax:x", "tools 'bad_syntax:x': the import failed with SyntaxError: "),
         ("bad_start:x", "tools 'bad_start:x': the import failed with ZeroDivisionError: "),
         ("bad_exit:x", "tools 'bad_exit:x': the import failed with SystemExit: 3"),
@@ -252,7 +252,7 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
     finally:
         process.kill()
         said = process.communicate()[1].decode()
-    assert said.endswith("taskmachine: the sweep failed too often: the disk is gone\n")
+    assert said.endswith("taskmachine: sweep failed too often: the disk is gone\n")
     assert "Traceback" not in said
 
 

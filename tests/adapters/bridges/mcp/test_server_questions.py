@@ -157,7 +157,7 @@ def test_asking_a_client_that_does_not_answer_is_an_error_in_plain_words() -> No
         raise AssertionError("there is nobody to ask")
 
     async def act() -> None:
-        with pytest.raises(MCPError, match="did not declare that it answers 'elicitation/create'"):
+        with pytest.raises(MCPError, match="did not declare support for 'elicitation/create'"):
             await called(it)
 
     run(act)

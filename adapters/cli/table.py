@@ -1,4 +1,4 @@
-"""`taskmachine table`: the transition table, and its diagram."""
+"""`taskmachine table`: the transition table and its diagram."""
 
 import argparse
 import sys
@@ -23,7 +23,7 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
     table.add_argument(
         "--dialect",
         metavar="NAME",
-        help=f"show it as one protocol revision does: {', '.join(DIALECTS)}",
+        help=f"show the statuses of one protocol revision: {', '.join(DIALECTS)}",
     )
     table.set_defaults(run=lambda options: _run(options, console))
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import uvloop
 
-from taskmachine.adapters.cli.bench.asking import Frame
+from taskmachine.adapters.cli.bench.requester import Frame
 from taskmachine.adapters.cli.bench.connection import Connection
 from taskmachine.adapters.cli.bench.contestants import CONFIGURATION
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog

@@ -108,7 +108,7 @@ def test_a_life_in_which_a_step_is_missing_is_not(place: int) -> None:
         ("settled", {"result": {}}),
         ("answer", {"asked": []}),
         ("answer", {"asked": [{"kind": "elicitation", "message": "Deploy 1.2?"}] * 2}),
-        ("answer", {"content": [{"text": "1.2 was not deployed: nobody confirmed it."}]}),
+        ("answer", {"content": [{"text": "1.2 was not deployed: not confirmed."}]}),
         ("sampling", {"asked": [{"kind": "sampling", "text": ""}]}),
         ("failed", {"status": "failed"}),
         ("failed", {"result": {"isError": False}}),

@@ -80,14 +80,14 @@ def test_what_a_tool_asks_is_declined_where_there_is_nobody(
 ) -> None:
     assert call(SERVER, "deploy", "--args", '{"version": "1.4"}', *options) == 0
     out, err = capfd.readouterr()
-    assert out == "1.4 was not deployed: nobody confirmed it.\n"
-    assert "Declined, as nobody can be asked: Deploy 1.4?" in err
+    assert out == "1.4 was not deployed: not confirmed.\n"
+    assert "Declined without a terminal: Deploy 1.4?" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([SERVER, "greet", "--args", "{"], "no JSON"),
+        ([SERVER, "greet", "--args", "{"], "not valid JSON"),
         ([SERVER, "greet", "--args", "[1]"], "a JSON object"),
         ([SERVER, "greet", "--args", "@/does/not/exist"], "cannot read /does/not/exist"),
         ([SERVER, "greet", "--token-file", "/does/not/exist"], "cannot read /does/not/exist"),
@@ -191,7 +191,7 @@ def test_the_end_of_input_declines() -> None:
         person.until("nothing means yes): ")
         person.type("\x04")
         person.until("Declined.")
-        assert person.end() == (0, "1.4 was not deployed: nobody confirmed it.\n")
+        assert person.end() == (0, "1.4 was not deployed: not confirmed.\n")
 
 
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
@@ -201,7 +201,7 @@ def test_an_interrupt_cancels_the_task_and_says_so(generation: str) -> None:
         person.until("of 9999")  # progress is shown while it runs
         person.process.send_signal(signal.SIGINT)
         person.until("Cancelling.")
-        person.until("The call was stopped: cancelled: The task was cancelled by request")
+        person.until("The call was cancelled: cancelled: The task was cancelled by request")
         assert person.end() == (1, "")
 
 
@@ -209,7 +209,7 @@ def test_an_interrupt_while_somebody_is_asked_cancels_too() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("nothing means yes): ")
         person.process.send_signal(signal.SIGINT)
-        person.until("The call was stopped")
+        person.until("The call was cancelled")
         assert person.end() == (1, "")
 
 

@@ -143,7 +143,7 @@ def test_whoever_is_killed_calls_end_well_and_in_the_end_nobody_is_left(temporar
         segments, files = shared_memory(pids["PostgreSQL"])
         assert segments
         assert cluster.end() == 0
-        assert cluster.lines[-1].endswith("all are stopped, nothing is left")
+        assert cluster.lines[-1].endswith("all processes have stopped; the folder is deleted")
     assert_gone(*pids.values(), *dead, *new)
     assert not folder.exists()
     assert shared_memory(pids["PostgreSQL"])[0] == []
@@ -183,8 +183,8 @@ async def call_while_they_die(cluster: Running) -> tuple[list[int], list[int]]:
         assert (await task.result())["structuredContent"] == {"counted": 30}
     new = []
     for pid in dead:
-        line = cluster.until(rf"^[\d:]{{8}}  (\w+ \d) \(process {pid}\) was ended by SIGKILL: ")
-        new.append(int(cluster.until(rf"^[\d:]{{8}}  {line[1]} is process (\d+) now$")[1]))
+        line = cluster.until(rf"^[\d:]{{8}}  (\w+ \d) \(process {pid}\) was killed by SIGKILL; ")
+        new.append(int(cluster.until(rf"^[\d:]{{8}}  {line[1]} restarted as process (\d+)$")[1]))
     assert all(map(is_alive, new))
     return dead, new
 
@@ -245,7 +245,7 @@ def test_it_can_be_stopped_while_it_starts(temporary: Path, made: str, processes
             time.sleep(0.001)
             started = children(cluster.process.pid)
         assert cluster.end() == 0
-        assert cluster.lines[-1].endswith("all are stopped, nothing is left")
+        assert cluster.lines[-1].endswith("all processes have stopped; the folder is deleted")
     assert_gone(*started)
     assert list(temporary.iterdir()) == []
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_is_said_in_a_sentence(
     [
         ("/dev/null/x", "/dev/null/x cannot be made: Not a directory"),
         ("x" * 100, "x is too long for a socket in it"),
-        (".", "initdb left with 1: .*/data must be empty, or of PostgreSQL"),
+        (".", "initdb exited with 1: .*/data must be empty or PostgreSQL data"),
     ],
 )
 def test_a_folder_that_is_not_for_it(temporary: Path, folder: str, words: str) -> None:

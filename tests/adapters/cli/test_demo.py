@@ -45,12 +45,12 @@ def assert_nothing_is_left(process: subprocess.Popen[bytes], folder: Path) -> No
 # --- the whole -------------------------------------------------------------------------------
 
 HEADINGS: Final = (
-    "1  A call becomes a task: in 2025-11-25 the caller decides, in 2026-07-28 the server.",
-    "2  A tool asks a person: by a request of the server, or by a question inside the task.",
-    "3  A task is cancelled: tasks/cancel answers with the task, or only with a receipt.",
-    "4  A tool fails: one outcome, shown as failed here, as completed with isError there.",
-    "5  The server is killed in the middle of both tasks, and started again: they go on.",
-    "6  What the store remembers: every move of every task.",
+    "1  A call becomes a task: the client decides in 2025-11-25, the server in 2026-07-28.",
+    "2  A tool asks a person: by a request from the server, or by a question inside the task.",
+    "3  A task is cancelled: tasks/cancel returns the task, or an empty result.",
+    "4  A tool fails: reported as failed, or as completed with isError.",
+    "5  The server is killed during both tasks and restarted: the tasks continue.",
+    "6  The store keeps the history of every task.",
 )
 
 ROWS: Final = (
@@ -172,7 +172,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
         person.type("perhaps\n")
         person.until("it must be yes or no")
         person.type("no\n")
-        person.until("= 2.0 was not deployed: nobody confirmed it.")
+        person.until("= 2.0 was not deployed: not confirmed.")
         person.until(" of 25")
         assert list(folder.iterdir()) != []
         person.type("\x03")
@@ -181,7 +181,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
     assert status == 128 + signal.SIGINT
     assert_nothing_is_left(person.process, folder)
     assert "Traceback" not in person.seen
-    assert person.seen.count("Deploy 2.0? In 5 s it is yes.") == 1, "asked once, for both"
+    assert person.seen.count("Deploy 2.0? Assuming yes after 5 s.") == 1, "asked once, for both"
     assert re.search(r"[123] of 4", person.seen), "bars move"
     assert "\x1b[32mcompleted" in person.seen
     assert person.seen.rfind("\x1b[?25h") > person.seen.rfind("\x1b[?25l"), "the cursor is back"

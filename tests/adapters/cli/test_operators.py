@@ -115,7 +115,7 @@ def test_a_list_goes_on_beyond_one_page_of_the_store(tmp_path: Path, run: Run) -
     asyncio.run(multiply())
     assert len(run_json(run, "tasks", "list", "--store", url, "--limit", "1000")) == 255
     shown = run("tasks", "list", "--store", url)
-    assert shown.endswith("These are the newest 50: --limit shows more.\n")
+    assert shown.endswith("Showing the newest 50 tasks; use --limit to show more.\n")
     assert (
         len(run_json(run, "tasks", "list", "--store", url, "--owner", "eve", "--limit", "240"))
         == 240
@@ -232,18 +232,18 @@ def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
 
 
 def test_a_purge_forgets_only_what_has_ended(ids: dict[str, str], run: Run) -> None:
-    assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks forgotten.\n"
+    assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks deleted.\n"
     arguments = ("tasks", "purge", "--all-ended", "--store", "sqlite:tasks.db")
     assert run_json(run, *arguments) == {"purged": 2}
     assert everything("sqlite:tasks.db").keys() == {ids[t] for t in ("index", "mirror", "deploy")}
-    assert run(*arguments) == "0 tasks forgotten.\n"
+    assert run(*arguments) == "0 tasks deleted.\n"
     assert "problems  none" in run("store", "check", "sqlite:tasks.db")
 
 
 def test_a_purge_forgets_what_is_over(tmp_path: Path, run: Run) -> None:
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     ids = asyncio.run(make(url, ago_ms=2 * 24 * 3_600_000))
-    assert run("tasks", "purge", "--store", url) == "2 tasks forgotten.\n"
+    assert run("tasks", "purge", "--store", url) == "2 tasks deleted.\n"
     assert everything(url).keys() == {ids[tool] for tool in ("index", "mirror", "deploy")}
 
 
@@ -277,7 +277,7 @@ def test_a_check_finds_damage(ids: dict[str, str], run: Run, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("ids")
 def test_a_backup_is_a_store(run: Run) -> None:
-    assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("copy.db has the copy, ")
+    assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("Copied to copy.db, ")
     assert everything("sqlite:copy.db") == everything("sqlite:tasks.db")
     assert run("store", "backup", "sqlite:tasks.db", "copy.db", code=2).endswith(
         "copy.db exists: a backup replaces nothing\n"
@@ -310,7 +310,7 @@ def test_a_store_in_use_does_not_migrate(run: Run) -> None:
 @pytest.mark.usefixtures("ids")
 def test_before_an_upgrade_one_can_look(run: Run) -> None:
     command = ("store", "migrate", "--check", "sqlite:tasks.db")
-    assert run(*command) == f"The schema has version {VERSION}, as this program wants it.\n"
+    assert run(*command) == f"The schema has version {VERSION} and is up to date.\n"
     assert run_json(run, *command) == {"schemaVersion": VERSION, "knownVersion": VERSION}
     with closing(sqlite3.connect("tasks.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -320,11 +320,11 @@ def test_before_an_upgrade_one_can_look(run: Run) -> None:
 # --- what cannot be --------------------------------------------------------------------------
 
 WRONG = [
-    (["tasks", "list", "--store", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["tasks", "list", "--store", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["tasks", "list", "--store", "memory:"], 2, "'memory:' is in the memory of one server"),
     (["tasks", "list", "--store", "tasks.db"], 2, "no store for 'tasks.db'"),
     (["tasks", "list", "--store", "sqlite:"], 2, "'sqlite:' names no file"),
-    (["tasks", "list", "--store", "sqlite:a\0b"], 2, "there is no file 'a\\x00b'"),
+    (["tasks", "list", "--store", "sqlite:a\0b"], 2, "the file 'a\\x00b' does not exist"),
     (["tasks", "list", "--store", "sqlite:."], 2, ". is no file"),
     (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
     (["tasks", "show", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
@@ -333,10 +333,10 @@ WRONG = [
     (["tasks", "show", "--store", "sqlite:tasks.db", "--", "-x"], 1, "no task '-x'"),
     (["tasks", "show", DASHED, "--store", "sqlite:tasks.db"], 1, f"no task '{DASHED}'"),
     (["tasks", "cancel", "--store", "sqlite:tasks.db", "--", DASHED], 1, f"no task '{DASHED}'"),
-    (["store", "check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "check", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["store", "check", "memory:"], 2, "'memory:' is in the memory of one server"),
     (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be made"),
-    (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "there is no file 'typo.db'"),
+    (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "the file 'typo.db' does not exist"),
     (["store", "migrate", "sqlite:tasks.db", "memory:"], 2, "'memory:' is in the memory"),
     (
         ["store", "migrate", "sqlite:tasks.db", "sqlite:no/b.db"],
@@ -349,9 +349,9 @@ WRONG = [
         2,
         "'store migrate' takes either TO or --check",
     ),
-    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
-    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to look at"),
+    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to check"),
     (
         ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
         2,

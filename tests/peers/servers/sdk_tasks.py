@@ -69,7 +69,7 @@ async def deploy(version: str, ctx: Context) -> str:
     await ctx.report_progress(1, 3, f"{version} is built")
     answer = await ctx.elicit(f"Deploy {version}?", Confirmation)
     if answer.action != "accept" or not answer.data.confirmed:
-        return f"{version} was not deployed: nobody confirmed it."
+        return f"{version} was not deployed: not confirmed."
     return f"{version} is deployed to {answer.data.stage}."
 
 

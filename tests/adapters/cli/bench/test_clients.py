@@ -10,7 +10,7 @@ import pytest
 from taskmachine.adapters.cli.bench import growing, load, waking
 from taskmachine.adapters.cli.bench.connection import WrongAnswer
 from taskmachine.adapters.cli.bench.contestants import FLOOR, REVISIONS, command_of_ours
-from taskmachine.adapters.cli.bench.fullness import filled_command
+from taskmachine.adapters.cli.bench.growth import fill_server_command
 from taskmachine.adapters.cli.bench.processes import Address, serving
 
 LONG_S = 60.0
@@ -75,7 +75,7 @@ def test_who_cannot_wait_is_an_error(tmp_path: Path) -> None:
 @both
 def test_a_store_is_filled_from_within(revision: str, tmp_path: Path) -> None:
     has_pages = revision == "2025-11-25"
-    with serving(filled_command("memory", tmp_path), tmp_path / "output.txt") as address:
+    with serving(fill_server_command("memory", tmp_path), tmp_path / "output.txt") as address:
         job = growing.Job(revision, "/mcp", address, [600, 1_300], 0, 0.01, has_pages, 3)
         steps = asyncio.run(growing.play(job))
     assert [step.size for step in steps.steps] == [600, 1_300]

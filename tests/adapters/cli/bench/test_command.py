@@ -96,9 +96,9 @@ def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--measure", "speed"], "no measure 'speed': there are task, get,"),
-        (["--only", "nobody"], "no contestant 'nobody': there are ours, memory; ours, SQLite;"),
-        (["--only", "typescript", "--no-peers"], "nobody is left to be measured"),
+        (["--measure", "speed"], "unknown measure 'speed': choose from task, get,"),
+        (["--only", "nobody"], "no server is named 'nobody': choose from ours, memory; ours, SQLite;"),
+        (["--only", "typescript", "--no-peers"], "nothing to measure"),
         (["--rounds", "0"], "--rounds must be 1 to 1000, not 0"),
         (["--seconds", "0"], "--seconds must be 0.01 to 60, not 0"),
         (["--tasks", "10"], "--tasks must be 1000 to 1e+06, not 10"),
@@ -118,7 +118,7 @@ def test_elsewhere_than_on_linux_it_says_so(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert main(["bench"]) == 2
-    assert "bench needs Linux" in capsys.readouterr().err
+    assert "bench requires Linux" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_with_the_extra(

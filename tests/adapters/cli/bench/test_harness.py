@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from taskmachine.adapters.cli.bench.asking import TEXT, Frame
 from taskmachine.adapters.cli.bench.connection import (
     Answer,
     Connection,
@@ -20,6 +19,7 @@ from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog, constant
 from taskmachine.adapters.cli.bench.figures import row_of
 from taskmachine.adapters.cli.bench.load import Figure, Turn
 from taskmachine.adapters.cli.bench.loads import values_of
+from taskmachine.adapters.cli.bench.requester import TEXT, Frame
 from taskmachine.adapters.cli.bench.streams import Listening
 from tests.benchmarks.server_profile import print_table, profiled
 

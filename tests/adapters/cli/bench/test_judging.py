@@ -5,7 +5,7 @@ import pytest
 from taskmachine.adapters.cli.bench.bounds import BOUNDS, LARGEST, Bound
 from taskmachine.adapters.cli.bench.figures import Row
 from taskmachine.adapters.cli.bench.judging import Verdict, is_broken, judge
-from tests.adapters.cli.bench.made_up import row, skipped
+from tests.adapters.cli.bench.sample_rows import row, skipped
 
 EACH = [(bound, revision) for bound in BOUNDS for revision in bound.revisions]
 

@@ -43,7 +43,7 @@ def install_node(folder: Path, requirement: str) -> tuple[str, Path]:
     """Return the path of node and the folder with `node_modules`."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise NotInstalled("node or npm is missing")
+        raise NotInstalled("node or npm is not installed")
     place = folder / slug(requirement)
     if not (place / READY).exists():
         shutil.rmtree(place, ignore_errors=True)

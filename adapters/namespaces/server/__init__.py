@@ -1,4 +1,4 @@
-"""Servers as parts of a program: HTTP, pipes, the console, and who is let in."""
+"""Parts of a server: HTTP, stdio, the console and authentication."""
 
 from taskmachine.adapters.bridges.required import require
 

@@ -409,7 +409,7 @@ def test_a_tool_that_blocks_everybody_is_noticed(caplog: pytest.LogCaptureFixtur
             task_id = await caller.create("block", {})
             await seen(caller, task_id, "completed")
             async with asyncio.timeout(5):
-                while "stood still" not in caplog.text:
+                while "was blocked" not in caplog.text:
                     await caller.status(task_id)
 
     run(act)

@@ -217,5 +217,5 @@ def test_an_interrupt_before_the_call_leaves() -> None:
     with terminal(f"{sys.executable} -c 'import time; time.sleep(60)'", "greet") as person:
         person.until("connecting")
         person.process.send_signal(signal.SIGINT)
-        person.until("Left")
+        person.until("Stopped waiting")
         assert person.end() == (1, "")

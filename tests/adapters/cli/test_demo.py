@@ -94,10 +94,10 @@ def test_without_a_terminal_it_shows_everything_in_plain_lines(tmp_path: Path) -
 
 def assert_it_survived(text: str) -> None:
     """Another process has gone on with both tasks, and there was nothing else to repeat."""
-    begun = re.search(r"Process (\d+) listens", text)
+    begun = re.search(r"Process (\d+) is listening", text)
     assert begun is not None
     assert f"$ kill -9 {begun[1]}\n" in text
-    found = re.search(r"Process (\d+) has found both tasks", text)
+    found = re.search(r"Process (\d+) has recovered both tasks", text)
     assert found is not None
     assert found[1] != begun[1]
     assert text.count(' = {"counted":12}') == 2

@@ -564,7 +564,7 @@ def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
             prompt = await person.prompt()
             server.begin("tasks/result", {"taskId": task_id})
             await server.ask("tasks/get", taskId=task_id)
-            server.receiving.begin_anew()
+            server.receiving.forget_requests()
             server._ids = count(1)
             for _ in range(4):
                 assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"

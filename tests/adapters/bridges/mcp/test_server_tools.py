@@ -238,7 +238,7 @@ def test_a_tool_that_blocks_the_loop_is_noticed(
 
     async def act() -> None:
         assert (await outcome(it))["status"] == "completed"
-        assert "the event loop stood still for" in caplog.text
+        assert "the event loop was blocked for" in caplog.text
 
     run(act)
 
@@ -253,7 +253,7 @@ def test_a_result_that_is_no_json_or_too_much_is_an_internal_error(value: Any, c
         assert shown["status"] == "failed"
         assert shown["error"]["code"] == -32603
         assert "'it' returned an invalid result" in shown["error"]["message"]
-        assert "'it' returned what is no result" in caplog.text
+        assert "'it' returned an invalid result" in caplog.text
 
     run(act)
 

@@ -97,12 +97,15 @@ def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (["--measure", "speed"], "unknown measure 'speed': choose from task, get,"),
-        (["--only", "nobody"], "no server is named 'nobody': choose from ours, memory; ours, SQLite;"),
+        (
+            ["--only", "nobody"],
+            "no server is named 'nobody': choose from ours, memory; ours, SQLite;",
+        ),
         (["--only", "typescript", "--no-peers"], "nothing to measure"),
         (["--rounds", "0"], "--rounds must be 1 to 1000, not 0"),
         (["--seconds", "0"], "--seconds must be 0.01 to 60, not 0"),
         (["--tasks", "10"], "--tasks must be 1000 to 1e+06, not 10"),
-        (["--store", "sqlite:x.db"], "--store is for postgresql://"),
+        (["--store", "sqlite:x.db"], "--store takes only postgresql://"),
         (["--store", "mysql:x"], "no store for 'mysql:x'"),
     ],
 )
@@ -140,7 +143,7 @@ def test_with_one_core_it_works_and_warns(tmp_path: Path) -> None:
         timeout=WITHIN_S,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "warning: there is one core only" in ended.stderr
+    assert "warning: with only one core" in ended.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -103,7 +103,7 @@ def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.M
 def test_without_node_its_peer_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     [found] = peers(tmp_path, lambda name: name == PEERS[4], nothing)
-    assert found.missing == "there is no node, or no npm"
+    assert found.missing == "node or npm is not installed"
 
 
 @pytest.mark.parametrize(

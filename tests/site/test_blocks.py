@@ -131,8 +131,8 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/sans-io.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
     "docs/sdk-fastmcp.md": {
         "sh": (1, f"{_COMMANDS}::test_extras_that_pages_name_are_there"),
-        "python": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
-        "text": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
+        "python": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"),
+        "text": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"),
     },
     "docs/sdk-mcp-client.md": {
         "python": (

@@ -1,4 +1,4 @@
-"""The demo tools as tools of FastMCP, on standard input and output, for clients of others."""
+"""The demo tools as tools of FastMCP over stdio, for third-party clients."""
 
 import asyncio
 import warnings

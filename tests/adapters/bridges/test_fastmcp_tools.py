@@ -1,4 +1,4 @@
-"""What is FastMCP's own: its middleware, its tools and their contexts, in tasks."""
+"""Features of FastMCP in tasks: its middleware, tools and contexts."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ INTERNAL_ERROR, INVALID_PARAMS = -32603, -32602
 
 
 async def answered(caller: Caller, task_id: str, **content: Any) -> dict[str, Any]:
-    """The one question that is open, after it was answered."""
+    """Answer the only open question and return its parameters."""
     shown = await seen(caller, task_id, "input_required")
     [(key, request)] = shown["inputRequests"].items()
     replies = {key: {"action": "accept", "content": content}}
@@ -37,7 +37,7 @@ async def answered(caller: Caller, task_id: str, **content: Any) -> dict[str, An
 
 
 async def text_of(caller: Caller, task_id: str) -> str:
-    """What the result of the task says."""
+    """Return the text of the task's result."""
     result = (await seen(caller, task_id, "completed"))["result"]
     return str(result["content"][0]["text"])
 
@@ -95,11 +95,11 @@ def test_a_question_that_nobody_answers_ends_with_the_ttl() -> None:
     run(act)
 
 
-# --- who decides, and who sees ---------------------------------------------------------------
+# --- access and middleware -------------------------------------------------------------------
 
 
 class Guard(Middleware):
-    """Refuses one tool, rewrites the arguments of another, and calls a third for each."""
+    """Rejects one tool, rewrites the arguments of another, and calls a third for each."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -401,7 +401,7 @@ def test_a_tool_that_blocks_everybody_is_noticed(caplog: pytest.LogCaptureFixtur
 
         @place.server.tool(task=True)
         async def block() -> str:
-            time.sleep(1.7)  # what one should not do
+            time.sleep(1.7)  # blocks the event loop
             return "done"
 
         async with over_http(place.server) as caller:

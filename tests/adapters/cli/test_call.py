@@ -1,4 +1,4 @@
-"""`taskmachine call`, as a program and as a person use it."""
+"""`taskmachine call` in scripts and in a terminal."""
 
 import argparse
 import contextlib
@@ -119,7 +119,7 @@ def test_arguments_come_from_standard_input(capfd: pytest.CaptureFixture[str]) -
 
 
 class Terminal:
-    """A person at a terminal."""
+    """A user at a terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -134,7 +134,7 @@ class Terminal:
         os.close(theirs)
 
     def until(self, words: str) -> None:
-        """Read until these words were shown."""
+        """Read until this text appears."""
         deadline = time.monotonic() + 60
         while words not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -149,7 +149,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def end(self) -> tuple[int, str]:
-        """Its exit status and its standard output."""
+        """Return the exit status and standard output."""
         with contextlib.suppress(AssertionError):
             self.until("\0 what is never shown \0")
         out, _ = self.process.communicate(timeout=60)
@@ -172,7 +172,7 @@ def test_a_form_is_filled_in_field_by_field() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("Deploy 1.4?")
         person.until("Deploy it (yes | no; nothing means yes): ")
-        shown = "\x1b[?25h"  # the cursor, as nothing moves while somebody types
+        shown = "\x1b[?25h"  # the cursor is visible during input
         assert person.seen.rindex(shown) > person.seen.rindex("\x1b[?25l")
         person.type("perhaps\n")
         person.until("it must be yes or no")

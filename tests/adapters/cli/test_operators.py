@@ -1,4 +1,4 @@
-"""What operators do to the store of a server, by the real command on real files."""
+"""Operator commands on the store of a server, run on real files."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A store `tasks.db` in the working directory; the ids of its tasks by tool."""
+    """Make a store `tasks.db` in the working directory, and return the ids of its tasks by tool."""
     monkeypatch.chdir(tmp_path)
     return asyncio.run(make("sqlite:tasks.db"))
 
@@ -174,7 +174,7 @@ def in_terminal(columns: int, *arguments: str) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
-    except OSError:  # how a terminal says that nobody writes any more
+    except OSError:  # how a terminal reports that all writers have closed it
         return b""
 
 
@@ -317,7 +317,7 @@ def test_before_an_upgrade_one_can_look(run: Run) -> None:
     assert "has version 99 of the schema" in run(*command, code=2)
 
 
-# --- what cannot be --------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------
 
 WRONG = [
     (["tasks", "list", "--store", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
@@ -436,7 +436,7 @@ def test_text_for_a_terminal_is_only_to_be_seen() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command in a text block of docs/cli.md, and what it is said to print."""
+    """Return each command in a text block of docs/cli.md with its documented output."""
     blocks = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     return [
         (command, output)
@@ -458,7 +458,7 @@ def test_the_document_shows_what_is_printed(ids: dict[str, str], run: Run) -> No
 
 
 def comparable(text: str) -> list[str]:
-    """Without what differs from run to run: times and sizes, and the space around them."""
+    """Remove what differs from run to run: times and sizes, and the space around them."""
     text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)?", "TIME", text)
     text = re.sub(r"\b\d+([smhd]\b| bytes)|(?<=^schema    version )\d+", "SOME", text, flags=re.M)
     return [" ".join(line.split()) for line in text.splitlines()]

@@ -1,10 +1,9 @@
-"""A server of the official SDK whose tasks are ours: the tools of `serve --tools demo`, and those
-that the official suite calls about tasks.
+"""A server of the official SDK with our tasks: the demo tools, and the task tools of the suite.
 
     python sdk_tasks.py --stdio | --http HOST:PORT [--store URL]
 
-Whatever asks has to be a task: plain calls are the SDK's own, and in these it asks clients, too,
-that did not declare that they answer.
+Tools that ask require a task: plain calls are the SDK's own, which would ask clients that did not
+declare support.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The clients, in this process: what they measure on a server of ours is plausible."""
+"""Clients in this process take plausible measurements on our server."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from taskmachine.adapters.cli.bench.growth import fill_server_command
 from taskmachine.adapters.cli.bench.processes import Address, serving
 
 LONG_S = 60.0
-"""Loads end after as many requests as they may send, on the slowest machine too."""
+"""Enough for the maximum number of requests on the slowest machine."""
 
 both = pytest.mark.parametrize("revision", REVISIONS)
 

@@ -1,4 +1,4 @@
-"""`taskmachine bench`, as somebody uses it."""
+"""`taskmachine bench` as a command."""
 
 import json
 import os
@@ -34,7 +34,7 @@ WITHIN_S: Final = 120
 
 
 def test_a_quick_run_takes_every_measure(tmp_path: Path) -> None:
-    """Not in the repository, and with a variable that is not meant for it."""
+    """Outside the repository, and with a variable that it must ignore."""
     ended = subprocess.run(
         [
             *(*COMMAND, "--quick", "--no-peers", "--only", "memory", "--folder", "cache"),
@@ -198,12 +198,12 @@ def test_the_page_names_every_measure_and_contestant() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process, and theirs."""
+    """Return the descendants of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(child) for child in task.read_text().split()]
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         for child in children:
             found += [child, *descendants(child)]

@@ -1,4 +1,4 @@
-"""Who cannot be measured is skipped with a reason, and the others are measured all the same."""
+"""Contestants that cannot be measured are skipped with a reason, and the rest are measured."""
 
 import sys
 from functools import partial
@@ -27,7 +27,7 @@ def peer(name: str, *command: str, missing: str = "") -> Contestant:
 MISSING = peer("missing", missing="there is no node")
 ENDS = peer("ends", sys.executable, "-c", "print('no such module'); raise SystemExit(1)")
 WRONG = peer("wrong", *FLOOR)
-"""Answers `{}` to everything: fast, and not what was asked for."""
+"""Answers `{}` to everything: fast, but wrong."""
 
 
 def nothing(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""A report as table, JSON and picture: nobody is left out, and everything fits."""
+"""The report as table, JSON and chart is complete and fits."""
 
 import io
 from xml.etree import ElementTree

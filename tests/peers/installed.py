@@ -58,7 +58,7 @@ def _node_folder(name: str) -> Path:
 
 
 def python_of(name: str) -> Path:
-    """Return the interpreter of an environment with these packages, unpinned ones in any version."""
+    """Return the interpreter of an environment with these packages; some are unpinned."""
     pins = [f"{k}=={v}" if v else k for k, v in PINS["python"][name].items()]
     folder = CACHE / name
     python = folder / "bin" / "python"

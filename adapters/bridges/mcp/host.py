@@ -100,7 +100,7 @@ class Host:
             raise CallError(error.code, error.message, error.data) from None
         except PydanticSerializationError as error:
             log.error("tool '%s' returned an invalid result: %s", name, error)
-            words = f"Tool '{name}' returned an invalid result: it cannot be JSON"
+            words = f"Tool '{name}' returned an invalid result: it cannot be encoded as JSON"
             raise CallError(INTERNAL_ERROR, words) from None
 
     async def _call(

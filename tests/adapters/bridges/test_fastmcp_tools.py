@@ -17,6 +17,7 @@ from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from fastmcp.utilities.tasks import TaskConfig
 
 from taskmachine.adapters.bridges.fastmcp import Tasks
+from taskmachine.adapters.bridges.mcp import loop_runtime
 from taskmachine.statemachine import ConfigurationError, Times
 from tests.adapters.bridges.fastmcp_shop import Shop, Tokens, over_http, shop
 from tests.adapters.bridges.mcp.serving import run, seen
@@ -395,13 +396,18 @@ def test_what_cannot_be_is_said_at_once() -> None:
         mcp.tool(name="sync", task=True)(lambda: None)
 
 
-def test_a_tool_that_blocks_everybody_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tool_that_blocks_the_loop_is_noticed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_runtime, "LOOK_S", 0.01)
+    monkeypatch.setattr(loop_runtime, "STILL_S", 0.05)
+
     async def act() -> None:
         place = Shop()
 
         @place.server.tool(task=True)
         async def block() -> str:
-            time.sleep(1.7)  # blocks the event loop
+            time.sleep(0.2)  # blocks the event loop
             return "done"
 
         async with over_http(place.server) as caller:

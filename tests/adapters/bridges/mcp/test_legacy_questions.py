@@ -170,7 +170,7 @@ def test_an_answer_that_is_none_is_an_error_of_the_question() -> None:
         async with client.asking("tasks/result", {"taskId": task_id}) as stream:
             question = await stream.message("elicitation/create")
             await client.send({"id": question["id"], "result": {"action": "perhaps"}})
-            assert "no result of elicitation/create" in str(await stream.answer())
+            assert "not a valid result of elicitation/create" in str(await stream.answer())
         await client.until_status(task_id, "failed")
 
     with_client(act)

@@ -251,8 +251,8 @@ def test_a_result_that_is_no_json_or_too_much_is_an_internal_error(value: Any, c
         shown = await outcome(it)
         assert shown["status"] == "failed"
         assert shown["error"]["code"] == -32603
-        assert "'it' returned an invalid result" in shown["error"]["message"]
-        assert "'it' returned an invalid result" in caplog.text
+        assert "'it' returned" in shown["error"]["message"]
+        assert "tool 'it' returned" in caplog.text
 
     run(act)
 

@@ -45,10 +45,8 @@ def add_to(commands: Any, console: _Console) -> None:
         metavar="TEXT",
         help="status message that the client receives",
     )
-    purging = _on_tasks(tasks, "purge", "delete ended tasks", _purge, console)
-    purging.add_argument(
-        "--all-ended", action="store_true", help="also those whose TTL has not expired"
-    )
+    purging = _on_tasks(tasks, "purge", "delete ended tasks whose TTL has expired", _purge, console)
+    purging.add_argument("--all-ended", action="store_true", help="delete all ended tasks")
 
     store = _group(commands, "store", "check, back up or migrate a store")
     checking = _command(store, "check", "check a store for damage", _check, console)
@@ -107,7 +105,7 @@ def _on_task(
     group: Any, name: str, does: str, run: _Run, console: _Console
 ) -> argparse.ArgumentParser:
     command = _on_tasks(group, name, does, run, console)
-    command.add_argument("task_id", metavar="ID")
+    command.add_argument("task_id", metavar="ID", help="id of the task")
     return command
 
 

@@ -42,7 +42,7 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
         "--insecure",
         action="store_const",
         const=True,
-        help="allow an address that other machines can reach without authentication",
+        help="serve other machines without authentication",
     )
     serve.add_argument(
         "--otel",

@@ -18,7 +18,10 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
     does = "show the transition table and its diagram"
     table = commands.add_parser("table", help=does, description=f"{does.capitalize()}.")
     table.add_argument(
-        "--format", choices=["text", *FORMATS], default="text", help="default: %(default)s"
+        "--format",
+        choices=["text", *FORMATS],
+        default="text",
+        help="output format; default: %(default)s",
     )
     table.add_argument(
         "--dialect",

@@ -61,7 +61,9 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
         help="maximum number of stored tasks; default: 100000",
     )
     bench.add_argument(
-        "--quick", action="store_true", help="check that everything works; the figures mean nothing"
+        "--quick",
+        action="store_true",
+        help="only check that everything works, without meaningful figures",
     )
     bench.add_argument("--json", metavar="FILE", type=Path, help="write all figures as JSON")
     bench.add_argument("--svg", metavar="FILE", type=Path, help="write a chart of the task rates")

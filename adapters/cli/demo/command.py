@@ -26,7 +26,7 @@ LIMIT_S: Final = 18.0
 
 def add_to(commands: Any, console: Callable[[], Console]) -> None:
     """Add the command to a parser."""
-    does = "demonstrate tasks in both protocol revisions on a server that is killed and restarted"
+    does = "demonstrate tasks on a server that is killed and restarted"
     demo = commands.add_parser("demo", help=does, description=f"{does.capitalize()}.")
     demo.set_defaults(run=lambda options: _run(options, console()))
 

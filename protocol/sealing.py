@@ -28,7 +28,7 @@ __all__ = [
     "MAX_CURSOR",
     "MAX_STATE",
     "MIN_SECRET",
-    "Login",
+    "BrowserSession",
     "Position",
     "RequestState",
     "Sealer",
@@ -73,7 +73,7 @@ class RequestState:
 
 
 @attrs.frozen
-class Login:
+class BrowserSession:
     """The login of a browser: `id` distinguishes two logins of one owner.
 
     `expires_at` is in milliseconds since the epoch.
@@ -192,24 +192,24 @@ class Sealer:
             return None
         return request_id, task_id
 
-    def seal_login(self, login: Login) -> str:
+    def seal_browser_session(self, login: BrowserSession) -> str:
         """Return the value of a login cookie."""
         fields = [login.id, login.owner, login.is_admin, login.expires_at]
         return self._seal(_LOGIN, "", fields)  # the owner is unknown until the cookie is opened
 
-    def open_login(self, text: str, now: int) -> Login | None:
+    def open_browser_session(self, text: str, now: int) -> BrowserSession | None:
         """Return the login of a cookie, or None if it is invalid or expired."""
         try:
-            login = Login(*self._open(_LOGIN, "", text))
+            login = BrowserSession(*self._open(_LOGIN, "", text))
         except InvalidParams:
             return None
         return login if now < login.expires_at else None
 
-    def seal_form(self, login: Login) -> str:
+    def seal_form(self, login: BrowserSession) -> str:
         """Return the token that forms of this login carry against cross-site requests."""
         return self._seal(_FORM, login.owner, [login.id])
 
-    def is_form_of(self, login: Login, text: str) -> bool:
+    def is_form_of(self, login: BrowserSession, text: str) -> bool:
         """Return True if a form token belongs to this login."""
         return compare_digest(self.seal_form(login).encode(), text.encode())
 

@@ -10,7 +10,7 @@ import attrs
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.protocol.operations import Answer, Cancel
-from taskmachine.protocol.sealing import Login, Position
+from taskmachine.protocol.sealing import BrowserSession, Position
 from taskmachine.statemachine import Entry, NotFound, Reply, Task
 
 __all__ = ["TaskAccess"]
@@ -21,15 +21,15 @@ class TaskAccess:
     """Task operations on behalf of one visitor."""
 
     service: TaskService
-    visit: Login
+    session: BrowserSession
     lookups: Lookups
 
     async def find(self, task_id: str) -> Task:
         """Return a task; `NotFound` without access, `LimitExceeded` for too many lookups."""
         self.lookups.begin()
         try:
-            if not self.visit.is_admin:
-                return await self.service.get(self.visit.owner, task_id)
+            if not self.session.is_admin:
+                return await self.service.get(self.session.owner, task_id)
             if len(task_id) > self.service.limits.id_chars:
                 raise NotFound(task_id)
             task = await self.service.store.load(task_id)
@@ -43,9 +43,9 @@ class TaskAccess:
     async def page(self, after: Position | None, limit: int) -> Sequence[Task]:
         """Return tasks, newest first."""
         store = self.service.store
-        if self.visit.is_admin:
+        if self.session.is_admin:
             return await store.browse(after, limit)
-        return await store.page(self.visit.owner, after, limit)
+        return await store.page(self.session.owner, after, limit)
 
     async def history(self, task: Task) -> Sequence[Entry]:
         """Return the history of a task that `find` returned."""

@@ -33,7 +33,7 @@ from taskmachine.adapters.transports.auth.authentication import KeysUnavailable
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.adapters.transports.http.asgi import Refusal, headers_of, read_body
 from taskmachine.protocol.errors import InvalidParams
-from taskmachine.protocol.sealing import Login
+from taskmachine.protocol.sealing import BrowserSession
 from taskmachine.statemachine import IllegalTransition, LimitExceeded, NotFound, TaskmachineError
 
 __all__ = ["Console"]
@@ -135,7 +135,7 @@ class Console:
                 page_error.status,
                 base=root,
                 error=page_error,
-                visit=None,
+                session=None,
                 form_token="",
             )
             await page(scope, receive, send)
@@ -143,12 +143,12 @@ class Console:
     # --- login -------------------------------------------------------------------------------
 
     def _signed_in(
-        self, answer: Callable[["_Visitor"], Awaitable[ASGIApp]]
+        self, answer: Callable[["_SignedIn"], Awaitable[ASGIApp]]
     ) -> Callable[[Request], Awaitable[ASGIApp]]:
         async def respond(request: Request) -> ASGIApp:
-            visit = self._browser_sessions.find(request)
-            if visit is not None:
-                return await answer(self._visitor(request, visit))
+            session = self._browser_sessions.find(request)
+            if session is not None:
+                return await answer(self._request(request, session))
             if request.url.path.endswith("/events"):
                 raise _SIGNED_OUT
             return self._to_login(request)
@@ -156,25 +156,25 @@ class Console:
         return respond
 
     def _form_action(
-        self, act: Callable[["_Visitor", _Form], Awaitable[ASGIApp]]
+        self, act: Callable[["_SignedIn", _Form], Awaitable[ASGIApp]]
     ) -> Callable[[Request], Awaitable[ASGIApp]]:
         async def respond(request: Request) -> ASGIApp:
-            visit = self._browser_sessions.find(request)
-            if visit is None:
+            session = self._browser_sessions.find(request)
+            if session is None:
                 raise _SIGNED_OUT
             form = await _form(request)
-            if not self._browser_sessions.is_valid_form(request, visit, _one(form, "form_token")):
+            if not self._browser_sessions.is_valid_form(request, session, _one(form, "form_token")):
                 raise _FORGED_FORM
-            return await act(self._visitor(request, visit), form)
+            return await act(self._request(request, session), form)
 
         return respond
 
-    def _visitor(self, request: Request, visit: Login) -> "_Visitor":
-        access = TaskAccess(self._runtime.service, visit, self._lookups(visit.owner))
+    def _request(self, request: Request, session: BrowserSession) -> "_SignedIn":
+        access = TaskAccess(self._runtime.service, session, self._lookups(session.owner))
         base: str = request.scope.get("root_path", "")
-        token = self._browser_sessions.form_token(visit)
+        token = self._browser_sessions.form_token(session)
         page = TaskPage(self._pages, access, self._runtime.tools, base, token)
-        return _Visitor(request, visit, access, base, token, page)
+        return _SignedIn(request, session, access, base, token, page)
 
     def _to_login(self, request: Request) -> Response:
         base = request.scope.get("root_path", "")
@@ -192,7 +192,13 @@ class Console:
             if not self._browser_sessions.is_same_origin(request.headers):
                 raise _FORGED_FORM
         where = where if _NEXT.fullmatch(where) else ""
-        facts = {"base": base, "login": self._login, "next": where, "visit": None, "form_token": ""}
+        facts = {
+            "base": base,
+            "login": self._login,
+            "next": where,
+            "session": None,
+            "form_token": "",
+        }
         if shown is None:
             if self._browser_sessions.find(request) is not None:
                 return RedirectResponse(f"{base}/{where}", 303)
@@ -205,16 +211,16 @@ class Console:
         self._browser_sessions.remember(response, request, self._browser_sessions.begin(caller))
         return response
 
-    async def _log_out(self, visitor: "_Visitor", _: _Form) -> ASGIApp:
-        response = RedirectResponse(f"{visitor.base}/login", 303)
-        self._browser_sessions.forget(response, visitor.request)
+    async def _log_out(self, signed_in: "_SignedIn", _: _Form) -> ASGIApp:
+        response = RedirectResponse(f"{signed_in.base}/login", 303)
+        self._browser_sessions.forget(response, signed_in.request)
         return response
 
     # --- pages -------------------------------------------------------------------------------
 
-    async def _list(self, visitor: "_Visitor") -> ASGIApp:
-        query = Query.read(visitor.request.query_params)
-        window = await read_window(visitor.access, query)
+    async def _list(self, signed_in: "_SignedIn") -> ASGIApp:
+        query = Query.read(signed_in.request.query_params)
+        window = await read_window(signed_in.access, query)
         return self._pages.response(
             "list.html",
             query=query,
@@ -223,41 +229,41 @@ class Console:
             seen=seen_of(window.tasks),
             states=list(STATES),
             sizes=SIZES,
-            **visitor.facts,
+            **signed_in.facts,
         )
 
-    async def _list_events(self, visitor: "_Visitor") -> ASGIApp:
-        query = Query.read(visitor.request.query_params)
-        position_of(visitor.access, query)  # raises before the stream begins
-        self._streams.check(visitor.visit.owner)
-        live = LiveList(self._pages, visitor.access, query, visitor.base, visitor.seen)
-        return self._live(live, visitor)
+    async def _list_events(self, signed_in: "_SignedIn") -> ASGIApp:
+        query = Query.read(signed_in.request.query_params)
+        position_of(signed_in.access, query)  # raises before the stream begins
+        self._streams.check(signed_in.session.owner)
+        live = LiveList(self._pages, signed_in.access, query, signed_in.base, signed_in.seen)
+        return self._live(live, signed_in)
 
-    async def _task(self, visitor: "_Visitor") -> ASGIApp:
-        return await self._task_page(visitor)
+    async def _task(self, signed_in: "_SignedIn") -> ASGIApp:
+        return await self._task_page(signed_in)
 
     async def _task_page(
-        self, visitor: "_Visitor", rejected: RejectedAnswer | None = None
+        self, signed_in: "_SignedIn", rejected: RejectedAnswer | None = None
     ) -> ASGIApp:
-        task = await visitor.access.find(visitor.task_id)
+        task = await signed_in.access.find(signed_in.task_id)
         return self._pages.response(
             "task.html",
             200 if rejected is None else 422,
             task=task,
-            pieces=await visitor.page.pieces(task, rejected),
-            **visitor.facts,
+            pieces=await signed_in.page.pieces(task, rejected),
+            **signed_in.facts,
         )
 
-    async def _task_events(self, visitor: "_Visitor") -> ASGIApp:
-        task = await visitor.access.find(visitor.task_id)
-        self._streams.check(visitor.visit.owner)
-        if task.is_terminal and visitor.seen == str(task.version):
+    async def _task_events(self, signed_in: "_SignedIn") -> ASGIApp:
+        task = await signed_in.access.find(signed_in.task_id)
+        self._streams.check(signed_in.session.owner)
+        if task.is_terminal and signed_in.seen == str(task.version):
             return Response(status_code=204)  # so that the browser does not reconnect
-        return self._live(LiveTask(visitor.page, task, visitor.seen), visitor)
+        return self._live(LiveTask(signed_in.page, task, signed_in.seen), signed_in)
 
-    def _live(self, live: LiveList | LiveTask, visitor: "_Visitor") -> ASGIApp:
+    def _live(self, live: LiveList | LiveTask, signed_in: "_SignedIn") -> ASGIApp:
         return LiveResponse(
-            live, self._streams, self._browser_sessions, visitor.visit, self._keep_alive_s
+            live, self._streams, self._browser_sessions, signed_in.session, self._keep_alive_s
         )
 
     async def _file(self, request: Request) -> ASGIApp:
@@ -268,35 +274,35 @@ class Console:
 
     # --- actions -----------------------------------------------------------------------------
 
-    async def _cancel(self, visitor: "_Visitor", _: _Form) -> ASGIApp:
-        await visitor.access.cancel(visitor.task_id)
-        return visitor.back
+    async def _cancel(self, signed_in: "_SignedIn", _: _Form) -> ASGIApp:
+        await signed_in.access.cancel(signed_in.task_id)
+        return signed_in.back
 
-    async def _answer(self, visitor: "_Visitor", form: _Form) -> ASGIApp:
-        task = await visitor.access.find(visitor.task_id)
+    async def _answer(self, signed_in: "_SignedIn", form: _Form) -> ASGIApp:
+        task = await signed_in.access.find(signed_in.task_id)
         key = _one(form, "key")
         question = next((one for one in task.open_questions if one.key == key), None)
         if question is None:
-            return visitor.back  # answered meanwhile: the page shows the answer
+            return signed_in.back  # answered meanwhile: the page shows the answer
         try:
             reply = read_answer(question_view(question), _one(form, "action"), form)
         except InvalidAnswer as invalid:
-            return await self._task_page(visitor, RejectedAnswer(key, form, invalid.words))
+            return await self._task_page(signed_in, RejectedAnswer(key, form, invalid.words))
         try:
-            await visitor.access.answer(task.id, key, reply)
+            await signed_in.access.answer(task.id, key, reply)
         except InvalidParams as error:
-            return await self._task_page(visitor, RejectedAnswer(key, form, {"": error.reason}))
+            return await self._task_page(signed_in, RejectedAnswer(key, form, {"": error.reason}))
         except IllegalTransition:
             pass  # the task has just ended
-        return visitor.back
+        return signed_in.back
 
 
 @attrs.frozen
-class _Visitor:
+class _SignedIn:
     """A request of a signed-in user."""
 
     request: Request
-    visit: Login
+    session: BrowserSession
     access: TaskAccess
     base: str
     form_token: str
@@ -316,7 +322,7 @@ class _Visitor:
     @property
     def facts(self) -> dict[str, Any]:
         """Template variables for every page."""
-        return {"base": self.base, "visit": self.visit, "form_token": self.form_token}
+        return {"base": self.base, "session": self.session, "form_token": self.form_token}
 
     @property
     def back(self) -> Response:

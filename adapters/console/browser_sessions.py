@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskmachine.adapters.transports.auth.authentication import Caller
-from taskmachine.protocol.sealing import Login, Sealer
+from taskmachine.protocol.sealing import BrowserSession, Sealer
 
 __all__ = ["LONGEST_MS", "BrowserSessions"]
 
@@ -40,25 +40,28 @@ class BrowserSessions:
         Browsers share cookies between the ports of a host, so two servers would overwrite each
         other's cookies.
         """
-        return "taskmachine_" + self.sealer.seal_login(Login("", "", False, 0))[:8].lower()
+        return (
+            "taskmachine_"
+            + self.sealer.seal_browser_session(BrowserSession("", "", False, 0))[:8].lower()
+        )
 
-    def begin(self, caller: Caller) -> Login:
+    def begin(self, caller: Caller) -> BrowserSession:
         """Return a new session of an authenticated caller."""
         until = self.clock() + LONGEST_MS
         if caller.expires_at is not None:
             until = min(until, int(caller.expires_at))
-        return Login(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
+        return BrowserSession(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
 
-    def find(self, request: Request) -> Login | None:
+    def find(self, request: Request) -> BrowserSession | None:
         """Return the session of this request, or None."""
-        return self.sealer.open_login(request.cookies.get(self.cookie, ""), self.clock())
+        return self.sealer.open_browser_session(request.cookies.get(self.cookie, ""), self.clock())
 
-    def has_expired(self, visit: Login) -> bool:
-        return self.clock() >= visit.expires_at
+    def has_expired(self, session: BrowserSession) -> bool:
+        return self.clock() >= session.expires_at
 
-    def remember(self, response: Response, request: Request, visit: Login) -> None:
+    def remember(self, response: Response, request: Request, session: BrowserSession) -> None:
         """Set the cookie."""
-        self._set(response, request, self.sealer.seal_login(visit), visit.expires_at)
+        self._set(response, request, self.sealer.seal_browser_session(session), session.expires_at)
 
     def forget(self, response: Response, request: Request) -> None:
         """Delete the cookie."""
@@ -78,12 +81,12 @@ class BrowserSessions:
 
     # --- forms -------------------------------------------------------------------------------
 
-    def form_token(self, visit: Login) -> str:
-        return self.sealer.seal_form(visit)
+    def form_token(self, session: BrowserSession) -> str:
+        return self.sealer.seal_form(session)
 
-    def is_valid_form(self, request: Request, visit: Login, token: str) -> bool:
+    def is_valid_form(self, request: Request, session: BrowserSession, token: str) -> bool:
         """Return whether a page of this session contained the form and sent it."""
-        return self.is_same_origin(request.headers) and self.sealer.is_form_of(visit, token)
+        return self.is_same_origin(request.headers) and self.sealer.is_form_of(session, token)
 
     def is_same_origin(self, headers: Mapping[str, str]) -> bool:
         """Return whether a page of the console sent this, by `Sec-Fetch-Site` and `Origin`.

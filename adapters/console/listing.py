@@ -91,7 +91,7 @@ def position_of(access: TaskAccess, query: Query) -> Position | None:
     """Return the position where the page begins; `InvalidParams` for another visitor's cursor."""
     if not query.after:
         return None
-    return access.service.sealer.open_cursor(access.visit.owner, query.after)
+    return access.service.sealer.open_cursor(access.session.owner, query.after)
 
 
 async def read_window(access: TaskAccess, query: Query) -> Window:
@@ -119,4 +119,4 @@ async def read_window(access: TaskAccess, query: Query) -> Window:
 
 def _cursor(access: TaskAccess, after: Position | None) -> str:
     assert after is not None, "at least one task was read"
-    return access.service.sealer.seal_cursor(access.visit.owner, after)
+    return access.service.sealer.seal_cursor(access.session.owner, after)

@@ -140,6 +140,6 @@ class LiveList:
 
     def _rows(self, tasks: Iterable[Task]) -> bytes:
         html = self._pages.render(
-            "rows.html", tasks=list(tasks), base=self._base, visit=self._access.visit
+            "rows.html", tasks=list(tasks), base=self._base, session=self._access.session
         )
         return html.encode("utf-8", "replace")

@@ -17,7 +17,7 @@ from taskmachine.adapters.console.browser_sessions import BrowserSessions
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.transports.http.disconnects import disconnected, ended
 from taskmachine.adapters.transports.http.sse import comment
-from taskmachine.protocol.sealing import Login
+from taskmachine.protocol.sealing import BrowserSession
 from taskmachine.statemachine import LimitExceeded
 
 __all__ = ["Live", "LiveResponse", "Streams"]
@@ -90,13 +90,13 @@ class LiveResponse:
     live: Live
     streams: Streams
     browser_sessions: BrowserSessions
-    visit: Login
+    session: BrowserSession
     keep_alive_s: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(disconnected(receive))
         try:
-            with self.streams.opened(self.visit.owner):
+            with self.streams.opened(self.session.owner):
                 await send({**_START})  # copied, because headers are added to it
                 if scope["method"] != "HEAD":
                     await self._stream(send, gone)
@@ -113,7 +113,7 @@ class LiveResponse:
         await _send(send, b"retry: %d\n\n" % RETRY_MS + comment() + await self.live.begin())
         sent_at = now()
         while not (
-            gone.done() or self.live.is_over or self.browser_sessions.has_expired(self.visit)
+            gone.done() or self.live.is_over or self.browser_sessions.has_expired(self.session)
         ):
             rest = max(0.0, sent_at + self.keep_alive_s - now())
             poll_s = self.live.poll_s

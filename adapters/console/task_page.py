@@ -44,7 +44,7 @@ class TaskPage:
         facts = {
             "base": self.base,
             "form_token": self.form_token,
-            "visit": self.access.visit,
+            "session": self.access.session,
             "task": task,
             "rejected": rejected,
             "views": [question_view(question) for question in task.questions],

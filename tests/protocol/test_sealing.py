@@ -18,7 +18,7 @@ from taskmachine.protocol.sealing import (
     MAX_CURSOR,
     MAX_STATE,
     MIN_SECRET,
-    Login,
+    BrowserSession,
     Position,
     RequestState,
     Sealer,
@@ -497,21 +497,21 @@ def test_what_was_never_an_id_opens_as_nothing(id: str | int) -> None:
 
 # --- logins -----------------------------------------------------------------------------------
 
-LOGIN = Login("v-1", "ann", False, NOW + 60_000)
-logins = st.builds(Login, text, text, st.booleans(), times)
+LOGIN = BrowserSession("v-1", "ann", False, NOW + 60_000)
+logins = st.builds(BrowserSession, text, text, st.booleans(), times)
 
 
 @given(logins)
-def test_a_login_opens_until_it_expires(login: Login) -> None:
-    sealed = SEALER.seal_login(login)
-    assert SEALER.open_login(sealed, login.expires_at - 1) == login
-    assert SEALER.open_login(sealed, login.expires_at) is None
-    assert OTHER_SEALER.open_login(sealed, 0) is None
+def test_a_login_opens_until_it_expires(login: BrowserSession) -> None:
+    sealed = SEALER.seal_browser_session(login)
+    assert SEALER.open_browser_session(sealed, login.expires_at - 1) == login
+    assert SEALER.open_browser_session(sealed, login.expires_at) is None
+    assert OTHER_SEALER.open_browser_session(sealed, 0) is None
 
 
 def test_other_texts_open_no_login() -> None:
     for token in ("", "x", SEALER.seal_form(LOGIN), SEALER.seal_cursor("", POSITION), "A" * 5_000):
-        assert SEALER.open_login(token, NOW) is None
+        assert SEALER.open_browser_session(token, NOW) is None
 
 
 def test_a_form_belongs_to_one_login() -> None:
@@ -522,7 +522,7 @@ def test_a_form_belongs_to_one_login() -> None:
         attrs.evolve(LOGIN, owner="bob"),
     ):
         assert not SEALER.is_form_of(other, token)
-    for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_login(LOGIN)):
+    for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_browser_session(LOGIN)):
         assert not SEALER.is_form_of(LOGIN, forged)
     assert not OTHER_SEALER.is_form_of(LOGIN, token)
 

@@ -19,6 +19,7 @@ _TUTORIAL: Final = (
     "tests/site/test_tutorial.py::test_whoever_follows_the_tutorial_has_a_durable_server"
 )
 _OPERATIONS: Final = "tests/adapters/engines/test_operations.py"
+_FASTMCP: Final = "tests/adapters/bridges/test_fastmcp_example.py"
 _COMMANDS: Final = "tests/site/test_commands.py"
 _EXCERPTS: Final = "tests/site/test_excerpts.py"
 _README: Final = "tests/site/test_readme.py"
@@ -131,8 +132,8 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/sans-io.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
     "docs/sdk-fastmcp.md": {
         "sh": (1, f"{_COMMANDS}::test_extras_that_pages_name_are_there"),
-        "python": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
-        "text": (1, "tests/adapters/bridges/test_fastmcp_life.py::test_the_page_tells_how"),
+        "python": (1, f"{_FASTMCP}::test_the_code_of_the_page_prints_its_output"),
+        "text": (1, f"{_FASTMCP}::test_the_code_of_the_page_prints_its_output"),
     },
     "docs/sdk-mcp-client.md": {
         "python": (

@@ -1,4 +1,4 @@
-"""How much is done in a run."""
+"""The size of a run."""
 
 from typing import Final
 
@@ -7,39 +7,39 @@ import attrs
 __all__ = ["JUDGED_CLIENTS", "SIZES", "Scale", "quick", "usual"]
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
-"""Of stores that are full."""
+"""Numbers of stored tasks."""
 
 WHOLE_ROUNDS: Final = 2
-"""With peers one takes minutes; all measures together must not take more than twenty."""
+"""With peers a round takes minutes, and all measures together at most twenty."""
 
 JUDGED_CLIENTS: Final = 32
-"""The bounds on rates are for so many."""
+"""The number of clients in the bounds on rates."""
 
 
 @attrs.frozen
 class Scale:
     rounds: int
     whole_rounds: int
-    """The first ones, with everything; the others take only what is judged by many of them."""
+    """How many rounds take every measure; the rest repeat only those that the bounds use."""
     seconds: float
-    """Of each load."""
+    """Duration of each load."""
     most: int
-    """Of each client in each load, however much time is left."""
+    """Maximum operations of each client in each load."""
     clients: tuple[int, ...]
     waiters: int
     notices: int
-    """Status notifications that are waited for, one after the other."""
+    """How many status notifications to measure, one after the other."""
     payloads: tuple[int, ...]
     sizes: tuple[int, ...]
     fill_s: float
-    """How long a peer may take until it has as many tasks."""
+    """How long filling the store of a peer may take."""
     starts: int
     imports: int
     commit_s: float
 
 
 def usual(rounds: int, seconds: float, tasks: int) -> Scale:
-    """`tasks`: the most that are stored."""
+    """Return the usual scale with at most `tasks` stored tasks."""
     return Scale(
         rounds,
         WHOLE_ROUNDS,
@@ -58,7 +58,7 @@ def usual(rounds: int, seconds: float, tasks: int) -> Scale:
 
 
 def quick() -> Scale:
-    """Enough to see that everything works."""
+    """Return a minimal scale that exercises everything."""
     return Scale(
         1,
         1,

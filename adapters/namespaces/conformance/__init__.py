@@ -1,4 +1,4 @@
-"""The conformance tester, for programs: what `taskmachine check` does.  docs/conformance.md."""
+"""The conformance tests of `taskmachine check`, for programs.  See docs/conformance.md."""
 
 from taskmachine.adapters.bridges.required import require
 

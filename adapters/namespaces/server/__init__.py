@@ -1,4 +1,4 @@
-"""Servers as parts of a program: HTTP, stdio, the console and authentication."""
+"""Parts of a server: HTTP, stdio, the console and authentication."""
 
 from taskmachine.adapters.bridges.required import require
 

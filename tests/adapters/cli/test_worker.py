@@ -1,4 +1,4 @@
-"""Replicas and workers as processes, as the page on workers shows them."""
+"""Replicas and workers as processes, started as the documentation describes."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ PATIENCE_S: Final = 30.0
 
 
 class Process:
-    """A replica or a worker, and what it has said."""
+    """A replica or worker and its output."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self._log = log

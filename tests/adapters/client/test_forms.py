@@ -1,4 +1,4 @@
-"""What a person types into a form, and what the server gets."""
+"""Typed input in forms, and the values sent to the server."""
 
 from typing import Any
 

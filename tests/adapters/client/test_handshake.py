@@ -1,4 +1,4 @@
-"""Which generation is spoken with which server."""
+"""Which revision the client uses with which server."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def supported(*versions: str) -> str:
 
 
 def meet(status: int, body: str, kind: str = "application/json") -> tuple[str, list[str]]:
-    """What is spoken with a server that answers the first request like this, and what was sent."""
+    """Connect to a server with this first answer; return the revision and the requests."""
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "server/discover":

@@ -1,4 +1,4 @@
-"""Questions as tasks on real connections: what is declared, what is carried, what is judged."""
+"""Requests received as tasks on real connections: capabilities, messages and the checker."""
 
 import asyncio
 import itertools
@@ -104,7 +104,7 @@ def test_a_generation_in_which_clients_have_no_tasks_is_told_nothing() -> None:
 
 
 def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
-    """What does not ask for a task is answered as ever."""
+    """A request without a task is answered directly."""
     may_answer = asyncio.Event()
 
     async def slow(question: Question) -> Json:
@@ -281,12 +281,12 @@ RECEIVING = {
 
 
 async def _takes_a_moment(question: Question) -> Json:
-    await asyncio.sleep(MOMENT_S)  # as people do: time enough for a server to cancel
+    await asyncio.sleep(MOMENT_S)  # long enough for a server to cancel
     return await our_client.answer(question)
 
 
 async def _client(revision: str, address: str) -> None:
-    """Calls every tool, and takes questions as tasks meanwhile."""
+    """Call every tool, and receive requests as tasks."""
     async with connect(
         address if address.startswith("http") else words_of(address),
         generation=revision,
@@ -301,7 +301,7 @@ async def _client(revision: str, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def runs() -> Mapping[tuple[str, Transport], Sequence[ClientRun]]:
-    """The scenarios in which something is asked, all at the same time: most of it is waiting."""
+    """Run all scenarios with questions concurrently, as they mostly wait."""
 
     async def one(scenario: Scenario, transport: Transport) -> ClientRun:
         return await played(lambda to: _client(scenario.revision, to), scenario, transport)

@@ -1,4 +1,4 @@
-"""What the revisions demand of a client, one by one, where no other test shows it."""
+"""Requirements of the revisions for clients that no other test covers."""
 
 import asyncio
 import contextlib

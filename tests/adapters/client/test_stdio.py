@@ -1,4 +1,4 @@
-"""Servers as child processes: how they are met, how they die, how they are left."""
+"""Servers as child processes: start, crash and shutdown."""
 
 import asyncio
 import sys
@@ -19,7 +19,9 @@ from tests.requirements import covers
 
 def server(what: str) -> list[str]:
     folder = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); "
-    code = "import runpy; runpy.run_module('tests.adapters.client.stubborn', run_name='__main__')"
+    code = (
+        "import runpy; runpy.run_module('tests.adapters.client.stdio_servers', run_name='__main__')"
+    )
     return [sys.executable, "-c", folder + code, what]
 
 

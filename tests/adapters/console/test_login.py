@@ -15,7 +15,7 @@ from taskmachine.adapters.transports.auth.authentication import (
     KeysUnavailable,
 )
 from taskmachine.adapters.transports.auth.owners import Owners
-from taskmachine.protocol.sealing import Login, Sealer
+from taskmachine.protocol.sealing import BrowserSession, Sealer
 from tests.adapters.console.console_server import ADMIN, ALICE, SECRET, TOKENS, console_server
 from tests.adapters.rig import run
 
@@ -42,7 +42,7 @@ def test_a_token_is_exchanged_for_a_cookie_that_does_not_contain_it() -> None:
             assert not morsel["secure"]
             assert int(morsel["max-age"]) == LONGEST_MS // 1_000
             assert TOKENS[ALICE] not in response.headers["set-cookie"]
-            visit = Sealer(SECRET).open_login(morsel.value, there.clock.now)
+            visit = Sealer(SECRET).open_browser_session(morsel.value, there.clock.now)
             assert visit is not None
             assert (visit.owner, visit.is_admin) == (ALICE, False)
             assert "Sign out" in (await person.get("/")).text
@@ -186,9 +186,9 @@ def test_a_login_redirects_to_the_wanted_task_only() -> None:
         "",
         "x",
         "A" * 5_000,
-        Sealer(b"t" * 32).seal_login(Login("v", ALICE, True, 2**52)),
-        Sealer(SECRET).seal_form(Login("v", ALICE, True, 2**52)),
-        Sealer(SECRET).seal_login(Login("v", ALICE, True, 1)),
+        Sealer(b"t" * 32).seal_browser_session(BrowserSession("v", ALICE, True, 2**52)),
+        Sealer(SECRET).seal_form(BrowserSession("v", ALICE, True, 2**52)),
+        Sealer(SECRET).seal_browser_session(BrowserSession("v", ALICE, True, 1)),
     ],
 )
 def test_forged_and_expired_cookies_are_refused(cookie: str) -> None:

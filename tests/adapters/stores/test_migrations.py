@@ -151,7 +151,7 @@ def test_an_older_store_is_migrated_when_it_is_opened_and_a_newer_one_is_refused
         assert colours == [("t1", "red"), ("t2", "green"), ("t3", "red")]
         assert asyncio.run(find_schema(place.url)) == Schema(2, 2)
         assert main(check) == 0
-        assert capsys.readouterr().out == "The schema has version 2, as this program wants it.\n"
+        assert capsys.readouterr().out == "The schema has version 2 and is up to date.\n"
     said = "has schema version 2, but this version of taskmachine supports up to 1: upgrade"
     assert said in refusal(place.url)
     assert main(check) == 2

@@ -296,7 +296,7 @@ def test_looking_makes_nothing(
     assert asyncio.run(find_schema(url)) == Schema(0, 1)
     for command in (["store", "migrate", "--check", url], ["tasks", "list", "--store", url]):
         assert main(command) == 2
-        assert "there is no store in postgresql://" in capsys.readouterr().err
+        assert "no store found in postgresql://" in capsys.readouterr().err
     assert server.execute("SELECT to_regnamespace(%s)", (schema_of(url),)) == [(None,)]
 
 

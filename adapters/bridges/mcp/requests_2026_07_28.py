@@ -1,4 +1,4 @@
-"""Requests of 2026-07-28: from the SDK to a conversation of ours, and back."""
+"""Answer requests of 2026-07-28 received by the SDK with our `Conversation`."""
 
 import asyncio
 import dataclasses
@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from taskmachine.adapters.bridges.mcp.callers import owner_of
-from taskmachine.adapters.bridges.mcp.life import Serving
+from taskmachine.adapters.bridges.mcp.loop_runtime import Serving
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as mcp_2026_07_28
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import check_headers
@@ -41,39 +41,39 @@ __all__ = ["METHODS", "answer", "declares_tasks", "is_watch", "listen", "plain",
 Context = ServerRequestContext[Any, Any]
 
 METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
-"""What the extension adds to the methods of a server."""
+"""The methods that the extension adds to the server."""
 
 
 def plain(message: Message) -> JSONObject:
-    """A message as the SDK takes it: nothing but what JSON has."""
+    """Return a message as plain JSON values."""
     value: JSONObject = decode_json(encode_message(message))
     return value
 
 
 def result_of(response: ResultResponse | ErrorResponse) -> JSONObject:
-    """What to return for an answer of ours; `MCPError` if it is an error."""
+    """Return the result in a response; raise `MCPError` for an error."""
     said = plain(response)
     if "error" in said:
         raise _error(said["error"])
     result: JSONObject = said["result"]
     meta = result.get("_meta", {})
-    meta.pop(SERVER_INFO_META_KEY, None)  # the server signs its answers itself
+    meta.pop(SERVER_INFO_META_KEY, None)  # the server adds its own
     if not meta:
         result.pop("_meta", None)
     return result
 
 
 def declares_tasks(context: Context) -> bool:
-    """Whether this very request says that its sender knows tasks."""
+    """Return whether the client declares tasks in this request."""
     meta = (context.params or {}).get("_meta") or {}
     return mcp_2026_07_28.declares_tasks(meta.get(CLIENT_CAPABILITIES_META_KEY) or {})
 
 
 async def answer(context: Context, serving: Serving) -> JSONObject | None:
-    """The answer to a request about tasks, or to a call; None if that is a plain one."""
+    """Answer a request about tasks, or a call; return None for a plain call."""
     request = _request(context)
     offered = {}
-    if request.method == "tools/call":  # whose headers the SDK has checked
+    if request.method == "tools/call":  # the SDK has checked its headers
         tool = serving.tools.get(request.params["name"])
         if tool is None:
             return None
@@ -86,53 +86,53 @@ async def answer(context: Context, serving: Serving) -> JSONObject | None:
 
 
 async def run(context: Context, call_next: CallNext) -> HandlerResult:
-    """A plain call of a tool that could have been a task."""
+    """Run a plain call of a tool that supports tasks."""
     try:
         return await call_next(context)
-    except NoBackChannelError:  # it asks somebody, and only a task can do that
+    except NoBackChannelError:  # the tool asks, which only tasks can do
         # 2026-07-28:missing-capability-32021
         error = MissingCapability(mcp_2026_07_28.TASKS_REQUIRED)
         return result_of(RECEIVER.messages.encode_error(context.request_id, error))
 
 
 def is_watch(context: Context) -> bool:
-    """Whether a request subscribes to tasks, be it to something else, too."""
+    """Return whether a request subscribes to tasks, among others."""
     wanted = (context.params or {}).get("notifications")
     is_listen = context.method == "subscriptions/listen"
     return is_listen and isinstance(wanted, dict) and bool(wanted.get("taskIds"))
 
 
 async def listen(context: Context, call_next: CallNext, serving: Serving) -> HandlerResult:
-    """Serve `subscriptions/listen`: the SDK its own events, we the tasks, on the same stream."""
+    """Serve `subscriptions/listen`: events of the SDK and task notifications on one stream."""
     assert context.request_id is not None, "it is a request"
-    told: asyncio.Queue[JSONObject] = asyncio.Queue(serving.runtime.service.limits.buffer)
+    messages: asyncio.Queue[JSONObject] = asyncio.Queue(serving.runtime.service.limits.buffer)
 
-    def tell(said: Send) -> None:
-        if told.full():  # of somebody who does not read
-            told.get_nowait()
+    def put(said: Send) -> None:
+        if messages.full():  # the client does not read
+            messages.get_nowait()
             serving.runtime.service.dropped()
-        told.put_nowait(plain(said.message))
+        messages.put_nowait(plain(said.message))
 
-    conversation = _conversation(context, serving, tell)
+    conversation = _conversation(context, serving, put)
     try:
         refusal = await conversation.answer(_request(context))
         if refusal is not None:
             result_of(refusal)  # raises
-        first = await told.get()
+        first = await messages.get()
         session = _Acknowledging(context.session, first["params"]["notifications"])
-        telling = asyncio.create_task(_tell(session, told, context.request_id))
+        sending = asyncio.create_task(_send_messages(session, messages, context.request_id))
         try:
             ours = dataclasses.replace(context, session=cast(ServerSession, session))
             return await call_next(ours)
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
     finally:
         await conversation.close()
 
 
 class _Acknowledging:
-    """A session whose acknowledgement also says which tasks will be told of."""
+    """A session whose acknowledgement also lists the subscribed tasks."""
 
     def __init__(self, session: ServerSession, agreed: JSONObject) -> None:
         self.is_acknowledged = asyncio.Event()
@@ -152,15 +152,15 @@ class _Acknowledging:
                 params=params.model_copy(update={"notifications": agreed})
             )
         await self._session.send_notification(notification, related_request_id)
-        self.is_acknowledged.set()  # 2026-07-28: nothing comes before it
+        self.is_acknowledged.set()  # 2026-07-28: must be the first message
 
 
-async def _tell(
-    session: _Acknowledging, told: "asyncio.Queue[JSONObject]", request_id: RequestId
+async def _send_messages(
+    session: _Acknowledging, messages: "asyncio.Queue[JSONObject]", request_id: RequestId
 ) -> None:
     await session.is_acknowledged.wait()
     while True:
-        said = await told.get()
+        said = await messages.get()
         if "method" in said:
             notification = Notification[JSONObject, str](
                 method=said["method"], params=said["params"]
@@ -174,7 +174,7 @@ def _request(context: Context) -> Request:
 
 
 def _check_headers(context: Context, request: Request) -> None:
-    """2026-07-28: the SDK checks `Mcp-Name` for its own methods only."""
+    """Check the `Mcp-Name` header, which the SDK does only for its own methods (2026-07-28)."""
     if context.request is None:
         return
     try:
@@ -192,7 +192,7 @@ def _conversation(
     return Conversation(
         serving.runtime,
         RECEIVER,
-        Offer({}, offered or {}),  # the SDK says itself whose answers they are
+        Offer({}, offered or {}),  # the SDK adds the server info
         owner=owner_of(context, serving.owners),
         new_id=lambda: secrets.token_urlsafe(12),
         send=send,

@@ -1,4 +1,4 @@
-"""Requests and their answers, over whatever carries messages."""
+"""Match responses to requests, independent of the transport."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,64 +21,64 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import TaskmachineError
 
-__all__ = ["Line", "Listener", "Transport"]
+__all__ = ["Connection", "Listener", "Transport"]
 
 
 class Listener(Protocol):
-    """Who is told what comes.  None of these waits or raises."""
+    """Receives the events of a transport.  Its methods neither block nor raise."""
 
     def received(self, message: Message) -> None:
-        """A message of the server."""
+        """Handle a message from the server."""
 
     def lost(self, id: Id, error: TaskmachineError) -> None:
-        """The answer to that request will not come."""
+        """Handle the loss of the answer to a request."""
 
     def expired(self) -> None:
-        """The server has forgotten the session; it can be begun anew."""
+        """Handle the loss of the session, which can be renewed."""
 
     def gone(self, error: ConnectionLost) -> None:
-        """Nothing will come any more."""
+        """Handle the loss of the server."""
 
 
 class Transport(Protocol):
-    """What carries messages.  It reports to a `Listener` that it was given."""
+    """Carries messages and reports to its `Listener`."""
 
     def send(self, message: Message) -> None:
-        """Begin to send a message; what goes wrong is told to the listener."""
+        """Start sending a message; failures are reported to the listener."""
 
     async def begin(self, first: Notification) -> None:
-        """Say that the handshake is over."""
+        """Send the notification that completes the handshake."""
 
     def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
-        """Of these tools, those that can be called this way."""
+        """Return the tools that can be called over this transport."""
 
     async def close(self) -> None:
-        """Leave the server; this takes a bounded time, and nothing is told afterwards."""
+        """Disconnect within a bounded time; no events follow."""
 
 
-class Line:
-    """One conversation: gives out ids, and brings answers to whoever waits for them.
+class Connection:
+    """The client side of a JSON-RPC connection: assigns ids and matches answers to requests.
 
-    What belongs to nobody who waits here goes to `others`, once there is one.  `meta` is what the
-    `_meta` of each request says beside what it has to say.
+    All other messages go to `listener`, once it is set.  `meta` returns additional members for the
+    `_meta` of each request.
     """
 
     def __init__(self, timeout: float, meta: Callable[[], JSONObject] = dict) -> None:
         self.timeout = timeout
         self._meta = meta
         self.transport: Transport
-        self.others: Listener | None = None
-        self.death: ConnectionLost | None = None
+        self.listener: Listener | None = None
+        self.failure: ConnectionLost | None = None
         self.new_id: Callable[[], Id] = count(1).__next__
         self._waiting: dict[Id, asyncio.Future[Message | TaskmachineError]] = {}
 
     async def ask(self, dialect: Dialect, params: Any, *, timeout: float | None = None) -> Any:
-        """The result of a request; the method follows from the class of the parameters.
+        """Send a request and return its result; the class of the parameters determines the method.
 
-        CallFailed if it is an error, ConnectionLost if there is none in time.
+        Raises CallFailed for an error, and ConnectionLost without an answer in time.
         """
-        if self.death is not None:
-            raise self.death
+        if self.failure is not None:
+            raise self.failure
         limit = self.timeout if timeout is None else timeout
         request = dialect.encode_request(self.new_id(), params)
         waiting = self._waiting[request.id] = asyncio.get_running_loop().create_future()
@@ -102,43 +102,43 @@ class Line:
             raise BadAnswer(str(error)) from None
 
     def send(self, message: Message) -> None:
-        """Begin to send a message; what goes wrong is told to the listener."""
+        """Start sending a message; failures are reported to the listener."""
         if isinstance(message, Request) and (more := self._meta()):
             meta = {**more, **message.params.get("_meta", {})}
             message = attrs.evolve(message, params={**message.params, "_meta": meta})
         self.transport.send(message)
 
-    # --- as a listener ---------------------------------------------------------------------------
+    # --- listener --------------------------------------------------------------------------------
 
     def received(self, message: Message) -> None:
-        """A message of the server."""
+        """Deliver a message from the server."""
         if isinstance(message, ResultResponse | ErrorResponse) and message.id in self._waiting:
             self._settle(message.id, message)
-        elif self.others is not None:
-            self.others.received(message)
+        elif self.listener is not None:
+            self.listener.received(message)
 
     def lost(self, id: Id, error: TaskmachineError) -> None:
-        """The answer to that request will not come."""
+        """Deliver the loss of an answer."""
         if id in self._waiting:
             self._settle(id, error)
-        elif self.others is not None:
-            self.others.lost(id, error)
+        elif self.listener is not None:
+            self.listener.lost(id, error)
 
     def expired(self) -> None:
-        """The server has forgotten the session."""
-        if self.others is not None:
-            self.others.expired()
+        """Report the loss of the session."""
+        if self.listener is not None:
+            self.listener.expired()
 
     def gone(self, error: ConnectionLost) -> None:
-        """Nothing will come any more."""
-        self.death = self.death or error
+        """Fail all pending requests."""
+        self.failure = self.failure or error
         for id in list(self._waiting):
             self._settle(id, error)
-        if self.others is not None:
-            self.others.gone(error)
+        if self.listener is not None:
+            self.listener.gone(error)
 
     def _settle(self, id: Id | None, answer: Message | TaskmachineError) -> None:
         assert id is not None
         waiting = self._waiting[id]
-        if not waiting.done():  # what comes twice counts once
+        if not waiting.done():  # ignore duplicate answers
             waiting.set_result(answer)

@@ -1,9 +1,8 @@
-"""How long the runtime lives: from the first request on, as long as the event loop, or less.
+"""The lifetime of the runtime: from the first request until the event loop ends, or earlier.
 
-The SDK has no place where an extension could begin and end: it enters the lifespan of a server
-for each connection that is a pipe or in memory, and the end of one must not stop the tasks of
-another.  So the runtime has a keeper of its own.  When the loop ends, every task of it is
-cancelled, and the keeper takes that as the sign to put everything away.
+The SDK has no lifespan for extensions: it enters the lifespan of a server for each pipe or
+in-memory connection, and the end of one must not stop the tasks of others.  So a keeper task runs
+the runtime.  When the loop ends, asyncio cancels the keeper, which then closes everything.
 """
 
 import asyncio
@@ -25,18 +24,18 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Times
 
-__all__ = ["Life", "Serving"]
+__all__ = ["LoopRuntime", "Serving"]
 
 log: Final = logging.getLogger("taskmachine")
 
 LOOK_S: Final = 0.5
 STILL_S: Final = 1.0
-"""How long the loop may stand still before somebody is told."""
+"""How long the event loop may be blocked before a warning."""
 
 
 @attrs.frozen
 class Serving:
-    """What there is while the runtime lives."""
+    """A running runtime with its tools and owners."""
 
     runtime: Runtime
     tools: BridgedTools
@@ -47,11 +46,11 @@ class Serving:
 class _Kept:
     serving: "asyncio.Future[Serving]"
     keeper: "asyncio.Task[None]"
-    is_over: asyncio.Event
+    stopping: asyncio.Event
 
 
-class Life:
-    """One runtime for each event loop that the server runs in: most often there is one."""
+class LoopRuntime:
+    """Runs one runtime for each event loop that uses the server, usually one."""
 
     def __init__(
         self,
@@ -70,31 +69,33 @@ class Life:
         self._holders: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 
     async def serving(self) -> Serving:
-        """The runtime, started if need be; what keeps it from starting is raised each time."""
-        return await asyncio.shield(self.wake().serving)
+        """Return the runtime, started if necessary; raise the reason if it cannot start."""
+        return await asyncio.shield(self.start().serving)
 
     async def serving_or_error(self) -> Serving:
-        """The same for whoever answers a request; the log has what kept it from starting."""
+        """Like `serving`, but raise a generic error for clients; the reason is in the log."""
         try:
             return await self.serving()
-        except Exception:  # noqa: BLE001  no word of it is for others
-            raise MCPError(INTERNAL_ERROR, "Internal error: there are no tasks now") from None
+        except Exception:  # noqa: BLE001  clients must not see the reason
+            raise MCPError(INTERNAL_ERROR, "Internal error: tasks are unavailable") from None
 
-    def wake(self) -> _Kept:
-        """See to it that there is a runtime, soon."""
+    def start(self) -> _Kept:
+        """Start the runtime in the background, if it is not running."""
         loop = asyncio.get_running_loop()
         kept = self._kept.get(loop)
-        if kept is None or kept.is_over.is_set():
+        if kept is None or kept.stopping.is_set():
             ready: asyncio.Future[Serving] = loop.create_future()
-            is_over = asyncio.Event()
+            stopping = asyncio.Event()
             before = None if kept is None else kept.keeper
-            keeper = loop.create_task(self._keep(ready, is_over, before), name="the tasks' keeper")
-            kept = self._kept[loop] = _Kept(ready, keeper, is_over)
+            keeper = loop.create_task(
+                self._keep(ready, stopping, before), name="taskmachine runtime"
+            )
+            kept = self._kept[loop] = _Kept(ready, keeper, stopping)
         return kept
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Whoever is the last one to leave stops the runtime of this loop, if there is one."""
+    async def hold(self) -> AsyncIterator[None]:
+        """Keep the runtime until the last such block in this loop ends."""
         loop = asyncio.get_running_loop()
         self._holders[loop] = self._holders.get(loop, 0) + 1
         try:
@@ -103,13 +104,13 @@ class Life:
             self._holders[loop] -= 1
             kept = self._kept.get(loop)
             if not self._holders[loop] and kept is not None:
-                kept.is_over.set()
+                kept.stopping.set()
                 await asyncio.wait({kept.keeper})
 
     async def _keep(
         self,
         ready: "asyncio.Future[Serving]",
-        is_over: asyncio.Event,
+        stopping: asyncio.Event,
         before: "asyncio.Task[None] | None",
     ) -> None:
         try:
@@ -117,18 +118,18 @@ class Life:
                 await asyncio.wait({before})
             async with self._opened() as serving:
                 ready.set_result(serving)
-                await _until(is_over)
+                await _until(stopping)
         except Exception as error:
             if ready.done():
-                log.exception("the tasks could not be put away")
+                log.exception("stopping the runtime failed")
             else:
                 ready.set_exception(error)
-                ready.exception()  # perhaps nobody waits
-                log.error("there are no tasks: %s", error)
+                ready.exception()  # mark it as retrieved
+                log.error("the runtime could not start: %s", error)
         finally:
             ready.cancel()
             loop = asyncio.get_running_loop()
-            if self._kept[loop].serving is ready:  # nobody has begun another one
+            if self._kept[loop].serving is ready:  # unless another one has started
                 del self._kept[loop]
 
     @asynccontextmanager
@@ -153,19 +154,19 @@ class Life:
             await store.close()
 
 
-async def _until(is_over: asyncio.Event) -> None:
-    """Wait for the end, and notice when something else keeps everybody waiting."""
+async def _until(stopping: asyncio.Event) -> None:
+    """Wait for the stop signal, and warn if the event loop is blocked."""
     loop = asyncio.get_running_loop()
-    while not is_over.is_set():
+    while not stopping.is_set():
         due = loop.time() + LOOK_S
         try:
             async with asyncio.timeout_at(due):
-                await is_over.wait()
+                await stopping.wait()
         except TimeoutError:
             late = loop.time() - due
             if late > STILL_S:
                 log.warning(
-                    "the event loop stood still for %.1f s: a tool that is no coroutine function "
-                    "would run in a thread",
+                    "the event loop was blocked for %.1f s: declare blocking tools with `def` "
+                    "instead of `async def`, so that they run in a thread",
                     late,
                 )

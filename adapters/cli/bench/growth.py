@@ -1,4 +1,4 @@
-"""`grow`: what create, get and a page cost when many tasks are stored, and what one weighs."""
+"""`grow`: the cost of create, get and list, and the size of a task, as the store grows."""
 
 import contextlib
 import sys
@@ -10,27 +10,27 @@ from typing import Final
 from taskmachine.adapters.cli.bench.clients import run_client
 from taskmachine.adapters.cli.bench.contestants import CONFIGURATION, Contestant
 from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
-from taskmachine.adapters.cli.bench.growing import Job, Steps
+from taskmachine.adapters.cli.bench.growth_client import Job, Steps
 from taskmachine.adapters.cli.bench.processes import NotStarted, serving
 from taskmachine.adapters.cli.bench.scale import Scale
 
-__all__ = ["filled_command", "measure_growth", "stored"]
+__all__ = ["fill_server_command", "measure_growth", "stored"]
 
 PATIENCE_S: Final = 1_800
 
 
 def stored(size: int) -> str:
-    """As rows name the case."""
+    """Return the name of the case."""
     return f"{size:,} tasks"
 
 
 def measure_growth(
     contestants: Sequence[Contestant], scale: Scale, folder: Path, say: Callable[[str], None]
 ) -> list[Row]:
-    """Once for each: every step is compared with the first one of the same server."""
+    """Measure each contestant once, comparing every step with its first one."""
     rows = []
     for one in contestants:
-        if one.store == "postgresql":  # tests/benchmarks/postgresql.py has a million of them
+        if one.store == "postgresql":  # tests/benchmarks/postgresql.py measures it with a million
             continue
         say(f"grow: {one}")
         try:
@@ -45,7 +45,7 @@ def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
         raise Failed(one.missing)
     with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
         own = Path(name)
-        command = filled_command(one.store, own) if one.is_ours else one.http(own, stack)
+        command = fill_server_command(one.store, own) if one.is_ours else one.http(own, stack)
         address = stack.enter_context(serving(command, own / "output.txt"))
         job = Job(
             one.dialog,
@@ -57,15 +57,15 @@ def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
             one.revision == "2025-11-25",
             scale.most,
         )
-        return run_client("growing", job, Steps, PATIENCE_S)
+        return run_client("growth_client", job, Steps, PATIENCE_S)
 
 
-def filled_command(store: str, folder: Path) -> Sequence[str]:
-    """Our server with the tool that fills it."""
+def fill_server_command(store: str, folder: Path) -> Sequence[str]:
+    """Return the command of our server with the tool `fill`."""
     configuration = folder / "taskmachine.toml"
     configuration.write_text(CONFIGURATION)
     url = "memory:" if store == "memory" else f"sqlite:{folder / 'tasks.db'}"
-    module = "taskmachine.adapters.cli.bench.filled"
+    module = "taskmachine.adapters.cli.bench.fill_server"
     return sys.executable, "-m", module, url, str(configuration)
 
 

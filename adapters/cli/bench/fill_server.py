@@ -1,6 +1,6 @@
-"""Our server with one tool more: `fill` stores tasks that have ended, faster than by requests.
+"""Our server with the additional tool `fill`, which stores ended tasks faster than by requests.
 
-`python -m taskmachine.adapters.cli.bench.filled STORE FILE`, with settings in TOML.
+`python -m taskmachine.adapters.cli.bench.fill_server STORE FILE`, with settings in TOML.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import gc
 import sys
 from typing import Final
 
-from taskmachine.adapters.cli.bench.asking import FILL, TEXT, TOOL
+from taskmachine.adapters.cli.bench.requester import FILL, TEXT, TOOL
 from taskmachine.adapters.cli.bench.tools import TOOLS
 from taskmachine.adapters.runtime.runtime import (
     Runtime,
@@ -31,7 +31,7 @@ TTL_MS: Final = 86_400_000
 
 
 async def fill(store: Store, count: int) -> str:
-    """Tasks of whoever has the newest one; some of their ids."""
+    """Add ended tasks for the owner of the newest one; return some of their ids."""
     [newest] = await store.browse(None, 1)
     now = system_clock()
     ids: list[str] = []
@@ -44,7 +44,7 @@ async def fill(store: Store, count: int) -> str:
 
 
 async def _adopt(store: Store, owner: str, at: int) -> str:
-    """Nothing of it is shared with others, so that it needs as much memory as one by a request."""
+    """Share no values between tasks, so that each uses as much memory as a task by a request."""
     task_id = new_id()
     call = Call("tools/call", TOOL, b'{"n":%d}' % at)
     result = f'{{"content":[{{"type":"text","text":"{TEXT}"}}]}}'.encode()

@@ -1,6 +1,6 @@
-"""Rounds: in each of them everybody is visited once, on a server that is new.
+"""Measurement in rounds: each one measures every contestant once, on a new server.
 
-So noise hits all alike, and what one round has left behind is not in the next.
+Machine noise is spread over all contestants, and rounds do not affect each other.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
 from taskmachine.adapters.cli.bench.processes import Address, NotStarted, serving
 from taskmachine.adapters.cli.bench.scale import JUDGED_CLIENTS, Scale
 
-__all__ = ["Measure", "Taken", "Visit", "visit_all"]
+__all__ = ["Measure", "Round", "Taken", "run_rounds"]
 
 Taken = Mapping[str, Mapping[str, float] | str]
-"""By case: values by their names, or why there are none."""
+"""Values by name for each case, or the reason why there are none."""
 
 
-class Visit(NamedTuple):
+class Round(NamedTuple):
     contestant: Contestant
     address: Address
     floor: Address
@@ -30,24 +30,24 @@ class Visit(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Something that is measured on a server that runs."""
+    """A measurement taken on a running server."""
 
     name: str
-    take: Callable[[Visit], Taken]
-    """Raises `Failed`."""
+    take: Callable[[Round], Taken]
+    """Takes the measurement, or raises `Failed`."""
     is_for: Callable[[Contestant], bool] = lambda contestant: True
     is_repeated: bool = False
-    """Whether it is also taken in rounds that are not whole."""
+    """Whether it is also taken in the reduced rounds."""
 
 
-def visit_all(
+def run_rounds(
     measures: Sequence[Measure],
     contestants: Sequence[Contestant],
     scale: Scale,
     folder: Path,
     say: Callable[[str], None],
 ) -> list[Row]:
-    """Whoever fails once in a measure is not asked for it again."""
+    """Run all rounds; a contestant that fails a measure once is not measured in it again."""
     taken: dict[tuple[str, Contestant], list[Taken]] = {}
     skipped: dict[tuple[str, Contestant], str] = {}
     for measure in measures:
@@ -82,7 +82,7 @@ def visit_all(
 def _visit(
     one: Contestant, measures: Sequence[Measure], floor: Address, folder: Path, scale: Scale
 ) -> dict[str, Taken | str]:
-    """What each measure found, or why it did not."""
+    """Return the result of each measure, or the reason why there is none."""
     found: dict[str, Taken | str] = {}
     with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
         own = Path(name)
@@ -92,7 +92,7 @@ def _visit(
             return dict.fromkeys((measure.name for measure in measures), f"not started: {error}")
         for measure in measures:
             try:
-                found[measure.name] = measure.take(Visit(one, address, floor, scale))
+                found[measure.name] = measure.take(Round(one, address, floor, scale))
             except Failed as error:
                 found[measure.name] = str(error)
     return found

@@ -1,4 +1,4 @@
-"""The harness works, and its client is not fooled; how fast a server is today is no matter."""
+"""The measurements work, and the client detects wrong answers; absolute speed does not matter."""
 
 import asyncio
 import json
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from taskmachine.adapters.cli.bench.asking import TEXT, Frame
 from taskmachine.adapters.cli.bench.connection import (
     Answer,
     Connection,
@@ -20,6 +19,7 @@ from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog, constant
 from taskmachine.adapters.cli.bench.figures import row_of
 from taskmachine.adapters.cli.bench.load import Figure, Turn
 from taskmachine.adapters.cli.bench.loads import values_of
+from taskmachine.adapters.cli.bench.requester import TEXT, Frame
 from taskmachine.adapters.cli.bench.streams import Listening
 from tests.benchmarks.server_profile import print_table, profiled
 
@@ -100,7 +100,7 @@ def test_a_server_that_hangs_up_is_an_error() -> None:
         listening = await loop.create_server(HangsUp, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
-        for _ in range(2):  # while it is asked, and when it has long been gone
+        for _ in range(2):  # once during the request, and once long after
             with pytest.raises(WrongAnswer):
                 await asyncio.wait_for(connection.play(asking()), 10)
         listening.close()
@@ -108,7 +108,7 @@ def test_a_server_that_hangs_up_is_an_error() -> None:
     asyncio.run(play())
 
 
-# --- what the client takes for an answer -----------------------------------------------------
+# --- validation of answers -------------------------------------------------------------------
 
 
 def played(script: Script[Any], results: Iterator[Any]) -> Any:
@@ -189,7 +189,7 @@ def test_the_floor_must_repeat_the_constant() -> None:
             script.send(Answer(200, head, body))
 
 
-# --- what is made of figures -----------------------------------------------------------------
+# --- figures ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("clients", "reached"), [(1, 0.4), (32, 0.222)])
@@ -215,7 +215,7 @@ def test_a_value_is_the_median_of_rounds_and_not_of_one_moment() -> None:
     assert row.rounds == rounds
 
 
-# --- answers that are read as they come ------------------------------------------------------
+# --- streamed answers ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000])

@@ -1,4 +1,4 @@
-"""Between the words of the dialect and the models of `mcp` 1.x."""
+"""Convert between messages of the dialect and models of `mcp` 1.x."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,31 +16,31 @@ from taskmachine.protocol.operations import Collect, Get
 from taskmachine.statemachine import Cause, Outcome, TaskmachineError
 from taskmachine.statemachine import Task as Record
 
-__all__ = ["answer_of", "encode_result", "in_words", "result_of", "task_of"]
+__all__ = ["answer_of", "dialect_errors", "encode_result", "result_of", "task_of"]
 
 _M = TypeVar("_M", bound=BaseModel)
 
 
 def task_of(record: Record, now: int) -> Task:
-    """A task as 2025-11-25 shows it."""
+    """Return a task as a model of 2025-11-25."""
     return answer_of(Task, RECEIVER.reply(Get(record.id), record, (), now))
 
 
 def result_of(record: Record, now: int) -> Result:
-    """What `tasks/result` answers for a task that has ended; `McpError` if that is an error."""
+    """Return the answer to `tasks/result` for an ended task; raise `McpError` for an error."""
     return answer_of(Result, RECEIVER.reply(Collect(record.id), record, (), now))
 
 
 def answer_of(model: type[_M], answer: Any) -> _M:
-    """What the dialect says, as a model of the SDK, or raised if it is an error."""
+    """Convert an answer of the dialect to a model, or raise its error."""
     if isinstance(answer, Error):
         raise _error(answer)
     return model.model_validate(DIALECT.shapes.encode(answer))
 
 
 @contextmanager
-def in_words() -> Iterator[None]:
-    """Errors in the words of the dialect; what it has none for stays inside."""
+def dialect_errors() -> Iterator[None]:
+    """Convert exceptions to the errors of the dialect."""
     try:
         yield
     except TaskmachineError as error:
@@ -48,7 +48,7 @@ def in_words() -> Iterator[None]:
 
 
 def encode_result(result: Result) -> Outcome:
-    """How a tool ended that returned this; ValueError if it is not JSON."""
+    """Return the outcome of a tool with this result; raise ValueError if it is not JSON."""
     body = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     return Outcome(Cause.RESULT, encode_json(body), is_error=body.get("isError") is True)
 

@@ -1,4 +1,4 @@
-"""One client: how it numbers and frames what it asks, and which answers it accepts."""
+"""Requests of one client: numbering, framing and checking of the answers."""
 
 from typing import Any, Final, NamedTuple
 
@@ -14,9 +14,9 @@ __all__ = [
     "SIZED",
     "TEXT",
     "TOOL",
-    "Asking",
     "Frame",
     "JSONObject",
+    "Requester",
     "Work",
     "check_text",
     "decode",
@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 TOOL: Final = "done"
-"""Returns at once, in every server."""
+"""Returns immediately, on every server."""
 HOLD: Final = "hold"
-"""Returns when it is released: by its key."""
+"""Returns when its key is released."""
 RELEASE: Final = "release"
-"""Lets one `hold` go; no task."""
+"""Releases one `hold`; not a task."""
 FILL: Final = "fill"
-"""Stores many tasks at once; only ours has it, for `grow`."""
+"""Stores many tasks at once, for `grow`; only our server has it."""
 SIZED: Final = "sized"
-"""Returns as many characters as it is told to."""
+"""Returns as many characters as requested."""
 TEXT: Final = "The work is done."
-"""What `done` and `hold` return, in every server."""
+"""The result of `done` and `hold`, on every server."""
 
 decode: Final = msgspec.json.Decoder().decode
 
@@ -45,7 +45,7 @@ JSONObject = dict[str, Any]
 
 
 class Work(NamedTuple):
-    """A call that becomes a task, and the text that it ends with."""
+    """A call that becomes a task, and the text of its result."""
 
     tool: str
     arguments: bytes
@@ -64,7 +64,7 @@ def sized(size: int) -> Work:
 
 
 class Frame(NamedTuple):
-    """How a message travels: as a request to this place, or as a line if there is none."""
+    """How a message is sent: as an HTTP request to a host and path, or as a line."""
 
     host: str = ""
     path: str = ""
@@ -82,10 +82,10 @@ class Frame(NamedTuple):
         )
 
 
-class Asking:
-    """Numbers its requests, and takes nothing but the answer to the last one.
+class Requester:
+    """Number requests, and accept only the answer to the latest one.
 
-    Those who share a pipe begin at different numbers, and leave room for each other.
+    Clients that share a pipe use interleaved numbers.
     """
 
     def __init__(self, frame: Frame, first: int = 1, step: int = 1) -> None:
@@ -97,13 +97,13 @@ class Asking:
         self._unsent = b""
 
     def framed(self, headers: bytes, method: bytes, params: bytes) -> bytes:
-        """The next request."""
+        """Return the next request."""
         self._id += self._step
         body = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (self._id, method, params)
         return self._framed(headers, body)
 
-    def tell(self, headers: bytes, body: bytes) -> Script[None]:
-        """A notification.  On a pipe nobody answers it: it goes with the next request."""
+    def notify(self, headers: bytes, body: bytes) -> Script[None]:
+        """Send a notification; on a pipe, together with the next request."""
         if self._is_line:
             self._unsent += body + b"\n"
             return
@@ -115,7 +115,7 @@ class Asking:
         answer = yield self.framed(headers, method, params)
         if answer.status != 200:
             raise WrongAnswer(f"{method.decode()}: HTTP {answer.status} {answer.body[:300]!r}")
-        return answer, answer.messages()[-1]  # what comes before it are notifications
+        return answer, answer.messages()[-1]  # after any notifications
 
     def result(self, message: bytes) -> JSONObject:
         said = decode(message)

@@ -1,8 +1,8 @@
-"""The life of a store inside somebody else's server, which has no hook for its beginning or end.
+"""The lifetime of a store inside an SDK server, which has no startup or shutdown hook.
 
-It is opened in the event loop that first needs it.  One task of that loop keeps it: asyncio cancels
-it when the loop ends, and then what this process had begun fails in the open, and the store is
-closed.  A process that is killed leaves that to whoever opens the store next.
+The event loop that first needs the store opens it, in a keeper task.  When the loop ends, asyncio
+cancels the keeper, which fails the live tasks of this process and closes the store.  After a
+crash, the next process to open the store does so.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Times
 
-__all__ = ["Life", "Opened"]
+__all__ = ["LoopStore", "Opened"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -42,15 +42,15 @@ _MOST_HELD: Final = 1_000
 
 @attrs.frozen
 class Opened:
-    """A store that is open in this event loop, and the worker as which this process is known."""
+    """An open store, and the worker that represents this process."""
 
     service: TaskService
     owners: Owners
     worker: Worker
 
 
-class Life:
-    """Opens a store when it is needed; `ConfigurationError` at once for an unknown URL."""
+class LoopStore:
+    """Opens a store on demand; raises `ConfigurationError` at once for an unknown URL."""
 
     def __init__(self, url: str, times: Times | None, limits: Limits | None) -> None:
         check_url(url)
@@ -61,17 +61,17 @@ class Life:
         self._ready: asyncio.Future[Opened] | None = None
 
     async def opened(self) -> Opened:
-        """The store as it is open in this event loop."""
+        """Return the store as opened in this event loop."""
         loop = asyncio.get_running_loop()
         keeper, ready = self._keeper, self._ready
         if keeper is None or ready is None or keeper.done() or keeper.get_loop() is not loop:
             ready = self._ready = loop.create_future()
-            # In a context of its own: it works for no request.
+            # In a new context, as it does not belong to a request.
             self._keeper = loop.create_task(self._keep(ready), context=Context())
         return ready.result() if ready.done() else await asyncio.shield(ready)
 
     async def close(self) -> None:
-        """Close now; it is opened again by whoever needs it."""
+        """Close the store, which the next use opens again."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -89,7 +89,7 @@ class Life:
                 raise
             ready.set_exception(error)
         finally:
-            ready.cancel()  # nobody is to wait for what was broken off
+            ready.cancel()  # release waiting callers after a cancellation
 
     async def _serve(self, store: Store, ready: asyncio.Future[Opened]) -> None:
         secret, world = await store.secret(), Surroundings()
@@ -105,7 +105,7 @@ class Life:
         opened = Opened(service, Owners(secret), Worker(world.new_id(), world.host, world.pid))
         leases = Leases(world.is_dead)
         async with _enlisted(service, opened.worker):
-            await recover(service, leases)  # before anybody is shown a task that nobody works on
+            await recover(service, leases)  # before a client can see tasks of dead workers
             ready.set_result(opened)
             await asyncio.gather(
                 run_periodically("worker heartbeat", lambda: _beat(opened)),
@@ -117,7 +117,7 @@ class Life:
 
 @asynccontextmanager
 async def _enlisted(service: TaskService, worker: Worker) -> AsyncIterator[None]:
-    """Be known as the one who has these tasks; in the end none of them is left behind."""
+    """Register the worker, and finally give back all its tasks."""
     store = service.store
     await store.enlist(worker)
     try:
@@ -128,14 +128,14 @@ async def _enlisted(service: TaskService, worker: Worker) -> AsyncIterator[None]
                 for task in held:
                     await give_back(service, task, lost=False, why="The server was stopped.")
             await store.strike(worker.id)
-        except StoreError as error:  # others will notice that this process is gone
+        except StoreError as error:  # other processes will recover the tasks
             log.warning("worker %s could not give back its tasks: %s", worker.id, error)
 
 
 async def _beat(opened: Opened) -> float:
     store = opened.service.store
     if not await store.beat(opened.worker.id):
-        # What others have not failed yet is still worked on here: under the same name.
+        # Reuse the id: tasks that are not recovered yet are still running here.
         await store.enlist(opened.worker)
     return BEAT_S
 

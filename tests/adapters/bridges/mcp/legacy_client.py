@@ -1,4 +1,4 @@
-"""A caller of 2025-11-25 over HTTP, in plain JSON, that sees what goes over each stream."""
+"""A client of 2025-11-25 over HTTP, in plain JSON, that records the messages of each stream."""
 
 import asyncio
 import json
@@ -14,7 +14,16 @@ from taskmachine.adapters.bridges.mcp import Tasks
 from tests.adapters.bridges.mcp.legacy_server import make_server
 from tests.adapters.transports.loopback import serving
 
-__all__ = ["FORM", "RELATED", "House", "Stream", "Visitor", "accept", "house", "visited"]
+__all__ = [
+    "FORM",
+    "RELATED",
+    "LegacyClient",
+    "LegacyServer",
+    "Stream",
+    "accept",
+    "serving_legacy",
+    "with_client",
+]
 
 JSON = dict[str, Any]
 FORM: Final[JSON] = {"elicitation": {"form": {}}}
@@ -23,24 +32,24 @@ _PATIENCE_S: Final = 10.0
 
 
 def accept(question: JSON) -> JSON:
-    """The answer to a question of `deploy`."""
+    """Return the answer to a question of `deploy`."""
     return {"id": question["id"], "result": {"action": "accept", "content": {"confirmed": True}}}
 
 
 class Stream:
-    """What comes on one stream, message by message."""
+    """The messages of one stream."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
-        self.heard: list[JSON] = []
+        self.received: list[JSON] = []
         self._lines = response.aiter_lines()
 
     async def next(self) -> JSON:
         async with asyncio.timeout(_PATIENCE_S):
             async for line in self._lines:
                 if line.startswith("data: {"):
-                    self.heard.append(json.loads(line.removeprefix("data: ")))
-                    return self.heard[-1]
+                    self.received.append(json.loads(line.removeprefix("data: ")))
+                    return self.received[-1]
         raise EOFError
 
     async def until(self, is_wanted: Callable[[JSON], bool]) -> JSON:
@@ -48,16 +57,16 @@ class Stream:
             pass
         return message
 
-    async def called(self, method: str) -> JSON:
-        """A request or notification of the server."""
+    async def message(self, method: str) -> JSON:
+        """Wait for a request or notification of the server."""
         return await self.until(lambda message: message.get("method") == method)
 
     async def answer(self) -> JSON:
         return await self.until(lambda message: "method" not in message)
 
 
-class Visitor:
-    """One session, or none if the server has none."""
+class LegacyClient:
+    """A client with one session, or none if the server is stateless."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, revision: str) -> None:
         self._http = http
@@ -70,14 +79,14 @@ class Visitor:
         hello = {
             "protocolVersion": self.revision,
             "capabilities": capabilities,
-            "clientInfo": {"name": "visitor", "version": "1"},
+            "clientInfo": {"name": "client", "version": "1"},
         }
         answer = await self.ask("initialize", hello)
         self.headers["mcp-protocol-version"] = self.revision
-        await self.tell({"method": "notifications/initialized"})
+        await self.send({"method": "notifications/initialized"})
         return answer
 
-    async def tell(self, message: JSON) -> None:
+    async def send(self, message: JSON) -> None:
         told = await self._http.post(
             self._url, headers=self.headers, json={"jsonrpc": "2.0", **message}
         )
@@ -87,7 +96,7 @@ class Visitor:
     async def asking(
         self, method: str, params: JSON | None = None, id: str | int | None = None
     ) -> AsyncIterator[Stream]:
-        """The stream of a request; it breaks when the block ends."""
+        """Send a request and yield its stream, which breaks at the end of the block."""
         id = next(self._numbers) if id is None else id
         message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
         async with self._http.stream(
@@ -99,13 +108,13 @@ class Visitor:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Stream]:
-        """The general stream."""
+        """Open the GET stream."""
         async with self._http.stream("GET", self._url, headers=self.headers) as response:
             assert response.status_code == 200
             yield Stream(response)
 
     async def ask(self, method: str, params: JSON | None = None) -> JSON:
-        """The answer to a request, whatever comes before it."""
+        """Send a request and return the answer, skipping earlier messages."""
         async with self.asking(method, params) as stream:
             if stream.response.headers["content-type"].startswith("application/json"):
                 answer: JSON = json.loads(await stream.response.aread())
@@ -117,7 +126,7 @@ class Visitor:
         return error
 
     async def create(self, tool: str, arguments: JSON | None = None, **more: Any) -> str:
-        """The id of a new task."""
+        """Create a task and return its id."""
         params = {"name": tool, "arguments": arguments or {}, "task": {}, **more}
         task_id = (await self.ask("tools/call", params))["result"]["task"]["taskId"]
         assert isinstance(task_id, str)
@@ -134,49 +143,54 @@ class Visitor:
         assert (await self._http.delete(self._url, headers=self.headers)).status_code == 200
 
 
-class House:
-    """A server on a socket, and those who visit it."""
+class LegacyServer:
+    """A server on a socket, and its clients."""
 
     def __init__(self, server: MCPServer, http: httpx.AsyncClient, url: str) -> None:
         self.server = server
         self.url = url
         self._http = http
 
-    def visitor(self, token: str | None = None, revision: str = "2025-11-25") -> Visitor:
-        """Somebody who has not introduced himself."""
-        visitor = Visitor(self._http, self.url, revision)
+    def client(self, token: str | None = None, revision: str = "2025-11-25") -> LegacyClient:
+        """Return a client that has not initialized."""
+        client = LegacyClient(self._http, self.url, revision)
         if token is not None:
-            visitor.headers["authorization"] = f"Bearer {token}"
-        return visitor
+            client.headers["authorization"] = f"Bearer {token}"
+        return client
 
-    async def visit(self, token: str | None = None, **capabilities: JSON) -> Visitor:
-        """Somebody who has, and who answers forms unless it is said otherwise."""
-        visitor = self.visitor(token)
-        await visitor.introduce(capabilities or FORM)
-        return visitor
+    async def connect(self, token: str | None = None, **capabilities: JSON) -> LegacyClient:
+        """Return an initialized client, which answers forms by default."""
+        client = self.client(token)
+        await client.introduce(capabilities or FORM)
+        return client
 
 
 @asynccontextmanager
-async def house(
+async def serving_legacy(
     tasks: Tasks | None = None, *, options: JSON | None = None, **transport: Any
-) -> AsyncIterator[House]:
-    """A house with the tools of `legacy_server`; `transport` as of `streamable_http_app`."""
+) -> AsyncIterator[LegacyServer]:
+    """Serve the tools of `legacy_server`; `transport` as of `streamable_http_app`."""
     tasks = tasks or Tasks()
     server = make_server(tasks, **(options or {}))
     app = server.streamable_http_app(**transport)
     async with tasks.running(), server.session_manager.run(), serving(app) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         async with httpx.AsyncClient(timeout=_PATIENCE_S) as http:
-            yield House(server, http, url)
+            yield LegacyServer(server, http, url)
 
 
-def visited(act: Callable[[House, Visitor], Awaitable[None]], **options: Any) -> None:
-    """Let somebody visit a house of its own, and leave it with nothing behind."""
+def with_client(
+    act: Callable[[LegacyServer, LegacyClient], Awaitable[None]], **options: Any
+) -> None:
+    """Connect a client to a new server, and check that no asyncio task is left afterwards."""
 
     async def main() -> None:
-        async with house(**options) as home:
-            await act(home, await home.visit())
+        async with serving_legacy(**options) as server:
+            await act(server, await server.connect())
         left = {str(task.get_coro()).split()[2] for task in asyncio.all_tasks()}
-        assert left <= {"visited.<locals>.main", "_shutdown_watcher"}  # that one is of the SSE
+        assert left <= {
+            "with_client.<locals>.main",
+            "_shutdown_watcher",
+        }  # part of SSE
 
     asyncio.run(main())

@@ -1,7 +1,7 @@
-"""Official clients that live through whole tasks with our server, and what they must see.
+"""Run official clients through whole tasks on our server, and judge what they receive.
 
-A client is a script in `clients/`, run with the packages of that peer; it tells one JSON object
-for each step.  The rules are the specification's, whichever client looks.
+A client is a script in `clients/`, run with the packages of that peer; it prints a JSON object
+for each step.  The rules follow the specification and are the same for all clients.
 """
 
 import json
@@ -17,7 +17,7 @@ import attrs
 from tests.peers.installed import node_folder, python_of
 from tests.peers.serving import command, serving
 
-__all__ = ["PEERS", "Life", "Peer", "Transport", "judge", "watched"]
+__all__ = ["PEERS", "ClientRun", "Peer", "Transport", "judge", "run_client"]
 
 Transport = Literal["stdio", "http"]
 Step = Mapping[str, Any]
@@ -31,8 +31,8 @@ _TASKS: Final = "io.modelcontextprotocol/tasks"
 
 
 @attrs.frozen
-class Life:
-    """What a client told, and what is wrong with it."""
+class ClientRun:
+    """The output of a client, and the violations in it."""
 
     steps: Sequence[Step]
     wrong: Sequence[str]
@@ -44,7 +44,7 @@ def _says(text: str) -> Callable[[Step], bool]:
 
 
 def _is_path(statuses: Sequence[str]) -> bool:
-    """What somebody may see who looks now and then, up to the end."""
+    """Return whether a client that polls may see these statuses."""
     return {*statuses[:-1]} <= {"working", "input_required"} and statuses[-1] == "completed"
 
 
@@ -65,7 +65,7 @@ def _has(**expected: Any) -> Callable[[Step], bool]:
 
 
 def _is_notified(step: Step) -> bool:
-    """Statuses are of known tasks, and nothing follows a terminal one."""
+    """Return whether all statuses are of known tasks, and none follows a final one."""
     ended = set()
     for status in step["statuses"]:
         if status["taskId"] in ended or status["taskId"] not in step["tasks"]:
@@ -85,13 +85,13 @@ _ANSWERS: Final[Rules] = {
     },
     "sampling": {
         "the model was asked": _was_asked("sampling", "one sentence about tasks"),
-        "what it said is the result": _says("Tasks take time."),
+        "its text is the result": _says("Tasks take time."),
     },
     "plain": {"a plain call has its result": _says("Hello, Ada!")},
     "unknown": {"an unknown id is -32602": _has(code=-32602)},
 }
 
-# What is told of questions and results of one task names it (2025-11-25:related-task).
+# Messages about questions and results of a task name it (2025-11-25:related-task).
 RULES_2025_11_25: Final[Rules] = {
     **_ANSWERS,
     "initialize": {
@@ -107,7 +107,7 @@ RULES_2025_11_25: Final[Rules] = {
         "a task begins as working": lambda s: s["task"]["status"] == "working",
         "it has an id": lambda s: len(s["task"]["taskId"]) > 0,
         "it has a ttl": lambda s: s["task"]["ttl"] >= 90_000,
-        "its times are told": lambda s: s["task"]["createdAt"] <= s["task"]["lastUpdatedAt"],
+        "it has times": lambda s: s["task"]["createdAt"] <= s["task"]["lastUpdatedAt"],
     },
     "poll": {
         "it ends as completed": lambda s: _is_path(s["statuses"]),
@@ -115,7 +115,7 @@ RULES_2025_11_25: Final[Rules] = {
     },
     "result": {"the result is what was counted": _has(structuredContent=_COUNTED)},
     "progress": {
-        "progress was heard": lambda s: [p["progress"] for p in s["heard"]] == [1, 2, 3],
+        "progress arrived": lambda s: [p["progress"] for p in s["heard"]] == [1, 2, 3],
         "progress names the task": lambda s: all(_is_related(s, p) for p in s["heard"]),
     },
     "question": {"it waits for input": lambda s: "input_required" in s["seen"]},
@@ -125,13 +125,13 @@ RULES_2025_11_25: Final[Rules] = {
     },
     "crash": {"a crash is an internal error": _has(status="failed", code=-32603)},
     "cancel": {"a cancelled task is cancelled at once": _has(status="cancelled")},
-    "cancel again": {"what has ended cannot be cancelled": _has(code=-32602)},
+    "cancel again": {"an ended task cannot be cancelled": _has(code=-32602)},
     "cancelled": {"it stays cancelled": _has(status="cancelled")},
     "result of cancelled": {"it has no result": lambda s: isinstance(s["code"], int)},
     "list": {
         "all tasks are listed, each once": lambda s: sorted(s["listed"]) == sorted(s["made"]),
     },
-    "forbidden": {"what must not be a task is -32601": _has(code=-32601)},
+    "forbidden": {"a forbidden task is -32601": _has(code=-32601)},
     "notified": {"no status follows the last one": _is_notified},
     "settled": {
         "it became a task": _has(kind="task"),
@@ -200,24 +200,24 @@ class Peer:
     script: str
     rules: Rules
     steps: str
-    """What it has to tell, in this order, separated by commas."""
+    """The expected steps in order, separated by commas."""
     arguments: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
-        """What starts it; `Unavailable` if its packages cannot be had."""
+        """Return the command of the script; raise `Unavailable` without its packages."""
         script = _SCRIPTS / self.script
         if script.suffix == ".py":
             return [str(python_of(self.packages)), "-W", "ignore", str(script), *self.arguments]
-        folder = node_folder(self.packages)  # where node looks for what a script imports
+        folder = node_folder(self.packages)  # where node resolves the imports of a script
         copy = folder / self.script
-        if not copy.exists() or copy.read_bytes() != script.read_bytes():  # another may read it
+        if not copy.exists() or copy.read_bytes() != script.read_bytes():  # may be in use
             shutil.copy(script, copy)
         node = folder / "node_modules" / ".bin" / "node"
         return [str(node), str(copy), *self.arguments]
 
 
 _ENDS: Final = "fail, crash, cancel, cancel again"
-_LIFE: Final = (
+_STEPS: Final = (
     "initialize, tools, plain, create, poll, result, progress, question, answer, sampling, "
     f"{_ENDS}, cancelled, result of cancelled, list, unknown"
 )
@@ -227,8 +227,8 @@ _EXT_TASKS: Final = (
 )
 
 PEERS: Final[Mapping[str, Peer]] = {
-    "mcp_1": Peer("mcp_1", "mcp_1.py", RULES_2025_11_25, f"{_LIFE}, forbidden, notified"),
-    "fastmcp_3": Peer("fastmcp_3", "fastmcp_3.py", RULES_2025_11_25, _LIFE),
+    "mcp_1": Peer("mcp_1", "mcp_1.py", RULES_2025_11_25, f"{_STEPS}, forbidden, notified"),
+    "fastmcp_3": Peer("fastmcp_3", "fastmcp_3.py", RULES_2025_11_25, _STEPS),
     "fastmcp_4": Peer(
         "fastmcp_4",
         "fastmcp_4.py",
@@ -236,7 +236,7 @@ PEERS: Final[Mapping[str, Peer]] = {
         "initialize, tools, plain, create, poll, result, question, answer, answer unseen, "
         f"{_ENDS}, unknown",
     ),
-    "sdk_1": Peer("typescript", "sdk_1.mjs", RULES_2025_11_25, f"{_LIFE}, notified"),
+    "sdk_1": Peer("typescript", "sdk_1.mjs", RULES_2025_11_25, f"{_STEPS}, notified"),
     "ext_tasks_2025_11_25": Peer(
         "typescript", "ext_tasks.mjs", RULES_2025_11_25, f"{_EXT_TASKS}, list", ("2025-11-25",)
     ),
@@ -246,37 +246,37 @@ PEERS: Final[Mapping[str, Peer]] = {
 }
 
 
-def watched(name: str, transport: Transport, served: str = "demo") -> Life:
-    """Let a client live with a server of its own: see `serving`."""
+def run_client(name: str, transport: Transport, served: str = "demo") -> ClientRun:
+    """Run a client with a server of its own: see `serving`."""
     peer = PEERS[name]
     client = peer.command()
     if transport == "stdio":
         return _judged(peer, [*client, *command(served, "--stdio")])
     with tempfile.TemporaryDirectory() as folder, serving(served, Path(folder)) as server:
-        life = _judged(peer, [*client, server.url])
+        run = _judged(peer, [*client, server.url])
         is_up = "greet" in server.names()
-        log = life.log + server.log.read_text()
+        log = run.log + server.log.read_text()
         return attrs.evolve(
-            life, wrong=[*life.wrong, *([] if is_up else ["the server is not up"])], log=log
+            run, wrong=[*run.wrong, *([] if is_up else ["the server is not up"])], log=log
         )
 
 
-def _judged(peer: Peer, client: Sequence[str]) -> Life:
+def _judged(peer: Peer, client: Sequence[str]) -> ClientRun:
     try:
         done = subprocess.run(client, capture_output=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired as error:
         said, heard = (error.stdout or b"").decode(), (error.stderr or b"").decode()
-        return Life([], [f"not at an end after {_PATIENCE_S} s"], said + heard)
+        return ClientRun([], [f"not at an end after {_PATIENCE_S} s"], said + heard)
     lines = [line for line in done.stdout.decode().splitlines() if line.startswith("{")]
     steps: list[Step] = [json.loads(line) for line in lines]
     wrong = list(judge(peer, steps))
     if done.returncode:
         wrong.append(f"the client left with {done.returncode}")
-    return Life(steps, wrong, done.stdout.decode() + done.stderr.decode())
+    return ClientRun(steps, wrong, done.stdout.decode() + done.stderr.decode())
 
 
 def judge(peer: Peer, steps: Sequence[Step]) -> Sequence[str]:
-    """What is wrong with what a client told."""
+    """Return the violations in the output of a client."""
     wanted = [*peer.steps.split(", "), "end"]
     told = [step["step"] for step in steps]
     if told != wanted:
@@ -286,7 +286,7 @@ def judge(peer: Peer, steps: Sequence[Step]) -> Sequence[str]:
         for name, rule in peer.rules[step["step"]].items():
             try:
                 holds = rule(step)
-            except (KeyError, IndexError, TypeError, ValueError):  # something is missing
+            except (KeyError, IndexError, TypeError, ValueError):  # missing members
                 holds = False
             if not holds:
                 wrong.append(f"{step['step']}: not true that {name}: {json.dumps(step)[:600]}")

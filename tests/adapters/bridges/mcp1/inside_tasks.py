@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Whole lives of tasks of a `mcp` 1.x server on our store, seen by the client of the same SDK."""
+"""Tasks of a `mcp` 1.x server on our store from start to end, seen by its own SDK's client."""
 
 from functools import partial, wraps
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The experimental tasks API:Depre
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 SHORT = Times(timeout_ms=1, grace_ms=1)
-"""Nothing is granted beyond the ttl that was asked for."""
+"""No grace beyond the requested TTL."""
 
 
 @pytest.fixture(params=["memory:", "sqlite"])
@@ -41,7 +41,7 @@ def served(url):
 
 
 def alive(act):
-    """Run to the end within the time; whatever escapes from the server fails the test."""
+    """Run with a time limit; an exception in the server fails the test."""
 
     @wraps(act)
     def test(**fixtures):
@@ -165,7 +165,7 @@ async def test_a_tool_that_is_cancelled_waits_no_longer_for_an_answer(served):
 
     async def hear(context, params):
         asked.set()
-        await over.wait()  # until then this client hears nothing else
+        await over.wait()  # until then this client receives no other messages
         return ElicitResult(action="decline")
 
     async with (
@@ -272,7 +272,7 @@ async def test_a_tool_whose_task_expires_waits_no_longer_for_an_answer(url):
     async with served.client(elicitation_callback=never) as caller:
         task = await caller.create("ask", ttl=1)
         await served.ends(task.taskId, "McpError")
-    # The session ends too: it waits for its tools.
+    # The session also ends: it waits for its tools.
 
 
 @alive
@@ -290,7 +290,7 @@ async def test_beyond_a_limit_nothing_is_created(url):
 
 @alive
 async def test_sessions_come_and_go(served):
-    """Whoever starts the process is one owner: each session sees what the last one made."""
+    """The parent process is the owner: each session sees the tasks of the previous one."""
     made = []
     for _ in range(20):
         async with served.client() as caller:
@@ -304,14 +304,14 @@ async def test_sessions_come_and_go(served):
 
 @alive
 async def test_the_end_of_one_session_stops_new_tasks_of_the_others(served):
-    """A limit of the SDK that no store can mend: the page says so, and it must stay true."""
+    """A limit of the SDK that no store can remove; the documentation page states it."""
     async with served.client() as first:
         task = await first.create("wait")
         async with served.client():
             pass
         assert "TaskSupport not running" in await first.refused("say")
         served.go[task.taskId].set()
-        assert text_of(await first.result(task.taskId)) == "done", "what runs goes on"
+        assert text_of(await first.result(task.taskId)) == "done", "running tasks continue"
         async with served.client() as another:
             assert text_of(await another.result((await another.create("say")).taskId)) == "done"
 

@@ -1,6 +1,6 @@
-"""The client of `grow`: fills a server step by step, and asks at each step what a request costs.
+"""The client of `grow`: fill a server in steps and measure the cost of requests at each step.
 
-`python -m taskmachine.adapters.cli.bench.growing` reads a `Job` from its input and writes `Steps`.
+Run as a module, it reads a `Job` from its input and writes `Steps`.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.cli.bench.asking import Frame, decode
 from taskmachine.adapters.cli.bench.clients import connected, run_as_client
 from taskmachine.adapters.cli.bench.connection import Connection, Script, WrongAnswer
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog
 from taskmachine.adapters.cli.bench.load import load
 from taskmachine.adapters.cli.bench.processes import Address, resident_bytes
+from taskmachine.adapters.cli.bench.requester import Frame, decode
 
 __all__ = ["Job", "Step", "Steps"]
 
 FILLERS: Final = 32
 CHUNK: Final = 100_000
-"""Tasks of one `fill`."""
+"""Tasks per call of `fill`."""
 KNOWN: Final = 200
 SETTLE_S: Final = 0.5
 ROUNDS: Final = 5
@@ -37,7 +37,7 @@ class Job:
     server: Address
     sizes: list[int]
     fill_s: float
-    """All that the filling may take; 0: there is a tool for it."""
+    """Time limit for filling by requests; 0: use the tool `fill`."""
     seconds: float
     has_pages: bool
     most: int
@@ -47,17 +47,17 @@ class Job:
 class Step:
     size: int
     costs_us: dict[str, float]
-    """Of the server's processor, by request."""
+    """Processor time of the server for each kind of request."""
     resident: int
 
 
 @attrs.frozen
 class Steps:
     empty: int
-    """Bytes in memory, before."""
+    """Bytes in memory before filling."""
     steps: list[Step]
     failed: str = ""
-    """Why there are no more."""
+    """Why there are no further steps."""
 
 
 class Client:
@@ -76,11 +76,11 @@ class Client:
             self._has_pages = (
                 self._job.has_pages and await self._connection.play(self._dialog.page()) > 0
             )
-        except WrongAnswer:  # its list is empty, or there is none
+        except WrongAnswer:  # an empty list, or no tasks/list
             self._has_pages = False
 
     async def fill(self, count: int) -> None:
-        """By the tool."""
+        """Fill the store with the tool."""
 
         def asking(size: int) -> Script[list[str]]:
             answer = yield self._dialog.fill(size)
@@ -94,7 +94,7 @@ class Client:
             self._known += await self._connection.play(asking(min(CHUNK, count - begin)))
 
     async def costs(self) -> dict[str, float]:
-        """The least of some rounds: whatever else happens only adds to it."""
+        """Return the minimum over some rounds, as other activity only adds to the cost."""
         acts: dict[str, Callable[[], Script[object]]] = {"create": self._one, "get": self._get}
         if self._has_pages:
             acts["page"] = self._dialog.page
@@ -112,7 +112,7 @@ class Client:
         return best
 
     def _one(self) -> Script[None]:
-        """Create a task, and see it through: the cost of what it leaves behind is its own."""
+        """Create a task and wait for its end, to include the cost of its cleanup."""
         task_id = yield from self._dialog.create()
         yield from self._dialog.finish(task_id)
         self._known = [*self._known[-KNOWN:], task_id]
@@ -124,7 +124,7 @@ class Client:
 async def fill_by_requests(
     creators: Sequence[tuple[Dialog, Connection]], count: int, until: float
 ) -> int:
-    """How many were made in the time there was."""
+    """Create tasks until the time limit and return their number."""
     left = count
 
     def creating(dialog: Dialog) -> Script[None]:
@@ -178,7 +178,7 @@ async def _grown(job: Job, client: Client, creators: Sequence[tuple[Dialog, Conn
 
 
 def _too_long(size: int, whole_s: float, there: int, used_s: float) -> str:
-    """At its last pace; most get slower, so it is the least it would have taken."""
+    """Extrapolate from the latest pace, a lower limit because most servers get slower."""
     shown = f"{whole_s:.0f} s" if whole_s < 120 else f"{whole_s / 60:.0f} min"
     if whole_s >= 7200:
         shown = f"{whole_s / 3600:.0f} h"

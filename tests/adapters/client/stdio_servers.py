@@ -1,4 +1,4 @@
-"""Servers on standard input and output that a test starts: each with one peculiarity."""
+"""Servers over stdio that tests start, each with one peculiarity."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def refuse(message: Json) -> None:
 
 
 def serve(call: Callable[[Json], None], discover: Callable[[Json], None] | None = None) -> None:
-    """A server of 2025-11-25, until its input ends."""
+    """Serve 2025-11-25 until the end of the input."""
     for line in sys.stdin:
         message: dict[str, Any] = json.loads(line)
         match message.get("method"):
@@ -78,7 +78,7 @@ def endless(message: Json) -> None:
 
 
 def orphaning(message: Json) -> None:
-    """Leaves a child that holds its pipes, and says which."""
+    """Leave a child process that holds the pipes, and report its id."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     text = {"content": [{"type": "text", "text": str(child.pid)}]}
     say({"id": message["id"], "result": text})
@@ -94,7 +94,7 @@ def nothing(message: Json) -> None:
 
 
 def slow_to_start() -> None:
-    """A server of 2026-07-28 that misses the first request."""
+    """Serve 2026-07-28, ignoring the first request."""
     sys.stdin.readline()
     for line in sys.stdin:
         message = json.loads(line)

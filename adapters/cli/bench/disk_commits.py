@@ -1,4 +1,4 @@
-"""`disk`: how many commits a second the disk allows, by the bare `sqlite3` module."""
+"""`disk`: the commit rate of the disk, measured with the bare `sqlite3` module."""
 
 import sqlite3
 import time
@@ -14,7 +14,7 @@ CASE = "a row in each commit"
 
 
 def measure_disk(scale: Scale, folder: Path) -> list[Row]:
-    """In the folder in which SQLite files of contestants are, and with their settings."""
+    """Measure in the folder of the contestants' SQLite files, with the same settings."""
     rounds = [{"rate": _rate(folder / f"disk {n}.db", scale.commit_s)} for n in range(scale.rounds)]
     return [row_of("disk", "bare sqlite3", "", CASE, rounds)]
 

@@ -1,12 +1,11 @@
-"""`wake` and `notify`: how soon a client that waits knows.
+"""`wake` and `notify`: the latency from the end of a task to a waiting client.
 
 A task of the tool `hold` ends when a plain call of the tool `release` names its key.  The clock
-begins when that call is sent and ends when the news is here, so it counts one request more than
-the wake-up itself: the same one for everybody, and nobody has to be trusted to tell when a task
-ended.  One task is released after the other, while all the others go on waiting: released at
-once, the last of them would measure how long a hundred answers take, which `task` does.
+runs from the sending of that call to the arrival of the news, so it includes one request, which
+is the same for all servers and needs no timestamps from them.  Tasks are released one by one
+while the other clients continue to wait; releasing all at once would measure throughput instead.
 
-`python -m taskmachine.adapters.cli.bench.waking` reads a `Job` from its input and writes `Delays`.
+Run as a module, it reads a `Job` from its input and writes `Delays`.
 """
 
 import asyncio
@@ -17,20 +16,20 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.cli.bench.asking import Frame, decode, hold
 from taskmachine.adapters.cli.bench.clients import connected, run_as_client, run_client
 from taskmachine.adapters.cli.bench.connection import Connection, Script, WrongAnswer
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog
 from taskmachine.adapters.cli.bench.figures import percentile
+from taskmachine.adapters.cli.bench.requester import Frame, decode, hold
+from taskmachine.adapters.cli.bench.rounds import Measure, Round, Taken
 from taskmachine.adapters.cli.bench.streams import Listening
-from taskmachine.adapters.cli.bench.visits import Measure, Taken, Visit
 
 __all__ = ["NOTIFY", "WAKE", "Delays", "Job"]
 
 ALL_S: Final = 60
 EACH_S: Final = 5
 SETTLE_S: Final = 1.0
-"""Until waiters have been waiting for a while: some servers begin a stream only then."""
+"""Time for waiters to settle, as some servers begin a stream only after a delay."""
 
 
 @attrs.frozen
@@ -39,9 +38,10 @@ class Job:
     path: str
     port: int
     waiters: int
-    """All wait at the same time."""
+    """Number of clients that wait at the same time."""
     notices: int
-    """If there are no waiters: one after the other, each on a stream for changes."""
+    """Number of notifications, one after the other on streams of changes, if there are no waiters.
+    """
     settle_s: float
 
 
@@ -51,7 +51,7 @@ class Delays:
 
 
 class Waiter:
-    """A client with a task of its own that is held, and a connection for news of it."""
+    """A client with a held task and a connection for news of it."""
 
     def __init__(self, dialog: Dialog, key: str) -> None:
         self.dialog = dialog
@@ -67,16 +67,16 @@ class Waiter:
     async def listen(self, port: int, *, to_changes: bool) -> None:
         loop = asyncio.get_running_loop()
         _, self._stream = await loop.create_connection(
-            lambda: Listening(self._heard, self._failed), "127.0.0.1", port
+            lambda: Listening(self._on_message, self._on_error), "127.0.0.1", port
         )
         dialog = self.dialog
         self._counts = dialog.is_news if to_changes else dialog.is_end
         self._stream.send(dialog.listen(self.task_id) if to_changes else dialog.wait(self.task_id))
 
     def forget(self) -> None:
-        """What was told so far, as that the task is working."""
+        """Discard news that came before the release, such as the status `working`."""
         if self.news.done():
-            self.news.result()  # a refusal is not forgotten
+            self.news.result()  # raises a refusal
         self.news = asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
@@ -85,22 +85,22 @@ class Waiter:
         if self.news.done():
             self.news.exception()
 
-    def _heard(self, text: bytes) -> None:
+    def _on_message(self, text: bytes) -> None:
         now = time.perf_counter()
         message = decode(text)
         if not self.news.done():
             if self._counts(message, self.task_id):
                 self.news.set_result(now)
             elif "error" in message:
-                self._failed(WrongAnswer(f"refused: {text[:200]!r}"))
+                self._on_error(WrongAnswer(f"refused: {text[:200]!r}"))
 
-    def _failed(self, error: Exception) -> None:
+    def _on_error(self, error: Exception) -> None:
         if not self.news.done():
             self.news.set_exception(error)
 
 
 async def released(waiter: Waiter, dialog: Dialog, connection: Connection) -> float:
-    """Let its task go; seconds until its client knew."""
+    """Release the task; return the seconds until its client received the news."""
     begun = 0.0
 
     def asking() -> Script[None]:
@@ -116,7 +116,7 @@ async def released(waiter: Waiter, dialog: Dialog, connection: Connection) -> fl
         async with asyncio.timeout(EACH_S):
             return await waiter.news - begun
     except TimeoutError:
-        raise WrongAnswer(f"nothing was told within {EACH_S} s") from None
+        raise WrongAnswer(f"no news within {EACH_S} s") from None
 
 
 async def play(job: Job) -> Delays:
@@ -158,8 +158,8 @@ async def _all_woken(
     await asyncio.sleep(job.settle_s)
     for waiter in waiters:
         if waiter.news.done():
-            waiter.news.result()  # why it was refused
-            raise WrongAnswer("the end of a task was told before it was released")
+            waiter.news.result()  # raises a refusal
+            raise WrongAnswer("a task ended before it was released")
     return [await released(waiter, asking, connection) for waiter in waiters]
 
 
@@ -180,21 +180,21 @@ async def _notified(
     return delays
 
 
-def _values(visit: Visit, waiters: int, notices: int) -> dict[str, float]:
-    one, scale = visit.contestant, visit.scale
+def _values(one_round: Round, waiters: int, notices: int) -> dict[str, float]:
+    one, scale = one_round.contestant, one_round.scale
     settle_s = min(SETTLE_S, scale.seconds)
-    job = Job(one.dialog, one.path, visit.address.port, waiters, notices, settle_s)
-    delays = run_client("waking", job, Delays, ALL_S + 20).seconds
+    job = Job(one.dialog, one.path, one_round.address.port, waiters, notices, settle_s)
+    delays = run_client("wakeup_latency", job, Delays, ALL_S + 20).seconds
     return {"p50_ms": percentile(delays, 0.5) * 1e3, "p99_ms": percentile(delays, 0.99) * 1e3}
 
 
-def _wake(visit: Visit) -> Taken:
-    waiters = visit.scale.waiters
-    return {f"{waiters} waiters": _values(visit, waiters, 0)}
+def _wake(one_round: Round) -> Taken:
+    waiters = one_round.scale.waiters
+    return {f"{waiters} waiters": _values(one_round, waiters, 0)}
 
 
-def _notify(visit: Visit) -> Taken:
-    return {"one stream": _values(visit, 0, visit.scale.notices)}
+def _notify(one_round: Round) -> Taken:
+    return {"one stream": _values(one_round, 0, one_round.scale.notices)}
 
 
 WAKE: Final = Measure("wake", _wake)

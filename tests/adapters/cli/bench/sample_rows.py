@@ -1,4 +1,4 @@
-"""Figures that nobody measured."""
+"""Sample rows and reports."""
 
 from typing import Final
 

@@ -1,0 +1,102 @@
+"""The bugs that every store and every wire machine must detect.
+
+Each function plants one bug in the classes of the running process: in a test, in a subclass of a
+store; in a server process, by `plant`, when LIFECYCLE_BUG names it (see `wire/tools.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from taskmachine.statemachine import Entry, Event, Task
+
+__all__ = ["STORE_BUGS"]
+
+# --- in a store ------------------------------------------------------------------------------
+
+
+def a_stale_write_moves_an_ended_task(store: Any) -> None:
+    """Skip the version check if the stored task has ended."""
+    _skip_version_check(store, lambda entries: True)
+
+
+def a_stale_report_is_stored_after_the_end(store: Any) -> None:
+    """The same, for reports of progress only."""
+    _skip_version_check(store, lambda entries: entries[-1].event is Event.REPORT)
+
+
+def _skip_version_check(store: Any, applies: Callable[[Sequence[Entry]], bool]) -> None:
+    commit = store.commit
+
+    async def commit_anyway(self: Any, task: Task, entries: Sequence[Entry], expected: int) -> None:
+        stored = await self.load(task.id)
+        if stored is not None and stored.is_terminal and applies(entries):
+            expected = stored.version
+        await commit(self, task, entries, expected)
+
+    store.commit = commit_anyway
+
+
+def a_used_key_gets_another_request(store: Any) -> None:
+    """Store another request under the first question key when the task is committed again."""
+    commit = store.commit
+
+    async def commit_changed(
+        self: Any, task: Task, entries: Sequence[Entry], expected: int
+    ) -> None:
+        stored = await self.load(task.id)
+        if stored is not None and stored.questions and task.questions:
+            first = attrs.evolve(task.questions[0], params=b'{"message":"Something else?"}')
+            task = attrs.evolve(task, questions=(first, *task.questions[1:]))
+        await commit(self, task, entries, expected)
+
+    store.commit = commit_changed
+
+
+def a_page_shows_tasks_of_all_owners(store: Any) -> None:
+    """Ignore the owner in `page`."""
+
+    async def page(self: Any, owner: str, after: Any, limit: int) -> Sequence[Task]:
+        tasks: Sequence[Task] = await self.browse(after, limit)
+        return tasks
+
+    store.page = page
+
+
+def a_waiter_is_not_woken(store: Any) -> None:
+    """Deliver every version to the followers except the last."""
+    follow = store.follow
+
+    def follow_until_the_end(self: Any, task_id: str, follower: Any) -> Any:
+        def deliver(task: Task | None) -> None:
+            if task is None or not task.is_terminal:
+                follower(task)
+
+        return follow(self, task_id, deliver)
+
+    store.follow = follow_until_the_end
+
+
+def a_ttl_deletes_live_work(store: Any) -> None:
+    """Give live tasks whose ttl has passed to the sweep that deletes tasks."""
+    forgettable = store.forgettable
+
+    async def due(self: Any, now: int, limit: int) -> Sequence[Task]:
+        ended = await forgettable(self, now, limit)
+        return [*ended, *await self.overdue(now, limit)][:limit]
+
+    store.forgettable = due
+
+
+STORE_BUGS: Final[dict[str, Callable[[Any], None]]] = {
+    bug.__name__: bug
+    for bug in (
+        a_stale_write_moves_an_ended_task,
+        a_stale_report_is_stored_after_the_end,
+        a_used_key_gets_another_request,
+        a_page_shows_tasks_of_all_owners,
+        a_waiter_is_not_woken,
+        a_ttl_deletes_live_work,
+    )
+}

@@ -4,14 +4,18 @@ Each function plants one bug in the classes of the running process: in a test, i
 store; in a server process, by `plant`, when LIFECYCLE_BUG names it (see `wire/tools.py`).
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
-from taskmachine.statemachine import Entry, Event, Task
+from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
+from taskmachine.adapters.stores.sqlite.store import SQLiteStore
+from taskmachine.protocol.receiver import Receiver
+from taskmachine.statemachine import Entry, Event, State, Task
 
-__all__ = ["STORE_BUGS"]
+__all__ = ["PROCESS_BUGS", "STORE_BUGS", "plant"]
 
 # --- in a store ------------------------------------------------------------------------------
 
@@ -100,3 +104,60 @@ STORE_BUGS: Final[dict[str, Callable[[Any], None]]] = {
         a_ttl_deletes_live_work,
     )
 }
+
+# --- in a server process ---------------------------------------------------------------------
+
+
+def a_ttl_counts_from_the_creation(store: Any) -> None:
+    """Delete a task when its first ttl has passed, although work has been granted more time."""
+    create = store.create
+
+    async def create_and_delete(self: Any, task: Task, *more: Any) -> Any:
+        stored = await create(self, task, *more)
+
+        async def delete() -> None:
+            newest = await self.load(task.id)
+            removed = attrs.evolve(newest, state=State.REMOVED, version=newest.version + 1)
+            await self.commit(removed, (), newest.version)
+
+        if task.call.arguments is not None and task.is_ttl_chosen:
+            self.deletion = asyncio.create_task(delete())
+        return stored
+
+    store.create = create_and_delete
+
+
+def progress_is_notified_after_the_end() -> None:
+    """Send one more progress notification when a task has ended."""
+    moved = Receiver.moved
+
+    def move_and_report(self: Any, task: Task, *, now: int) -> Any:
+        out = moved(self, task, now=now)
+        if task.owner == self._owner and task.is_terminal and task.progress is not None:
+            more = attrs.evolve(task.progress, value=task.progress.value + 1)
+            late = attrs.evolve(task, state=State.WORKING, progress=more)
+            notification = self._dialect.progress(late)
+            if notification is not None:
+                out.append(self._push(notification, None))
+        return out
+
+    setattr(Receiver, "moved", move_and_report)  # noqa: B010
+
+
+PROCESS_BUGS: Final = (
+    *(name for name in STORE_BUGS if name != "a_ttl_deletes_live_work"),
+    "a_ttl_counts_from_the_creation",
+    "progress_is_notified_after_the_end",
+)
+
+
+def plant(bug: str) -> None:
+    """Plant one of PROCESS_BUGS in this process."""
+    if bug == "progress_is_notified_after_the_end":
+        progress_is_notified_after_the_end()
+        return
+    plant_in = (STORE_BUGS | {"a_ttl_counts_from_the_creation": a_ttl_counts_from_the_creation})[
+        bug
+    ]
+    for store in (SQLiteStore, PostgreSQLStore):
+        plant_in(store)

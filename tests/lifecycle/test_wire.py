@@ -1,26 +1,59 @@
-"""Random callers of running servers: rules act, and the history is judged when a run is over."""
+"""Hypothesis drives real servers over HTTP and stdio, in both generations at once.
 
-from collections.abc import Callable, Sequence
+Rules send requests and steer the tools; `wire/judge.py` checks what was sent and received when a
+run ends.  One HTTP server, one stdio server and the test itself share one store, so that every run
+has writers in several processes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.errors import FlakyFailure
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from tests.wire.http_wire import HttpCaller
-from tests.wire.judge import verdict
-from tests.wire.nonsense import NONSENSE, Nonsense
-from tests.wire.record import NEW, OLD, Life, Wire
-from tests.wire.run import Caller, Run
-from tests.wire.servers import Servers
+from taskmachine.adapters.stores import open_store
+from taskmachine.statemachine.invariants import Event, violations
+from tests.adapters.stores.postgres_server import Server, running
+from tests.lifecycle.wire.http_client import HttpClient
+from tests.lifecycle.wire.judge import verdict
+from tests.lifecycle.wire.malformed import MALFORMED, Malformed
+from tests.lifecycle.wire.record import NEW, OLD, TaskModel, Wire
+from tests.lifecycle.wire.run import Client, Run
+from tests.lifecycle.wire.servers import Servers, serving
+from tests.oracle import LIFECYCLES
+from tests.seed import SEED
 
-__all__ = ["machine_on"]
+STEPS: Final = 30
+"""Maximum length of a run: longer runs find no more, but take longer to shrink."""
+
+SERVER_FAULTS: Final = (
+    "a follower of task",
+    "a request could not be answered",
+    "a request failed",
+    "could not be taken",
+    "its leg failed",
+    "the store failed",
+)
+"""Log lines of a server about failures that no client can cause."""
 
 WIRES: Final = st.sampled_from((OLD, NEW))
 PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
 SOMEBODY: Final = st.integers(0, 1)
 """Of those who come over HTTP."""
-MISCHIEF: Final = st.sampled_from(("session", "stream")) | st.sampled_from(NONSENSE)
+MISCHIEF: Final = st.sampled_from(("session", "stream")) | st.sampled_from(MALFORMED)
 ENDS: Final = st.sampled_from(("result", "tool error", "call error", "crash"))
 FOREIGN: Final[tuple[tuple[Wire, str], ...]] = (
     (OLD, "tasks/get"),
@@ -42,7 +75,29 @@ def _some(find: Callable[[Any], Sequence[object]]) -> Callable[[Any], bool]:
     return lambda machine: bool(find(machine))
 
 
-class Callers(RuleBasedStateMachine):
+PLANTED: Final = settings(
+    max_examples=20,
+    stateful_step_count=20,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+WIRE_BUGS: Final = {
+    "a_stale_write_moves_an_ended_task": ["terminal"],
+    "a_stale_report_is_stored_after_the_end": ["terminal"],
+    "a_used_key_gets_another_request": ["a_question_key_names_one_request_for_life"],
+    "a_page_shows_tasks_of_all_owners": ["nobody_sees"],
+    "a_waiter_is_not_woken": ["whoever"],
+    "a_ttl_counts_from_the_creation": ["no_acknowledged_task_is_lost"],
+    "progress_is_notified_after_the_end": ["progress_halts"],
+}
+"""The checks that detect each bug."""
+
+
+class WireMachine(RuleBasedStateMachine):
     """Several owners and both generations on one store.
 
     What a rule acts on is picked by number among what there is, so that a failure shrinks well.
@@ -57,20 +112,20 @@ class Callers(RuleBasedStateMachine):
 
     # --- what there is -----------------------------------------------------------------------
 
-    def lives(self) -> list[Life]:
-        return self.run.lives
+    def models(self) -> list[TaskModel]:
+        return self.run.models
 
-    def busy(self) -> list[Life]:
+    def busy(self) -> list[TaskModel]:
         """Tasks whose tools can be told something."""
-        return [life for life in self.lives() if life.is_live and not life.is_parked]
+        return [model for model in self.models() if model.is_live and not model.is_parked]
 
-    def asked(self) -> list[Life]:
+    def asked(self) -> list[TaskModel]:
         """Those that wait for answers first."""
-        asked = (life for life in self.lives() if life.groups)
-        return sorted(asked, key=lambda life: not life.unanswered)
+        asked = (model for model in self.models() if model.groups)
+        return sorted(asked, key=lambda model: not model.unanswered)
 
-    def keyed(self) -> list[Life]:
-        return [life for life in self.lives() if life.key is not None]
+    def keyed(self) -> list[TaskModel]:
+        return [model for model in self.models() if model.key is not None]
 
     # --- tasks -------------------------------------------------------------------------------
 
@@ -81,37 +136,37 @@ class Callers(RuleBasedStateMachine):
         """Everybody has a task, and some listen."""
         for who, wire in enumerate(wires):
             self.create(who, wire, None, keys)
-        for caller in self.run.people[:listeners]:
-            self.run.listen(caller)
+        for client in self.run.http_clients[:listeners]:
+            self.run.open_get_stream(client)
 
-    @rule(who=WHO, wire=WIRES, ttl=st.sampled_from((None, 1_000, 3_600_000)), key=st.booleans())
+    @rule(who=WHO, wire=WIRES, ttl=st.sampled_from((None, 1, 3_600_000)), key=st.booleans())
     def create(self, who: int, wire: Wire, ttl: int | None, key: bool) -> None:
-        caller = self.run.callers[who]
+        client = self.run.clients[who]
         # The same keys for everybody: they are nobody else's business.
-        used = {life.key for life in self.lives() if life.owner == caller.owner}
+        used = {model.key for model in self.models() if model.owner == client.owner}
         name = f"{self.run.number}-{len(used)}" if key else None
-        self.run.create(caller, wire, ttl if wire == OLD else None, name)
+        self.run.create(client, wire, ttl if wire == OLD else None, name)
 
     @precondition(_some(keyed))
     @rule(pick=PICK, wire=WIRES, same=st.booleans())
     def use_key_again(self, pick: int, wire: Wire, same: bool) -> None:
-        life = _of(self.keyed(), pick)
+        model = _of(self.keyed(), pick)
         if same:
-            self.run.create_again(life, wire)
+            self.run.create_again(model, wire)
         else:
-            self.run.reuse_key(life, wire)
+            self.run.reuse_key(model, wire)
 
     @rule(pick=PICK, what=st.sampled_from((OLD, NEW, "list")))
     def look(self, pick: int, what: Wire | Literal["list"]) -> None:
-        life = _of(self.lives(), pick)
+        model = _of(self.models(), pick)
         if what == "list":
-            self.run.list_all(self.run.caller_of(life.owner))
+            self.run.list_all(self.run.client_of(model.owner))
         else:
-            self.run.get(life, what)
+            self.run.get(model, what)
 
     @rule(pick=PICK, wire=WIRES)
     def cancel(self, pick: int, wire: Wire) -> None:
-        self.run.cancel(_of(self.lives(), pick), wire)
+        self.run.cancel(_of(self.models(), pick), wire)
 
     @precondition(_some(busy))
     @rule(pick=PICK, how=ENDS, and_wait=st.booleans())
@@ -119,15 +174,23 @@ class Callers(RuleBasedStateMachine):
         self.run.end(_of(self.busy(), pick), how, and_wait=and_wait)
 
     @precondition(_some(busy))
+    @rule(pick=PICK, how=ENDS | st.just("progress"))
+    def race(self, pick: int, how: str) -> None:
+        """Another process cancels a task; its tool ends or reports before its server notices."""
+        self.run.race(_of(self.busy(), pick), how)
+
+    @precondition(_some(busy))
     @rule(pick=PICK, stubborn=st.booleans())
     def report(self, pick: int, stubborn: bool) -> None:
         """Progress and a message; and from now on, perhaps, the tool will not be stopped."""
-        life = _of(self.busy(), pick)
-        life.progress += 1
-        self.run.tell(life, do="progress", value=life.progress, message=f"{life.name} goes on")
-        if stubborn and not life.is_stubborn:
-            life.is_stubborn = True
-            self.run.tell(life, do="ignore cancellation")
+        model = _of(self.busy(), pick)
+        model.progress += 1
+        self.run.instruct(
+            model, do="progress", value=model.progress, message=f"{model.name} goes on"
+        )
+        if stubborn and not model.is_stubborn:
+            model.is_stubborn = True
+            self.run.instruct(model, do="ignore cancellation")
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -140,53 +203,59 @@ class Callers(RuleBasedStateMachine):
     )
     def ask(self, pick: int, number: int, park: bool, at_once: list[Wire]) -> None:
         """And get some answers, one by one."""
-        life = _of(self.busy(), pick)
-        may_park = not life.unanswered and not life.is_stubborn
-        self.run.ask(life, number, park=park and may_park)
-        if OLD in at_once and not self.run.can_deliver(life):
-            self.run.wait(life)
+        model = _of(self.busy(), pick)
+        may_park = not model.unanswered and not model.is_stubborn
+        self.run.ask(model, number, park=park and may_park)
+        if OLD in at_once and not self.run.can_deliver(model):
+            self.run.wait(model)
         for wire in at_once:
-            self._answer(life, wire, more=False)
+            self._answer(model, wire, more=False)
+
+    @precondition(lambda self: any(model.asked for model in self.busy()))
+    @rule(pick=PICK)
+    def ask_something_else(self, pick: int) -> None:
+        asked = [model for model in self.busy() if model.asked]
+        self.run.ask_something_else(_of(asked, pick))
 
     @precondition(_some(asked))
     @rule(pick=PICK, wire=WIRES, more=st.booleans())
     def answer(self, pick: int, wire: Wire, more: bool) -> None:
         self._answer(_of(self.asked(), pick), wire, more=more)
 
-    def _answer(self, life: Life, wire: Wire, *, more: bool) -> None:
+    def _answer(self, model: TaskModel, wire: Wire, *, more: bool) -> None:
         """One question or `more`; and again those that were answered: the first answer counts."""
-        missing = life.unanswered
-        if missing and wire == OLD and self.run.can_deliver(life):
-            self.run.reply(life, missing[0], twice=more)
+        missing = model.unanswered
+        if missing and wire == OLD and self.run.can_deliver(model):
+            self.run.reply(model, missing[0], twice=more)
         else:
-            known = list(life.answers) if life.is_live else list(life.asked)
-            self.run.answer(life, [*known, "never-asked", *(missing if more else missing[:1])])
+            known = list(model.answers) if model.is_live else list(model.asked)
+            self.run.answer(model, [*known, "never-asked", *(missing if more else missing[:1])])
 
     # --- streams -----------------------------------------------------------------------------
 
     @rule(pick=PICK)
     def wait(self, pick: int) -> None:
-        self.run.wait(_of(self.lives(), pick))
+        self.run.wait(_of(self.models(), pick))
 
     @rule(who=WHO, first=PICK, second=PICK, wire=WIRES)
     def follow(self, who: int, first: int, second: int, wire: Wire) -> None:
-        caller = self.run.callers[who]
+        client = self.run.clients[who]
         if wire == NEW:
-            lives = {_of(self.lives(), first): 1, _of(self.lives(), second): 2}
-            self.run.watch(caller, list(lives))
-        elif isinstance(caller, HttpCaller):
-            self.run.listen(caller)
+            models = {_of(self.models(), first): 1, _of(self.models(), second): 2}
+            self.run.subscribe(client, list(models))
+        elif isinstance(client, HttpClient):
+            self.run.open_get_stream(client)
 
-    @precondition(lambda self: bool(self.run.breakable() or self.run.broken))
+    @precondition(lambda self: bool(self.run.resumable() or self.run.disconnected))
     @rule(for_long=st.booleans())
     def lose_connections(self, for_long: bool) -> None:
         """All that could be taken up again; or take them up, if they were lost before."""
-        if not self.run.broken:
-            for stream in self.run.breakable():
-                self.run.break_off(stream)
+        if not self.run.disconnected:
+            for stream in self.run.resumable():
+                self.run.disconnect(stream)
             if for_long:
                 return
-        for stream in list(self.run.broken):
+        for stream in list(self.run.disconnected):
             self.run.resume(stream)
 
     @rule(who=SOMEBODY, pick=PICK, session=st.integers(0, 3))
@@ -194,69 +263,69 @@ class Callers(RuleBasedStateMachine):
         """A call that waits, or now and then a session."""
         waits = self.run.open_waits()
         if session == 3:
-            self.run.renew_session(self.run.people[who])
+            self.run.renew_session(self.run.http_clients[who])
         elif waits:
-            self.run.give_up(_of(waits, pick))
+            self.run.cancel_wait(_of(waits, pick))
 
     # --- others' things, and everything else -------------------------------------------------
 
     @rule(pick=PICK, away=st.integers(0, 1))
-    def look_at_foreign(self, pick: int, away: int) -> None:
-        life = _of(self.lives(), pick)
-        others: list[Caller] = [c for c in self.run.callers if c.owner != life.owner]
+    def access_foreign(self, pick: int, away: int) -> None:
+        model = _of(self.models(), pick)
+        others: list[Client] = [c for c in self.run.clients if c.owner != model.owner]
         for wire, method in FOREIGN:
-            if not self.run.wrong():
-                self.run.look_at_foreign(others[away], life, wire, method)
+            if not self.run.problems():
+                self.run.access_foreign(others[away], model, wire, method)
 
     @rule(who=SOMEBODY, pick=PICK, what=MISCHIEF)
-    def misbehave(self, who: int, pick: int, what: str | Nonsense) -> None:
-        caller, other = self.run.people[who], self.run.people[1 - who]
+    def misbehave(self, who: int, pick: int, what: str | Malformed) -> None:
+        client, other = self.run.http_clients[who], self.run.http_clients[1 - who]
         if what == "session":
             for verb in ("POST", "GET", "DELETE"):
-                self.run.steal_session(caller, other, verb)
+                self.run.steal_session(client, other, verb)
         elif what == "stream":
-            self._replay_foreign(caller, pick)
-        elif isinstance(what, Nonsense):
-            self.run.talk_nonsense(caller, what)
+            self._replay_foreign(client, pick)
+        elif isinstance(what, Malformed):
+            self.run.send_malformed(client, what)
 
-    def _replay_foreign(self, caller: HttpCaller, pick: int) -> None:
+    def _replay_foreign(self, client: HttpClient, pick: int) -> None:
         """Go on with a stream of somebody else: there is nothing to be had."""
-        if caller.general is not None:
-            self.run.renew_session(caller)
+        if client.get_stream is not None:
+            self.run.renew_session(client)
         ids = [
             channel.last_event_id
             for channel in self.run.evidence.channels
-            if channel.last_event_id is not None and channel.owner != caller.owner
+            if channel.last_event_id is not None and channel.owner != client.owner
         ]
         name = str(_of(ids, pick)).rpartition(".")[0] if ids else "nothing"
-        self.run.listen(caller, f"{name}.0")
+        self.run.open_get_stream(client, f"{name}.0")
 
     @rule(who=WHO, what=st.sampled_from(("call", "leave", "ask")))
     def call(self, who: int, what: str) -> None:
         """What is no task."""
         for wire in (OLD, NEW):
             if what == "ask":
-                self.run.inquire(self.run.callers[who], wire)
+                self.run.ask_once(self.run.clients[who], wire)
             else:
-                self.run.call_plainly(self.run.callers[who], wire, leave=what == "leave")
+                self.run.call_plainly(self.run.clients[who], wire, leave=what == "leave")
 
-    @precondition(lambda self: not any(life.tool == "hasty" for life in self.lives()))
+    @precondition(lambda self: not any(model.tool == "expiring" for model in self.models()))
     @rule(who=WHO, wire=WIRES)
     def run_out_of_time(self, who: int, wire: Wire) -> None:
-        self.run.run_out_of_time(self.run.callers[who], wire)
+        self.run.run_out_of_time(self.run.clients[who], wire)
 
     # --- the end -----------------------------------------------------------------------------
 
     @invariant()
     def so_far_so_good(self) -> None:
-        """What is known to be wrong ends a run; the rest is judged when it is over."""
+        """What is known to be wrong ends a run; the rest is judged when it is done."""
         self.servers.check()
-        wrong = self.run.wrong()
+        wrong = self.run.problems()
         assert not wrong, "\n".join(wrong)
 
     def teardown(self) -> None:
         try:
-            if not self.run.wrong():
+            if not self.run.problems():
                 self.run.finish()
                 wrong = verdict(self.run.evidence)
                 assert not wrong, "\n".join(wrong)
@@ -264,6 +333,71 @@ class Callers(RuleBasedStateMachine):
             self.run.close()
 
 
-def machine_on(servers: Servers) -> type[Callers]:
-    """The machine, driving these servers."""
-    return type("CallersOfServers", (Callers,), {"servers": servers})
+def machine_on(servers: Servers) -> type[WireMachine]:
+    return type("MachineOnServers", (WireMachine,), {"servers": servers})
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Server]:
+    with running() as database:
+        yield database
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'tasks.db'}"
+    url: str = request.getfixturevalue("database").new_url()
+    return url
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["HTTP", "stdio"])
+@pytest.mark.parametrize("bug", WIRE_BUGS)
+def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, store, {server: bug}) as servers,
+        pytest.raises((AssertionError, FlakyFailure)) as failure,
+    ):
+        run_state_machine_as_test(machine_on(servers), settings=PLANTED)
+    assert any(name in _text(failure.value) for name in WIRE_BUGS[bug]), _text(failure.value)
+
+
+def _text(failure: BaseException) -> str:
+    """Return the message of a failure; one that was not repeatable is a group."""
+    inner = failure.exceptions if isinstance(failure, BaseExceptionGroup) else ()
+    return "\n".join([str(failure), *map(_text, inner)])
+
+
+def test_the_invariants_hold_on_the_wire(store: str, tmp_path: Path) -> None:
+    profile = settings()
+    # Each example talks to real processes; test_stores.py covers the differences between stores.
+    share = 5 if store.startswith("sqlite") else 10
+    bounds = settings(
+        profile,
+        max_examples=profile.max_examples * 2 // share,
+        stateful_step_count=min(profile.stateful_step_count, STEPS),
+        database=None,
+    )
+    print(f"TASKMACHINE_SEED={SEED}")  # shown if it fails
+    with serving(tmp_path, store) as servers:
+        run_state_machine_as_test(seed(SEED)(machine_on(servers)), settings=bounds)
+    assert asyncio.run(_judged(store)) == []
+    for log in servers.logs:
+        assert not [words for words in SERVER_FAULTS if words in log.text], log.text
+
+
+async def _judged(url: str) -> list[str]:
+    """Check the invariants on the histories in the store, and that every task has ended."""
+    store = await open_store(url)
+    history: list[Event] = []
+    live: list[str] = []
+    try:
+        async for task, entries in store.export():
+            history += entries
+            live += [] if task.is_terminal else [f"{task.id} is {task.state}"]
+    finally:
+        await store.close()
+    assert history, "nothing was stored"
+    found = violations(history, LIFECYCLES)
+    return [*live, *(f"{v.invariant}: {v.subject} {v.why}" for v in found)]

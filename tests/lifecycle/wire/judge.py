@@ -18,25 +18,36 @@ from taskmachine.statemachine.invariants import (
     Called,
     Created,
     Missed,
+    Progressed,
     Saw,
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.oracle import LIFECYCLES
-from tests.wire.looks import (
+from tests.lifecycle.wire.observations import (
     UNKNOWN,
+    all_observations,
     is_terminal,
     pushes,
     reads,
     results,
-    seen,
     status_of,
     task_of,
 )
-from tests.wire.record import GENERAL, JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Life
-from tests.wire.strings import BOUND_S
+from tests.lifecycle.wire.record import (
+    GET_STREAM,
+    JSON,
+    NEW,
+    OLD,
+    PIPE,
+    Channel,
+    Evidence,
+    Exchange,
+    TaskModel,
+)
+from tests.lifecycle.wire.tool_control import BOUND_S
+from tests.oracle import LIFECYCLES
 
-__all__ = ["CHECKS", "untold", "verdict"]
+__all__ = ["CHECKS", "missing_ends", "verdict"]
 
 BOUND_MS: Final = round(BOUND_S * 1_000)
 AWAY_NS: Final = 4_000_000_000
@@ -55,7 +66,7 @@ def the_ten_invariants_hold_for_reads(evidence: Evidence) -> Iterator[str]:
     history: list[tuple[int, Observed]] = []
     for exchange in evidence.exchanges:
         history += [(when, event) for when, event in _of_exchange(exchange, evidence)]
-    history += [(look.at, look.saw()) for look in reads(evidence)]
+    history += [(seen.at, seen.saw()) for seen in reads(evidence)]
     for exchange, outcome in results(evidence):
         at, id = exchange.received or 0, str(exchange.params["taskId"])
         status = status_of(outcome, OLD)
@@ -76,15 +87,15 @@ def _of_exchange(exchange: Exchange, evidence: Evidence) -> Iterator[tuple[int, 
     if exchange.received is not None:
         yield exchange.received, Answered(exchange.received // 1_000_000, call)
     task_id = exchange.params.get("taskId")
-    is_hasty = any(life.id == task_id and life.tool == "hasty" for life in evidence.lives)
+    is_expiring = any(model.id == task_id and model.tool == "expiring" for model in evidence.models)
     is_missed = exchange.code == UNKNOWN and exchange.method in ("tasks/get", "tasks/result")
-    if is_missed and not is_hasty:  # what has expired may be forgotten soon
+    if is_missed and not is_expiring:  # what has expired may be forgotten soon
         yield exchange.sent, Missed(exchange.sent, exchange.owner, str(task_id))
-    for life in evidence.lives:
-        made = exchange.params.get("arguments", {}).get("name") == life.name
-        if made and exchange.owner == life.owner and exchange.code is None:
-            # Just before the look that the same answer gives.
-            yield exchange.sent - 1, Created(exchange.sent, life.owner, life.id)
+    for model in evidence.models:
+        made = exchange.params.get("arguments", {}).get("name") == model.name
+        if made and exchange.owner == model.owner and exchange.code is None:
+            # Just before the seen that the same answer gives.
+            yield exchange.sent - 1, Created(exchange.sent, model.owner, model.id)
 
 
 def _due(exchange: Exchange, evidence: Evidence) -> int | None:
@@ -94,36 +105,42 @@ def _due(exchange: Exchange, evidence: Evidence) -> int | None:
     if exchange.method == "tasks/result":
         ends = [
             end.done or end.sent
-            for life in evidence.lives
-            for end in life.ends
-            if life.id == exchange.params["taskId"] and life.owner == exchange.owner
+            for model in evidence.models
+            for end in model.ends
+            if model.id == exchange.params["taskId"] and model.owner == exchange.owner
         ]
         return max([exchange.sent, *ends[:1]])
     return exchange.sent
 
 
 def _questions(evidence: Evidence) -> Iterator[tuple[int, Asked]]:
-    for look in reads(evidence):
-        for key, request in look.task.get("inputRequests", {}).items():
-            yield look.at, Asked(look.at, look.task_id, key, request["params"]["message"])
+    for seen in reads(evidence):
+        for key, request in seen.task.get("inputRequests", {}).items():
+            yield seen.at, Asked(seen.at, seen.task_id, key, request["params"]["message"])
     for channel in evidence.channels:
-        for heard in channel.heard:
-            task_id = task_of(heard.message)
-            if heard.message.get("method") == "elicitation/create" and task_id is not None:
-                words = heard.message["params"]["message"]
-                yield heard.at, Asked(heard.at, task_id, words.rpartition("/")[2], words)
+        for received in channel.messages:
+            task_id = task_of(received.message)
+            if received.message.get("method") == "elicitation/create" and task_id is not None:
+                words = received.message["params"]["message"]
+                yield received.at, Asked(received.at, task_id, words.rpartition("/")[2], words)
 
 
 def the_ten_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[str]:
-    looks = reads(evidence)
-    owners = [Created(0, life.owner, life.id) for life in evidence.lives]
+    observations = reads(evidence)
+    owners = [Created(0, model.owner, model.id) for model in evidence.models]
     for channel in evidence.channels:
-        told = pushes(channel)
-        last = {look.task_id: look.at for look in told}
+        pushed = pushes(channel)
+        last = {seen.task_id: seen.at for seen in pushed}
         # Only what was read after the last push: before it, the push may just have been late.
-        later = [look for look in looks if last.get(look.task_id, look.at) < look.at]
-        history: list[Observed] = [*owners, *(look.saw(pushed=True) for look in told)]
-        history += [look.saw() for look in later if look.owner == channel.owner]
+        later = [seen for seen in observations if last.get(seen.task_id, seen.at) < seen.at]
+        received: list[Observed] = [seen.saw(pushed=True) for seen in pushed]
+        received += [
+            Progressed(message.at, channel.owner, task_of(message.message) or "?", OLD)
+            for message in channel.messages
+            if message.message.get("method") == "notifications/progress"
+        ]
+        history: list[Observed] = [*owners, *sorted(received, key=lambda event: event.at)]
+        history += [seen.saw() for seen in later if seen.owner == channel.owner]
         for violation in violations(history, LIFECYCLES):
             why = f"{violation.invariant}: {violation.subject} {violation.why}"
             yield f"on the {channel.kind} channel of {channel.owner}: {why}"
@@ -134,26 +151,26 @@ def the_ten_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[st
 
 def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
     """Not before, not otherwise, and by what was certainly first."""
-    by_id = {life.id: life for life in evidence.lives}
-    looks = seen(evidence)
+    by_id = {model.id: model for model in evidence.models}
+    observations = all_observations(evidence)
     told = [(str(exchange.params["taskId"]), outcome) for exchange, outcome in results(evidence)]
-    told += [(look.task_id, look.outcome) for look in looks if look.outcome is not None]
+    told += [(seen.task_id, seen.outcome) for seen in observations if seen.outcome is not None]
     for task_id, outcome in told:
-        life = by_id.get(task_id)
-        if life is None:
+        model = by_id.get(task_id)
+        if model is None:
             continue
-        possible = [end for end in life.ends if _is_so(end.outcome, outcome)]
-        first_done = min((end.done for end in life.ends if end.done is not None), default=None)
+        possible = [end for end in model.ends if _is_so(end.outcome, outcome)]
+        first_done = min((end.done for end in model.ends if end.done is not None), default=None)
         if not possible:
-            yield f"{life.name} ended as {outcome}, and nobody did that: {life.ends}"
+            yield f"{model.name} ended as {outcome}, and nobody did that: {model.ends}"
         elif not any(first_done is None or end.sent <= first_done for end in possible):
-            yield f"{life.name} ended as {outcome}, but it had ended before: {life.ends}"
-    for look in looks:
-        life = by_id.get(look.task_id)
-        if life is not None and look.has_ended:
-            statuses = {status_of(end.outcome, look.wire) for end in life.ends}
-            if look.status not in statuses:
-                yield f"{life.name} is {look.status} on {look.wire}, after {life.ends}"
+            yield f"{model.name} ended as {outcome}, but it had ended before: {model.ends}"
+    for seen in observations:
+        model = by_id.get(seen.task_id)
+        if model is not None and seen.has_ended:
+            statuses = {status_of(end.outcome, seen.wire) for end in model.ends}
+            if seen.status not in statuses:
+                yield f"{model.name} is {seen.status} on {seen.wire}, after {model.ends}"
 
 
 def _is_so(expected: tuple[Any, ...], outcome: tuple[Any, ...]) -> bool:
@@ -163,29 +180,29 @@ def _is_so(expected: tuple[Any, ...], outcome: tuple[Any, ...]) -> bool:
 
 
 def nothing_is_shown_as_ended_before_it_could(evidence: Evidence) -> Iterator[str]:
-    for life in evidence.lives:
-        first = min((end.sent for end in life.ends), default=None)
+    for model in evidence.models:
+        first = min((end.sent for end in model.ends), default=None)
         for exchange, _ in results(evidence):
-            if exchange.params["taskId"] == life.id and (
+            if exchange.params["taskId"] == model.id and (
                 first is None or (exchange.received or 0) < first
             ):
-                yield f"tasks/result of {life.name} was answered while it ran"
-        for look in (push for channel in evidence.channels for push in pushes(channel)):
-            is_early = first is None or look.at < first
-            if look.task_id == life.id and look.has_ended and is_early:
-                yield f"{life.name} was pushed as {look.status} while it ran"
+                yield f"tasks/result of {model.name} was answered while it ran"
+        for seen in (push for channel in evidence.channels for push in pushes(channel)):
+            is_early = first is None or seen.at < first
+            if seen.task_id == model.id and seen.has_ended and is_early:
+                yield f"{model.name} was pushed as {seen.status} while it ran"
 
 
 def a_status_belongs_to_the_outcome(evidence: Evidence) -> Iterator[str]:
     """By the projection of the specification, on each wire."""
     outcomes = {str(call.params["taskId"]): outcome for call, outcome in results(evidence)}
-    for look in filter(lambda look: look.has_ended, seen(evidence)):
-        ended = look.outcome or outcomes.get(look.task_id)
-        if ended is not None and look.status != status_of(ended, look.wire):
-            yield f"{look.task_id} is {look.status} on {look.wire}, and ended as {ended}"
-        is_created = look.task.get("resultType") == "task"  # that never shows it
-        if look.wire == NEW and look.outcome is None and not is_created:
-            yield f"{look.task_id} is {look.status} on {look.wire} without an outcome"
+    for seen in filter(lambda seen: seen.has_ended, all_observations(evidence)):
+        ended = seen.outcome or outcomes.get(seen.task_id)
+        if ended is not None and seen.status != status_of(ended, seen.wire):
+            yield f"{seen.task_id} is {seen.status} on {seen.wire}, and ended as {ended}"
+        is_created = seen.task.get("resultType") == "task"  # that never shows it
+        if seen.wire == NEW and seen.outcome is None and not is_created:
+            yield f"{seen.task_id} is {seen.status} on {seen.wire} without an outcome"
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -193,24 +210,24 @@ def a_status_belongs_to_the_outcome(evidence: Evidence) -> Iterator[str]:
 
 def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iterator[str]:
     """It is asked again if its channel is gone, or nobody waits any more where it was asked."""
-    given_up = [
-        (exchange.params["taskId"], exchange.given_up)
+    cancelled_at = [
+        (exchange.params["taskId"], exchange.cancelled_at)
         for exchange in evidence.exchanges
-        if exchange.method == "tasks/result" and exchange.given_up is not None
+        if exchange.method == "tasks/result" and exchange.cancelled_at is not None
     ]
     asked = [
-        (channel.session or channel.kind, heard.message["params"]["message"], heard, channel)
+        (channel.session or channel.kind, received.message["params"]["message"], received, channel)
         for channel in evidence.channels
-        for heard in channel.heard
-        if heard.message.get("method") == "elicitation/create"
-        and task_of(heard.message) is not None
+        for received in channel.messages
+        if received.message.get("method") == "elicitation/create"
+        and task_of(received.message) is not None
     ]
     asked.sort(key=lambda item: (item[0], item[1], item[2].at))
     for (_, words), group in groupby(asked, key=lambda item: item[:2]):
         for (*_, before, channel), (*_, after, _) in pairwise(group):
             about = task_of(after.message)
             if not channel.is_gone(after.at) and not any(
-                id == about and at < after.at for id, at in given_up
+                id == about and at < after.at for id, at in cancelled_at
             ):
                 yield f"'{words}' was asked twice while its channel was open"
             elif before.message["id"] == after.message["id"]:
@@ -226,14 +243,14 @@ def only_who_waits_or_sees_that_a_task_asks_is_asked(evidence: Evidence) -> Iter
         or (exchange.wire == OLD and exchange.method == "tasks/get" and _may_ask(exchange.answer))
     ]
     for channel in evidence.channels:
-        for heard in channel.heard:
-            about = task_of(heard.message)
-            if heard.message.get("method") != "elicitation/create" or about is None:
+        for received in channel.messages:
+            about = task_of(received.message)
+            if received.message.get("method") != "elicitation/create" or about is None:
                 continue
             whose = (channel.owner, channel.session, about)
             if not any(
                 (asked.owner, asked.session, asked.params["taskId"]) == whose
-                and asked.sent < heard.at
+                and asked.sent < received.at
                 for asked in named
             ):
                 yield f"{about} asked on {channel.kind}, and nobody there had asked for it"
@@ -244,16 +261,16 @@ def _may_ask(shown: JSON | None) -> bool:
 
 
 def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterator[str]:
-    lives = {life.id: life for life in evidence.lives}
-    for look in reads(evidence):
-        life = lives.get(look.task_id)
-        if life is None:
+    models = {model.id: model for model in evidence.models}
+    for seen in reads(evidence):
+        model = models.get(seen.task_id)
+        if model is None:
             continue
-        for key in look.task.get("inputRequests", {}):
-            if key not in life.asked:
-                yield f"{life.name} asks for '{key}', which its tool never did"
-            elif life.answered_at.get(key, look.at) < look.at:
-                yield f"{life.name} asks for '{key}', which was answered"
+        for key in seen.task.get("inputRequests", {}):
+            if key not in model.asked:
+                yield f"{model.name} asks for '{key}', which its tool never did"
+            elif model.answered_at.get(key, seen.at) < seen.at:
+                yield f"{model.name} asks for '{key}', which was answered"
 
 
 # --- channels --------------------------------------------------------------------------------
@@ -261,30 +278,32 @@ def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterato
 
 def a_channel_carries_only_what_belongs_on_it(evidence: Evidence) -> Iterator[str]:
     for channel in evidence.channels:
-        for heard in channel.heard:
-            is_answer, about = "method" not in heard.message, task_of(heard.message)
-            if channel.kind == GENERAL and is_answer:
-                yield f"an answer on the general stream: {heard.message}"
+        for received in channel.messages:
+            is_answer, about = "method" not in received.message, task_of(received.message)
+            if channel.kind == GET_STREAM and is_answer:
+                yield f"an answer on the get_stream stream: {received.message}"
             if channel.task_id is not None and about not in (None, channel.task_id):
-                yield f"{heard.message} on the stream of {channel.task_id}"
-            if channel.wire == NEW and heard.message.get("method") == "elicitation/create":
-                yield f"{heard.message} on a stream of {NEW}"
+                yield f"{received.message} on the stream of {channel.task_id}"
+            if channel.wire == NEW and received.message.get("method") == "elicitation/create":
+                yield f"{received.message} on a stream of {NEW}"
 
 
 def events_of_a_stream_come_once_and_in_order(evidence: Evidence) -> Iterator[str]:
     for channel in evidence.channels:
-        numbered = [heard.event_id for heard in channel.heard if heard.event_id is not None]
+        numbered = [
+            received.event_id for received in channel.messages if received.event_id is not None
+        ]
         for before, after in pairwise(numbered):
             (name, _, first), (other, _, second) = before.rpartition("."), after.rpartition(".")
             if name == other and int(second) <= int(first):
                 yield f"event {after} after {before}"
     names: dict[str, Channel] = {}
     for channel in evidence.channels:
-        for heard in channel.heard:
-            if heard.event_id is not None:
-                name = heard.event_id.rpartition(".")[0]
+        for received in channel.messages:
+            if received.event_id is not None:
+                name = received.event_id.rpartition(".")[0]
                 if names.setdefault(name, channel) is not channel:
-                    yield f"event {heard.event_id} came on two streams"
+                    yield f"event {received.event_id} came on two streams"
 
 
 def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterator[str]:
@@ -292,8 +311,8 @@ def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterat
     for channel in evidence.channels:
         ended: set[tuple[str, str]] = set()
         progress: dict[str, float] = {}
-        for heard in channel.heard:
-            message, about = heard.message, task_of(heard.message)
+        for received in channel.messages:
+            message, about = received.message, task_of(received.message)
             if about is None:
                 continue
             wire = NEW if message["method"] == "notifications/tasks" else OLD
@@ -309,38 +328,38 @@ def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterat
 
 
 def whoever_listens_is_told_of_the_end(evidence: Evidence) -> Iterator[str]:
-    for channel, life in untold(evidence):
-        yield f"the {channel.kind} channel of {channel.owner} never saw {life.name} end"
+    for channel, model in missing_ends(evidence):
+        yield f"the {channel.kind} channel of {channel.owner} never saw {model.name} end"
 
 
-def untold(evidence: Evidence) -> list[tuple[Channel, Life]]:
+def missing_ends(evidence: Evidence) -> list[tuple[Channel, TaskModel]]:
     """Channels that still have to be told of the end of a task."""
     return [
-        (channel, life)
+        (channel, model)
         for channel in evidence.channels
-        for life in evidence.lives
-        if _is_told(channel, life, evidence)
-        and not any(look.task_id == life.id and look.has_ended for look in pushes(channel))
+        for model in evidence.models
+        if _is_told(channel, model, evidence)
+        and not any(seen.task_id == model.id and seen.has_ended for seen in pushes(channel))
     ]
 
 
-def _is_told(channel: Channel, life: Life, evidence: Evidence) -> bool:
+def _is_told(channel: Channel, model: TaskModel, evidence: Evidence) -> bool:
     """Whether this channel follows this task, and was there when it ended."""
-    if channel.owner != life.owner or not life.ends:
+    if channel.owner != model.owner or not model.ends:
         return False
-    if channel.kind == "watch":
+    if channel.kind == "subscription":
         watched = [
             exchange.params["notifications"]["taskIds"]
             for exchange in evidence.exchanges
-            if exchange.channel is channel and channel.heard
+            if exchange.channel is channel and channel.messages
         ]
-        return channel.is_open and any(life.id in ids for ids in watched)
-    followed = life.wire == OLD and channel.wire == OLD and channel.session == life.session
-    is_there = channel.is_open and channel.opened[0] < life.ends[0].sent
+        return channel.is_open and any(model.id in ids for ids in watched)
+    followed = model.wire == OLD and channel.wire == OLD and channel.session == model.session
+    is_there = channel.is_open and channel.opened[0] < model.ends[0].sent
     # Whoever was away for longer is no longer written to.
     gaps = [back - gone for gone, back in zip(channel.closed, channel.opened[1:], strict=False)]
     was_there = is_there and max(gaps, default=0) < AWAY_NS
-    return followed and channel.kind in (GENERAL, PIPE) and was_there
+    return followed and channel.kind in (GET_STREAM, PIPE) and was_there
 
 
 # --- everything else -------------------------------------------------------------------------
@@ -350,13 +369,13 @@ def nobody_hears_what_is_not_theirs(evidence: Evidence) -> Iterator[str]:
     for owner, raw in evidence.raw:
         for secret, whose in evidence.secrets.items():
             if whose != owner and secret.encode() in raw:
-                yield f"{owner} heard of {secret}: {raw!r}"
+                yield f"{owner} received of {secret}: {raw!r}"
 
 
 def a_foreign_task_is_one_that_does_not_exist(evidence: Evidence) -> Iterator[str]:
-    for what, foreign, nonsense in evidence.foreign:
-        if foreign != nonsense:
-            yield f"{what}: {foreign!r}, and for nonsense {nonsense!r}"
+    for what, foreign, unknown in evidence.foreign:
+        if foreign != unknown:
+            yield f"{what}: {foreign!r}, and for unknown {unknown!r}"
 
 
 def every_request_has_one_answer(evidence: Evidence) -> Iterator[str]:
@@ -390,17 +409,17 @@ def a_list_has_everything_once(evidence: Evidence) -> Iterator[str]:
 def times_never_go_back(evidence: Evidence) -> Iterator[str]:
     created: dict[str, str] = {}
     updated: dict[str, str] = {}
-    for look in reads(evidence):
-        made, moved = look.task["createdAt"], look.task["lastUpdatedAt"]
-        if created.setdefault(look.task_id, made) != made:
-            yield f"{look.task_id} was created twice"
-        if moved < max(updated.get(look.task_id, ""), made):
-            yield f"{look.task_id} was updated at {updated[look.task_id]} and then at {moved}"
-        updated[look.task_id] = moved
+    for seen in reads(evidence):
+        made, moved = seen.task["createdAt"], seen.task["lastUpdatedAt"]
+        if created.setdefault(seen.task_id, made) != made:
+            yield f"{seen.task_id} was created twice"
+        if moved < max(updated.get(seen.task_id, ""), made):
+            yield f"{seen.task_id} was updated at {updated[seen.task_id]} and then at {moved}"
+        updated[seen.task_id] = moved
 
 
-def nobody_complained(evidence: Evidence) -> Iterator[str]:
-    yield from evidence.complaints
+def no_problem_was_reported(evidence: Evidence) -> Iterator[str]:
+    yield from evidence.problems
 
 
 CHECKS = (
@@ -422,5 +441,5 @@ CHECKS = (
     a_key_names_one_task,
     a_list_has_everything_once,
     times_never_go_back,
-    nobody_complained,
+    no_problem_was_reported,
 )

@@ -1,4 +1,4 @@
-"""What was said and heard on the wires, as it was: plain JSON with times, to be judged later.
+"""What was said and received on the wires, as it was: plain JSON with times, to be judged later.
 
 Times are nanoseconds of the monotonic clock.  What comes in is written down when it comes in,
 by whichever thread reads it.
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import attrs
 
 __all__ = [
-    "GENERAL",
+    "GET_STREAM",
     "JSON",
     "NEW",
     "OLD",
@@ -21,8 +21,8 @@ __all__ = [
     "End",
     "Evidence",
     "Exchange",
-    "Heard",
-    "Life",
+    "Received",
+    "TaskModel",
     "Wire",
     "now",
 ]
@@ -31,7 +31,7 @@ JSON = dict[str, Any]
 Wire = Literal["2025-11-25", "2026-07-28"]
 OLD: Final = "2025-11-25"
 NEW: Final = "2026-07-28"
-GENERAL: Final = "general"
+GET_STREAM: Final = "GET stream"
 PIPE: Final = "pipe"
 
 
@@ -40,7 +40,7 @@ def now() -> int:
 
 
 @attrs.frozen
-class Heard:
+class Received:
     """A message that nobody had to wait for: a notification, or a request of the server."""
 
     at: int
@@ -60,12 +60,12 @@ class Channel:
     kind: str
     session: str | None = None
     task_id: str | None = None
-    heard: list[Heard] = attrs.field(factory=list)
+    messages: list[Received] = attrs.field(factory=list)
     last_event_id: str | None = None
     opened: list[int] = attrs.field(factory=lambda: [now()])
     closed: list[int] = attrs.field(factory=list)
     """When there was nothing more to read, be it by our wish or by the server's."""
-    let_go: int | None = None
+    abandoned_at: int | None = None
     """When this side first did something that makes the server end it."""
 
     @property
@@ -74,7 +74,7 @@ class Channel:
 
     def is_gone(self, at: int) -> bool:
         """Whether the server had a reason to take it for ended."""
-        ends = [*self.closed, *([] if self.let_go is None else [self.let_go])]
+        ends = [*self.closed, *([] if self.abandoned_at is None else [self.abandoned_at])]
         return min(ends, default=at) < at
 
 
@@ -96,14 +96,14 @@ class Exchange:
     answers: int = 0
     is_dropped: bool = False
     """By us: nobody waits for the answer."""
-    given_up: int | None = None
+    cancelled_at: int | None = None
     """When the server was told so."""
     failure: str | None = None
     channel: Channel | None = None
     streaming: threading.Event = attrs.field(factory=threading.Event)
-    over: threading.Event = attrs.field(factory=threading.Event)
+    done: threading.Event = attrs.field(factory=threading.Event)
 
-    def take(self, answer: JSON, raw: bytes) -> None:
+    def complete(self, answer: JSON, raw: bytes) -> None:
         """The answer is here."""
         self.answers += 1
         if self.answer is None:
@@ -136,7 +136,7 @@ class End:
 
 
 @attrs.define(eq=False)
-class Life:
+class TaskModel:
     """What a test knows of a task, since all that happens to it is its own doing."""
 
     id: str
@@ -146,7 +146,7 @@ class Life:
     session: str | None
     arguments: JSON
     key: str | None = None
-    tool: str = "steered"
+    tool: str = "controlled"
     progress: int = 0
     asked: dict[str, bool] = attrs.field(factory=dict)
     """Key by key, whether the tool parked."""
@@ -178,40 +178,40 @@ class Evidence:
 
     exchanges: list[Exchange] = attrs.field(factory=list)
     channels: list[Channel] = attrs.field(factory=list)
-    lives: list[Life] = attrs.field(factory=list)
+    models: list[TaskModel] = attrs.field(factory=list)
     keys: list[tuple[str, str, str]] = attrs.field(factory=list)
     """Owner, idempotency key, the task that was named."""
     listed: list[tuple[str, list[list[str]]]] = attrs.field(factory=list)
     """Owner, and the ids on each page."""
     foreign: list[tuple[str, bytes, bytes]] = attrs.field(factory=list)
-    """What was asked; what a foreign and a nonsense id were answered."""
+    """What was asked; what a foreign and a unknown id were answered."""
     raw: list[tuple[str, bytes]] = attrs.field(factory=list)
     """Owner, and the bytes that came in."""
-    complaints: list[str] = attrs.field(factory=list)
+    problems: list[str] = attrs.field(factory=list)
     """What was expected and did not come, or came and was wrong."""
     secrets: dict[str, str] = attrs.field(factory=dict)
     """Words that only one owner may ever see, and whose they are."""
     changed: threading.Condition = attrs.field(factory=threading.Condition)
 
-    def hear(self, channel: Channel, message: JSON, event_id: str | None = None) -> None:
+    def receive(self, channel: Channel, message: JSON, event_id: str | None = None) -> None:
         with self.changed:
-            channel.heard.append(Heard(now(), message, event_id))
+            channel.messages.append(Received(now(), message, event_id))
             self.changed.notify_all()
 
-    def mark(self, channel: Channel, event_id: str) -> None:
+    def mark_event_id(self, channel: Channel, event_id: str) -> None:
         """Where to go on after a break."""
         with self.changed:
             channel.last_event_id = event_id
             self.changed.notify_all()
 
     def until(self, is_so: Callable[[], Any], bound_s: float) -> Any:
-        """What it returns as soon as that is true, or the last when time is over."""
+        """What it returns as soon as that is true, or the last when time is done."""
         with self.changed:
             return self.changed.wait_for(is_so, bound_s)
 
-    def expect(self, is_so: Callable[[], Any], bound_s: float, complaint: str) -> Any:
+    def expect(self, is_so: Callable[[], Any], bound_s: float, problem: str) -> Any:
         """The same; it is complained of if it did not come."""
         came = self.until(is_so, bound_s)
         if not came:
-            self.complaints.append(complaint)
+            self.problems.append(problem)
         return came

@@ -1,4 +1,4 @@
-"""One run of callers against the servers: what they do, and what the test then knows."""
+"""One run: the operations of the clients, and the test's model of each task."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,123 +7,123 @@ from typing import Any, Final
 
 import attrs
 
-from tests.wire.http_wire import HttpCaller
-from tests.wire.judge import untold
-from tests.wire.looks import outcome_of_result, task_of
-from tests.wire.nonsense import Nonsense
-from tests.wire.pipe_wire import STDIO, PipeCaller
-from tests.wire.record import (
+from tests.lifecycle.wire.http_client import HttpClient
+from tests.lifecycle.wire.judge import missing_ends
+from tests.lifecycle.wire.malformed import Malformed
+from tests.lifecycle.wire.observations import outcome_of_result, task_of
+from tests.lifecycle.wire.record import (
     JSON,
     NEW,
     OLD,
     End,
     Evidence,
     Exchange,
-    Life,
+    TaskModel,
     Wire,
     now,
 )
-from tests.wire.servers import NAMES, Servers
-from tests.wire.strings import BOUND_S, Puppet
+from tests.lifecycle.wire.servers import NAMES, Servers
+from tests.lifecycle.wire.stdio_client import STDIO, StdioClient
+from tests.lifecycle.wire.tool_control import BOUND_S, ToolRun
 
-__all__ = ["Caller", "Run"]
+__all__ = ["Client", "Run"]
 
 IDEMPOTENCY: Final = "taskmachine/idempotency-key"
 ENDED: Final = ("completed", "failed", "cancelled")
-Caller = HttpCaller | PipeCaller
+Client = HttpClient | StdioClient
 
 _numbers: Final = count()
 
 
 class Run:
-    """Alice and bob over HTTP, and whoever is at the pipe."""
+    """Two owners over HTTP and one over stdio."""
 
     def __init__(self, servers: Servers) -> None:
         self.number = next(_numbers)
         self.evidence = Evidence()
         self.servers = servers
-        self.strings = servers.strings
+        self.tool_control = servers.tool_control
         first = 2 * self.number % len(NAMES)
         names = NAMES[first : first + 2]
-        self.people = [
-            HttpCaller(name, servers.tokens[name], servers.address, self.evidence) for name in names
+        self.http_clients = [
+            HttpClient(name, servers.tokens[name], servers.address, self.evidence) for name in names
         ]
-        servers.pipe.take_down(self.evidence)
-        self.callers: list[Caller] = [*self.people, servers.pipe]
+        servers.pipe.record_in(self.evidence)
+        self.clients: list[Client] = [*self.http_clients, servers.pipe]
         self.waits: list[Exchange] = []
-        self.watches: list[Exchange] = []
-        self.broken: list[Exchange] = []
+        self.subscriptions: list[Exchange] = []
+        self.disconnected: list[Exchange] = []
         self._words = count()
-        for caller in self.people:
-            caller.introduce()
+        for client in self.http_clients:
+            client.initialize()
 
     @property
-    def lives(self) -> list[Life]:
-        return self.evidence.lives
+    def models(self) -> list[TaskModel]:
+        return self.evidence.models
 
-    def caller_of(self, owner: str) -> Caller:
-        return next(caller for caller in self.callers if caller.owner == owner)
+    def client_of(self, owner: str) -> Client:
+        return next(client for client in self.clients if client.owner == owner)
 
-    def complain(self, why: str) -> None:
-        self.evidence.complaints.append(why)
+    def report(self, problem: str) -> None:
+        self.evidence.problems.append(problem)
 
-    def wrong(self) -> list[str]:
-        """What did not even have to be judged."""
+    def problems(self) -> list[str]:
+        """Return the problems that were found while requests were sent."""
         failures = (e.failure for e in self.evidence.exchanges if e.failure is not None)
-        return [*self.evidence.complaints, *failures]
+        return [*self.evidence.problems, *failures]
 
     def word(self, owner: str) -> str:
-        """One that only this owner may ever see."""
+        """Return a word that only this owner may receive."""
         word = f"~{owner}.{self.number}.{next(self._words)}~"
         self.evidence.secrets[word] = owner
         return word
 
-    def puppet(self, name: str) -> Puppet:
-        puppet = self.strings.puppet(name)
-        assert puppet is not None, f"the tool of {name} was not begun"
-        return puppet
+    def tool_run(self, name: str) -> ToolRun:
+        tool_run = self.tool_control.tool_run(name)
+        assert tool_run is not None, f"the tool of {name} did not start"
+        return tool_run
 
     # --- tasks -------------------------------------------------------------------------------
 
     def create(
-        self, caller: Caller, wire: Wire, ttl: int | None, key: str | None, tool: str = "steered"
-    ) -> Life:
-        arguments: JSON = {"name": self.word(caller.owner)}
-        if tool == "hasty":
-            arguments["asks"] = wire == OLD  # elsewhere it would wait for an hour
-        call = self._call(caller, wire, tool, arguments, key, ttl)
+        self, client: Client, wire: Wire, ttl: int | None, key: str | None, tool: str = "controlled"
+    ) -> TaskModel:
+        arguments: JSON = {"name": self.word(client.owner)}
+        if tool == "expiring":
+            arguments["asks"] = wire == OLD  # in 2026-07-28 it would wait for an answer
+        call = self._call(client, wire, tool, arguments, key, ttl)
         task = call.result["task"] if wire == OLD else call.result
-        life = Life(
-            task["taskId"], arguments["name"], caller.owner, wire,
-            caller.session if wire == OLD else None, arguments, key, tool,
+        model = TaskModel(
+            task["taskId"], arguments["name"], client.owner, wire,
+            client.session if wire == OLD else None, arguments, key, tool,
         )  # fmt: skip
-        self.lives.append(life)
+        self.models.append(model)
         if key is not None:
-            self.evidence.keys.append((caller.owner, key, life.id))
-        if tool == "hasty":  # it ends by itself
-            life.ends.append(End(("error", -32_603), call.sent))
-            life.asked["q0"] = False
+            self.evidence.keys.append((client.owner, key, model.id))
+        if tool == "expiring":  # it ends without an order
+            model.ends.append(End(("error", -32_603), call.sent))
+            model.asked["q0"] = False
         else:
-            self.puppet(life.name)
-        return life
+            self.tool_run(model.name)
+        return model
 
-    def create_again(self, life: Life, wire: Wire) -> None:
-        """The same call under the same key: the same task."""
-        caller = self.caller_of(life.owner)
-        result = self._call(caller, wire, life.tool, life.arguments, life.key, None).result
+    def create_again(self, model: TaskModel, wire: Wire) -> None:
+        """Repeat the call under its idempotency key, which returns the same task."""
+        client = self.client_of(model.owner)
+        result = self._call(client, wire, model.tool, model.arguments, model.key, None).result
         task = result["task"] if wire == OLD else result
-        self.evidence.keys.append((life.owner, str(life.key), task["taskId"]))
+        self.evidence.keys.append((model.owner, str(model.key), task["taskId"]))
 
-    def reuse_key(self, life: Life, wire: Wire) -> None:
-        """Another call under the same key."""
-        caller = self.caller_of(life.owner)
-        arguments = {"name": self.word(caller.owner)}
-        call = self._call(caller, wire, life.tool, arguments, life.key, None)
+    def reuse_key(self, model: TaskModel, wire: Wire) -> None:
+        """Send another call under a used idempotency key, which the server must reject."""
+        client = self.client_of(model.owner)
+        arguments = {"name": self.word(client.owner)}
+        call = self._call(client, wire, model.tool, arguments, model.key, None)
         if call.code != -32_602:
-            self.complain(f"a key was used for something else: {call.answer}")
+            self.report(f"an idempotency key was accepted for another call: {call.answer}")
 
     def _call(
-        self, caller: Caller, wire: Wire, tool: str, arguments: JSON, key: str | None,
+        self, client: Client, wire: Wire, tool: str, arguments: JSON, key: str | None,
         ttl: int | None,
     ) -> Exchange:  # fmt: skip
         params: JSON = {"name": tool, "arguments": arguments, "_meta": {}}
@@ -132,113 +132,142 @@ class Run:
         if wire == OLD:
             params["task"] = {} if ttl is None else {"ttl": ttl}
             params["_meta"]["progressToken"] = arguments["name"]
-        return caller.ask(wire, "tools/call", params)
+        return client.ask(wire, "tools/call", params)
 
-    def get(self, life: Life, wire: Wire) -> JSON:
-        return self.caller_of(life.owner).ask(wire, "tasks/get", {"taskId": life.id}).result
+    def get(self, model: TaskModel, wire: Wire) -> JSON:
+        return self.client_of(model.owner).ask(wire, "tasks/get", {"taskId": model.id}).result
 
-    def cancel(self, life: Life, wire: Wire) -> None:
-        caller, was_live = self.caller_of(life.owner), life.is_live
-        has_ended = any(end.done is not None for end in life.ends)
-        told = caller.ask(wire, "tasks/cancel", {"taskId": life.id})
-        if told.code is None:
-            done = told.received if was_live or wire == OLD else None
-            life.ends.append(End(("cancelled",), told.sent, done))
+    def cancel(self, model: TaskModel, wire: Wire) -> None:
+        client, was_live = self.client_of(model.owner), model.is_live
+        has_ended = any(end.done is not None for end in model.ends)
+        response = client.ask(wire, "tasks/cancel", {"taskId": model.id})
+        if response.code is None:
+            done = response.received if was_live or wire == OLD else None
+            model.ends.append(End(("cancelled",), response.sent, done))
             # 2025-11-25:cancelled-before-answer
-            if wire == OLD and told.result["status"] != "cancelled":
-                self.complain(f"{life.name} was cancelled, and is {told.result['status']}")
+            if wire == OLD and response.result["status"] != "cancelled":
+                status = response.result["status"]
+                self.report(f"tasks/cancel of {model.name} returned status {status}")
             if has_ended and wire == OLD:
-                self.complain(f"{life.name} had ended, and its cancellation was accepted")
-        elif was_live or wire == NEW or told.code != -32_602:
-            self.complain(f"{life.name} could not be cancelled: {told.answer}")
+                self.report(f"tasks/cancel of {model.name} succeeded after its end")
+        elif was_live or wire == NEW or response.code != -32_602:
+            self.report(f"tasks/cancel of {model.name} failed: {response.answer}")
 
-    def end(self, life: Life, how: str, *, and_wait: bool) -> None:
-        """Let the tool end."""
-        text = f"{life.name} did it"
+    def end(self, model: TaskModel, how: str, *, and_wait: bool) -> None:
+        """Order the tool to end."""
+        text = f"{model.name} ended"
         outcome: dict[str, tuple[Any, ...]] = {
             "result": ("result", (text,), False),
             "tool error": ("result", (text,), True),
             "call error": ("error", -31_999, text),
             "crash": ("error", -32_603),
         }
-        life.ends.append(End(outcome[how], now()))
-        self.puppet(life.name).order(do="end", how=how, text=text)
+        model.ends.append(End(outcome[how], now()))
+        self.tool_run(model.name).order(do="end", how=how, text=text)
         if and_wait:
-            self.until_ended(life)
+            self.until_ended(model)
 
-    def until_ended(self, life: Life) -> None:
-        """Look until it has; from then on nothing else can end it."""
-        if life.tool == "steered" and not life.is_stubborn:
-            puppet = self.puppet(life.name)
-            self.strings.until(lambda: puppet.is_over)
-        elif life.tool == "hasty":
-            self.caller_of(life.owner).ask(OLD, "tasks/result", {"taskId": life.id})
-        if self._poll(life, lambda task: task["status"] in ENDED):
-            life.ends[0] = attrs.evolve(life.ends[0], done=life.ends[0].done or now())
+    def until_ended(self, model: TaskModel) -> None:
+        """Read the task until it has ended; later attempts to end it have no effect."""
+        if model.tool == "controlled" and not model.is_stubborn:
+            tool_run = self.tool_run(model.name)
+            self.tool_control.until(lambda: tool_run.has_ended)
+        elif model.tool == "expiring":
+            self.client_of(model.owner).ask(OLD, "tasks/result", {"taskId": model.id})
+        if self._poll(model, lambda task: task["status"] in ENDED):
+            model.ends[0] = attrs.evolve(model.ends[0], done=model.ends[0].done or now())
         else:
-            self.complain(f"{life.name} did not end")
+            self.report(f"{model.name} did not end within the bound")
 
-    def _poll(self, life: Life, is_so: Any) -> bool:
+    def _poll(self, model: TaskModel, is_so: Any) -> bool:
         deadline = now() + BOUND_S * 1e9
         while now() < deadline:
-            if is_so(self.get(life, NEW)):
+            if is_so(self.get(model, NEW)):
                 return True
         return False
 
-    def tell(self, life: Life, **order: Any) -> None:
-        """Let the tool report, and see that it could."""
-        puppet = self.puppet(life.name)
-        before = puppet.count("done") + puppet.count("gone")
-        puppet.order(**order)
-        self.strings.until(
-            lambda: puppet.count("done") + puppet.count("gone") > before or puppet.is_over
+    def race(self, model: TaskModel, how: str) -> None:
+        """Cancel a task in another process, and let its tool write before its server notices."""
+        sent = now()
+        self.servers.cancel_in_store(model.id)
+        model.ends.append(End(("cancelled",), sent, now()))
+        if how == "progress":
+            model.progress += 1
+            tool_run = self.tool_run(model.name)
+            tool_run.order(do="progress", value=model.progress, message=f"{model.name} is late")
+            self.tool_control.until(lambda: tool_run.count("gone") or tool_run.has_ended)
+        else:
+            self.end(model, how, and_wait=False)
+        self.get(model, NEW)
+
+    def instruct(self, model: TaskModel, **order: Any) -> None:
+        """Order the tool to report, and wait until it has."""
+        tool_run = self.tool_run(model.name)
+        before = tool_run.count("done") + tool_run.count("gone")
+        tool_run.order(**order)
+        self.tool_control.until(
+            lambda: tool_run.count("done") + tool_run.count("gone") > before or tool_run.has_ended
         )
-        if life.is_live and (puppet.count("gone") or puppet.is_over):
-            self.complain(f"the tool of {life.name} was stopped, and nobody did that")
+        if model.is_live and (tool_run.count("gone") or tool_run.has_ended):
+            self.report(f"the server stopped the tool of {model.name}, which is live")
 
     # --- questions ---------------------------------------------------------------------------
 
-    def ask(self, life: Life, number: int, *, park: bool) -> None:
-        keys = [f"q{len(life.asked) + index}" for index in range(number)]
-        life.asked.update(dict.fromkeys(keys, park))
-        life.groups.append(keys)
+    def ask(self, model: TaskModel, number: int, *, park: bool) -> None:
+        keys = [f"q{len(model.asked) + index}" for index in range(number)]
+        model.asked.update(dict.fromkeys(keys, park))
+        model.groups.append(keys)
         if park:
-            self.strings.on_next_run(life.name, do="ask", keys=keys, park=True)
-        self.puppet(life.name).order(do="ask", keys=keys, park=park)
-        if not self._poll(life, lambda task: set(keys) <= task.get("inputRequests", {}).keys()):
-            self.complain(f"{life.name} asked {keys}, and nobody can see it")
+            self.tool_control.on_next_run(model.name, do="ask", keys=keys, park=True)
+        self.tool_run(model.name).order(do="ask", keys=keys, park=park)
+        if not self._poll(model, lambda task: set(keys) <= task.get("inputRequests", {}).keys()):
+            self.report(f"{model.name} asked {keys}, but tasks/get does not show them")
 
-    def answer(self, life: Life, keys: Sequence[str]) -> None:
-        """By `tasks/update`."""
-        said = {key: f"{life.name}{key} {next(self._words)}" for key in keys}
+    def ask_something_else(self, model: TaskModel) -> None:
+        """Let the tool use a question key for another request, which must be refused."""
+        key, tool_run = next(iter(model.asked)), self.tool_run(model.name)
+        refusals = tool_run.count("refused")
+        tool_run.order(do="ask something else", key=key)
+
+        def is_decided(task: JSON) -> bool:
+            request = task.get("inputRequests", {}).get(key)
+            is_shown = request is not None and request["params"]["message"].endswith(" again")
+            return is_shown or tool_run.count("refused") > refusals or tool_run.has_ended
+
+        if not self._poll(model, is_decided) or tool_run.count("refused") == refusals:
+            self.report(f"{model.name} asked another request under the used key '{key}'")
+
+    def answer(self, model: TaskModel, keys: Sequence[str]) -> None:
+        """Answer questions by `tasks/update`."""
+        said = {key: f"{model.name}{key} {next(self._words)}" for key in keys}
         responses = {
             key: {"action": "accept", "content": {"said": text}} for key, text in said.items()
         }
-        params = {"taskId": life.id, "inputResponses": responses}
-        told = self.caller_of(life.owner).ask(NEW, "tasks/update", params)
-        if told.code is not None:
-            self.complain(f"{life.name} could not be answered: {told.answer}")
-        self._answered(life, said)
+        params = {"taskId": model.id, "inputResponses": responses}
+        response = self.client_of(model.owner).ask(NEW, "tasks/update", params)
+        if response.code is not None:
+            self.report(f"tasks/update of {model.name} failed: {response.answer}")
+        self._answered(model, said)
 
-    def can_deliver(self, life: Life) -> bool:
-        """Whether a question of this task has to come on some channel of its owner."""
-        if any(exchange.owner == life.owner for exchange in self.broken):
-            return False  # it may be there
-        return any(wait.params["taskId"] == life.id for wait in self.open_waits())
+    def can_deliver(self, model: TaskModel) -> bool:
+        """Return whether the server must send the questions of this task to its owner."""
+        if any(exchange.owner == model.owner for exchange in self.disconnected):
+            return False  # the question may have been sent on it
+        return any(wait.params["taskId"] == model.id for wait in self.open_waits())
 
-    def reply(self, life: Life, key: str, *, twice: bool) -> None:
-        """Answer the request that brings a question in 2025-11-25."""
-        caller, words = self.caller_of(life.owner), f"{life.name}/{key}"
+    def reply(self, model: TaskModel, key: str, *, twice: bool) -> None:
+        """Answer a question as a client of 2025-11-25: respond to the server's request."""
+        client, words = self.client_of(model.owner), f"{model.name}/{key}"
 
         def delivered() -> Any:
             return next(
                 (
-                    heard.message
+                    received.message
                     for channel in reversed(self.evidence.channels)
-                    if channel.session == caller.session and channel.owner == caller.owner
-                    for heard in channel.heard
-                    if heard.message.get("method") == "elicitation/create"
-                    and heard.message["params"]["message"] == words
+                    if channel.session == client.session and channel.owner == client.owner
+                    for received in channel.messages
+                    if received.message.get("method") == "elicitation/create"
+                    and received.message["params"]["message"] == words
                 ),
                 None,
             )
@@ -246,258 +275,258 @@ class Run:
         request = self.evidence.expect(delivered, BOUND_S, f"'{words}' was never delivered")
         if not request:
             return
-        if task_of(request) != life.id:
-            self.complain(f"a question of {life.id} is said to be of {task_of(request)}")
+        if task_of(request) != model.id:
+            self.report(f"a question of {model.id} names task {task_of(request)}")
         said = f"{words} {next(self._words)}"
-        caller.reply(request["id"], {"action": "accept", "content": {"said": said}})
-        if isinstance(caller, PipeCaller) and not self._poll(
-            life, lambda task: key not in task.get("inputRequests", {})
+        client.reply(request["id"], {"action": "accept", "content": {"said": said}})
+        if isinstance(client, StdioClient) and not self._poll(
+            model, lambda task: key not in task.get("inputRequests", {})
         ):
-            self.complain(f"the answer to '{words}' was lost")
+            self.report(f"the answer to '{words}' was lost")
         if twice:
-            caller.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
-        self._answered(life, {key: said})
+            client.reply(request["id"], {"action": "accept", "content": {"said": "too late"}})
+        self._answered(model, {key: said})
 
-    def _answered(self, life: Life, said: dict[str, str]) -> None:
-        """The first answer counts, and the tool gets it once there are all it asked for."""
-        if not life.is_live:
+    def _answered(self, model: TaskModel, said: dict[str, str]) -> None:
+        """Record the first answer to each question, and wait until the tool has them."""
+        if not model.is_live:
             return
-        before = set(life.answers)
+        before = set(model.answers)
         for key, text in said.items():
-            if key in life.asked:
-                life.answers.setdefault(key, text)
-                life.answered_at.setdefault(key, now())
-        for group in life.groups:
-            if set(group) <= life.answers.keys() and not set(group) <= before:
-                wanted = {key: life.answers[key] for key in group}
-                if not self.strings.until(partial(self._has, life, wanted)):
-                    heard = [run.heard for run in self.strings.runs(life.name)]
-                    self.complain(f"the tool of {life.name} did not get {wanted}: {heard}")
+            if key in model.asked:
+                model.answers.setdefault(key, text)
+                model.answered_at.setdefault(key, now())
+        for group in model.groups:
+            if set(group) <= model.answers.keys() and not set(group) <= before:
+                wanted = {key: model.answers[key] for key in group}
+                if not self.tool_control.until(partial(self._has, model, wanted)):
+                    events = [run.events for run in self.tool_control.runs(model.name)]
+                    self.report(f"the tool of {model.name} did not get {wanted}: {events}")
 
-    def _has(self, life: Life, wanted: dict[str, str]) -> bool:
+    def _has(self, model: TaskModel, wanted: dict[str, str]) -> bool:
         return any(
             said["event"] == "answered" and said["answers"] == wanted
-            for run in self.strings.runs(life.name)
-            for said in run.heard
+            for run in self.tool_control.runs(model.name)
+            for said in run.events
         )
 
     # --- streams -----------------------------------------------------------------------------
 
-    def wait(self, life: Life) -> None:
-        """`tasks/result`, which takes until the end of the task."""
-        caller = self.caller_of(life.owner)
-        params = {"taskId": life.id}
-        self.waits.append(caller.begin(OLD, "tasks/result", params, "result", life.id))
+    def wait(self, model: TaskModel) -> None:
+        """Send `tasks/result`, which blocks until the task ends."""
+        client = self.client_of(model.owner)
+        params = {"taskId": model.id}
+        self.waits.append(client.begin(OLD, "tasks/result", params, "result", model.id))
 
-    def watch(self, caller: Caller, lives: Sequence[Life]) -> None:
-        """Of all these tasks; only one's own are agreed to."""
-        watching = caller.watch([life.id for life in lives])
-        own = [life.id for life in lives if life.owner == caller.owner]
-        if watching.channel is None or not watching.channel.heard:
-            self.complain(f"subscriptions/listen was not acknowledged: {watching.answer}")
+    def subscribe(self, client: Client, models: Sequence[TaskModel]) -> None:
+        """Subscribe to tasks; the server acknowledges only those of this owner."""
+        subscribing = client.subscribe([model.id for model in models])
+        own = [model.id for model in models if model.owner == client.owner]
+        if subscribing.channel is None or not subscribing.channel.messages:
+            self.report(f"subscriptions/listen was not acknowledged: {subscribing.answer}")
             return
-        agreed = watching.channel.heard[0].message.get("params", {}).get("notifications", {})
+        agreed = subscribing.channel.messages[0].message.get("params", {}).get("notifications", {})
         if sorted(agreed.get("taskIds", [])) != sorted(own):
-            self.complain(f"{caller.owner} may watch {own}, and was told {agreed}")
-        self.watches.append(watching)
+            self.report(f"{client.owner} owns {own}, but the server acknowledged {agreed}")
+        self.subscriptions.append(subscribing)
 
-    def listen(self, caller: HttpCaller, last_event_id: str | None = None) -> None:
-        before = caller.general
-        caller.listen(last_event_id)
+    def open_get_stream(self, client: HttpClient, last_event_id: str | None = None) -> None:
+        before = client.get_stream
+        client.open_get_stream(last_event_id)
         if before is not None:
-            if before in self.broken:
-                self.broken.remove(before)
+            if before in self.disconnected:
+                self.disconnected.remove(before)
             else:
-                self.evidence.expect(before.over.is_set, BOUND_S, "two general streams at once")
+                self.evidence.expect(before.done.is_set, BOUND_S, "a session has two GET streams")
 
-    # What could be done next must follow from what was done before, not from how fast that went:
-    # else no run could be repeated.
+    # Which rules apply next must depend on the rules before, never on timing: otherwise Hypothesis
+    # could not replay a run.
 
     def open_waits(self) -> list[Exchange]:
-        """Calls that cannot be over, as their tasks live."""
-        live = {life.id for life in self.lives if life.is_live}
+        """Return the `tasks/result` calls whose tasks are live."""
+        live = {model.id for model in self.models if model.is_live}
         return [
             wait
             for wait in self.waits
             if wait.params["taskId"] in live
-            and wait.session == self.caller_of(wait.owner).session
-            and wait.given_up is None
+            and wait.session == self.client_of(wait.owner).session
+            and wait.cancelled_at is None
         ]
 
-    def breakable(self) -> list[Exchange]:
-        """Streams that could break now, and be taken up again."""
-        general = [c.general for c in self.people if c.general is not None]
+    def resumable(self) -> list[Exchange]:
+        """Return the open streams that a client could disconnect and resume."""
+        get_stream = [c.get_stream for c in self.http_clients if c.get_stream is not None]
         waits = [wait for wait in self.open_waits() if wait.owner != STDIO]
-        return [stream for stream in [*general, *waits] if stream not in self.broken]
+        return [stream for stream in [*get_stream, *waits] if stream not in self.disconnected]
 
-    def break_off(self, stream: Exchange) -> None:
+    def disconnect(self, stream: Exchange) -> None:
         channel = stream.channel
         assert channel is not None
-        self.evidence.expect(lambda: channel.last_event_id, BOUND_S, "a stream did not begin")
-        self.caller_of(stream.owner).drop(stream)
-        self.broken.append(stream)
+        self.evidence.expect(lambda: channel.last_event_id, BOUND_S, "a stream sent no event id")
+        self.client_of(stream.owner).drop(stream)
+        self.disconnected.append(stream)
 
     def resume(self, stream: Exchange) -> None:
-        caller = self.caller_of(stream.owner)
-        assert isinstance(caller, HttpCaller)
-        self.broken.remove(stream)
-        caller.resume(stream)
+        client = self.client_of(stream.owner)
+        assert isinstance(client, HttpClient)
+        self.disconnected.remove(stream)
+        client.resume(stream)
 
-    def give_up(self, wait: Exchange) -> None:
-        if wait in self.broken:
-            self.broken.remove(wait)
-        self.caller_of(wait.owner).give_up(wait)
+    def cancel_wait(self, wait: Exchange) -> None:
+        if wait in self.disconnected:
+            self.disconnected.remove(wait)
+        self.client_of(wait.owner).cancel_wait(wait)
 
-    def renew_session(self, caller: HttpCaller) -> None:
-        session = caller.session
-        caller.end_session()
-        self.broken = [stream for stream in self.broken if stream.session != session]
-        caller.introduce()
+    def renew_session(self, client: HttpClient) -> None:
+        session = client.session
+        client.end_session()
+        self.disconnected = [stream for stream in self.disconnected if stream.session != session]
+        client.initialize()
 
-    # --- others' things ----------------------------------------------------------------------
+    # --- access to foreign tasks and sessions -------------------------------------------------
 
-    def look_at_foreign(self, caller: Caller, life: Life, wire: Wire, method: str) -> None:
-        """With the id of somebody else's task, and with one of nobody's."""
-        nobody = life.id[:-8] + "AAAAAAAA"
-        told = []
-        for task_id in (life.id, nobody):
+    def access_foreign(self, client: Client, model: TaskModel, wire: Wire, method: str) -> None:
+        """Send the same request for a foreign task and for an unknown id."""
+        responses = []
+        for task_id in (model.id, model.id[:-8] + "AAAAAAAA"):
             params: JSON = {"taskId": task_id}
             if method == "tasks/update":
                 params["inputResponses"] = {"q0": {"action": "accept", "content": {"said": "x"}}}
-            told.append(caller.ask(wire, method, params, id=888_888))
-        foreign, nonsense = told
+            responses.append(client.ask(wire, method, params, id=888_888))
+        foreign, unknown = responses
         if foreign.code is None:
-            self.complain(f"{caller.owner} could {method} {life.name}: {foreign.answer}")
-        self.evidence.foreign.append((f"{method} on {wire}", foreign.raw, nonsense.raw))
-        if foreign.status != nonsense.status:
-            self.complain(f"{method}: HTTP {foreign.status}, and {nonsense.status} for nonsense")
+            self.report(f"{method} of {client.owner} reached {model.name}: {foreign.answer}")
+        self.evidence.foreign.append((f"{method} on {wire}", foreign.raw, unknown.raw))
+        if foreign.status != unknown.status:
+            statuses = f"HTTP {foreign.status}, for an unknown id HTTP {unknown.status}"
+            self.report(f"{method}: for a foreign id {statuses}")
 
-    def steal_session(self, thief: HttpCaller, victim: HttpCaller, verb: str) -> None:
-        """Somebody else's session is none."""
-        told = []
+    def steal_session(self, thief: HttpClient, victim: HttpClient, verb: str) -> None:
+        """Send the same request in a foreign session and in an unknown one."""
+        responses = []
         for session in (victim.session, "A" * len(victim.session or "")):
             headers = {**thief.headers(OLD, "", {}), "Mcp-Session-Id": session}
             ask = b'{"jsonrpc": "2.0", "id": 1, "method": "tasks/list", "params": {}}'
-            told.append(thief.raw(verb, headers, ask if verb == "POST" else None))
-        stolen, nonsense = told
+            responses.append(thief.raw(verb, headers, ask if verb == "POST" else None))
+        stolen, unknown = responses
         if stolen.status != 404:
-            self.complain(f"{thief.owner} took over a session: {stolen.status} {stolen.raw!r}")
-        self.evidence.foreign.append((f"{verb} in a session", stolen.raw, nonsense.raw))
+            self.report(f"{thief.owner} used a foreign session: {stolen.status} {stolen.raw!r}")
+        self.evidence.foreign.append((f"{verb} in a session", stolen.raw, unknown.raw))
 
-    # --- everything else ---------------------------------------------------------------------
+    # --- lists, plain calls, malformed requests -----------------------------------------------
 
-    def list_all(self, caller: Caller) -> None:
-        """Until all tasks of this run were seen: there may be older ones."""
-        wanted = {life.id for life in self.lives if life.owner == caller.owner}
+    def list_all(self, client: Client) -> None:
+        """Read pages until all tasks of this run were listed; older tasks may follow."""
+        wanted = {model.id for model in self.models if model.owner == client.owner}
         pages: list[list[str]] = []
         params: JSON = {}
         while True:
-            result = caller.ask(OLD, "tasks/list", params).result
+            result = client.ask(OLD, "tasks/list", params).result
             pages.append([task["taskId"] for task in result["tasks"]])
             wanted -= set(pages[-1])
             if "nextCursor" not in result or not wanted:
                 break
             params = {"cursor": result["nextCursor"]}
-        self.evidence.listed.append((caller.owner, pages))
+        self.evidence.listed.append((client.owner, pages))
         if wanted:
-            self.complain(f"{caller.owner} has {len(wanted)} tasks that are not listed")
+            self.report(f"{client.owner} has {len(wanted)} tasks that are not listed")
 
-    def call_plainly(self, caller: Caller, wire: Wire, *, leave: bool) -> None:
-        name = self.word(caller.owner)
-        params = {"name": "steered_plain", "arguments": {"name": name}}
-        call = caller.begin(wire, "tools/call", params, "call")
-        puppet = self.puppet(name)
+    def call_plainly(self, client: Client, wire: Wire, *, leave: bool) -> None:
+        name = self.word(client.owner)
+        params = {"name": "controlled_plain", "arguments": {"name": name}}
+        call = client.begin(wire, "tools/call", params, "call")
+        tool_run = self.tool_run(name)
         if leave:
-            caller.drop(call)
-            if wire == NEW and not self.strings.until(lambda: puppet.count("stopped")):
-                self.complain("a call that nobody waits for went on")
-        puppet.order(do="end", how="result", text=name)
+            client.drop(call)
+            if wire == NEW and not self.tool_control.until(lambda: tool_run.count("stopped")):
+                self.report("the server did not stop the tool of an abandoned call")
+        tool_run.order(do="end", how="result", text=name)
         self._expect_text(call, name)
 
-    def inquire(self, caller: Caller, wire: Wire) -> None:
-        """A plain call that asks: on its stream, or by being called again."""
-        name = self.word(caller.owner)
-        params: JSON = {"name": "inquire", "arguments": {"name": name}}
+    def ask_once(self, client: Client, wire: Wire) -> None:
+        """Send a plain call that asks: on its stream (2025), or by a retry (2026)."""
+        name = self.word(client.owner)
+        params: JSON = {"name": "ask_once", "arguments": {"name": name}}
         answer = {"action": "accept", "content": {"said": name[::-1]}}
         if wire == NEW:
-            paused = caller.ask(NEW, "tools/call", params).result
+            paused = client.ask(NEW, "tools/call", params).result
             if [*paused.get("inputRequests", {})] != ["only"]:
-                self.complain(f"a plain call did not ask: {paused}")
+                self.report(f"a plain call did not ask: {paused}")
                 return
             params |= {"inputResponses": {"only": answer}, "requestState": paused["requestState"]}
-            call = caller.begin(NEW, "tools/call", params, "call")
+            call = client.begin(NEW, "tools/call", params, "call")
         else:
-            call = caller.begin(OLD, "tools/call", params, "call")
+            call = client.begin(OLD, "tools/call", params, "call")
 
             def asked() -> Any:
-                heard = [h.message for c in self.evidence.channels for h in c.heard]
+                received = [h.message for c in self.evidence.channels for h in c.messages]
                 words = f"{name}/only"
-                found = (m for m in heard if m.get("params", {}).get("message") == words)
+                found = (m for m in received if m.get("params", {}).get("message") == words)
                 return next(found, None)
 
             question = self.evidence.expect(asked, BOUND_S, f"{name} did not ask")
             if question:
-                caller.reply(question["id"], answer)
+                client.reply(question["id"], answer)
         self._expect_text(call, f"{name}: {name[::-1]}")
 
     def _expect_text(self, call: Exchange, text: str) -> None:
         if call.is_dropped:
             return
-        call.over.wait(BOUND_S)
+        call.done.wait(BOUND_S)
         if call.answer is None or "result" not in call.answer:
-            self.complain(f"a plain call was answered {call.answer}")
+            self.report(f"a plain call failed: {call.answer}")
         elif outcome_of_result(call.answer["result"]) != ("result", (text,), False):
-            self.complain(f"a plain call returned {call.answer}, and not {text}")
+            self.report(f"a plain call returned {call.answer} instead of {text}")
 
-    def run_out_of_time(self, caller: Caller, wire: Wire) -> None:
-        """A task that ends by itself: a leg took too long, or nobody answered for too long."""
-        self.wait(self.create(caller, wire, 1 if wire == OLD else None, None, "hasty"))
+    def run_out_of_time(self, client: Client, wire: Wire) -> None:
+        """Create a task that fails: its tool run exceeds its timeout, or its question its ttl."""
+        self.wait(self.create(client, wire, 1 if wire == OLD else None, None, "expiring"))
 
-    def talk_nonsense(self, caller: HttpCaller, nonsense: Nonsense) -> None:
-        headers = {**caller.headers(nonsense.wire, "", {}), **nonsense.headers}
-        told = caller.raw("POST", headers, nonsense.body)
-        if told.code != nonsense.code or told.status not in nonsense.status:
-            self.complain(f"{nonsense.body!r} was answered {told.status} {told.answer}")
+    def send_malformed(self, client: HttpClient, request: Malformed) -> None:
+        headers = {**client.headers(request.wire, "", {}), **request.headers}
+        response = client.raw("POST", headers, request.body)
+        if response.code != request.code or response.status not in request.status:
+            self.report(f"{request.body!r} got HTTP {response.status}, {response.answer}")
 
     # --- the end -----------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """End everything that is under way, and look at it for the last time."""
-        for stream in list(self.broken):
+        """End every task, wait for the streams, and read every task once more."""
+        for stream in list(self.disconnected):
             self.resume(stream)
-        for life in self.lives:
-            if life.is_parked:
-                self.cancel(life, NEW)
-            elif life.is_live:
-                self.end(life, "result", and_wait=False)
-        for life in self.lives:
-            self.until_ended(life)
-            if life.tool == "steered":
-                self.expect_stop(life)
-        self.evidence.until(lambda: all(wait.over.is_set() for wait in self._awaited()), BOUND_S)
-        self.evidence.until(lambda: not untold(self.evidence), BOUND_S)
-        for life in self.lives:
-            self.get(life, OLD)
-            self.get(life, NEW)
-            caller = self.caller_of(life.owner)
-            caller.ask(OLD, "tasks/result", {"taskId": life.id})
-        for caller in self.callers:
-            self.list_all(caller)
+        for model in self.models:
+            if model.is_parked:
+                self.cancel(model, NEW)
+            elif model.is_live:
+                self.end(model, "result", and_wait=False)
+        for model in self.models:
+            self.until_ended(model)
+            if model.tool == "controlled":
+                self.expect_stop(model)
+        self.evidence.until(lambda: all(wait.done.is_set() for wait in self._awaited()), BOUND_S)
+        self.evidence.until(lambda: not missing_ends(self.evidence), BOUND_S)
+        for model in self.models:
+            self.get(model, OLD)
+            self.get(model, NEW)
+            client = self.client_of(model.owner)
+            client.ask(OLD, "tasks/result", {"taskId": model.id})
+        for client in self.clients:
+            self.list_all(client)
 
-    def expect_stop(self, life: Life) -> None:
-        """The tool of a task that has ended is stopped, unless it will not."""
-        puppet = self.puppet(life.name)
-        if not self.strings.until(lambda: puppet.is_over or puppet.count("stopped")):
-            self.complain(f"{life.name} has ended, and its tool goes on")
-        if life.is_stubborn:
-            puppet.order(do="end", how="result", text=f"{life.name} did it too late")
+    def expect_stop(self, model: TaskModel) -> None:
+        """Wait until the tool of an ended task has ended or was cancelled."""
+        tool_run = self.tool_run(model.name)
+        if not self.tool_control.until(lambda: tool_run.has_ended or tool_run.count("stopped")):
+            self.report(f"{model.name} has ended, but its tool was not stopped")
+        if model.is_stubborn:
+            tool_run.order(do="end", how="result", text=f"{model.name} ended too late")
 
     def _awaited(self) -> list[Exchange]:
         return [wait for wait in self.waits if not wait.is_dropped]
 
     def close(self) -> None:
-        for caller in self.callers:
-            caller.close()
-        for life in self.lives:
-            for puppet in self.strings.runs(life.name):
-                puppet.cut()
+        for client in self.clients:
+            client.close()
+        for model in self.models:
+            for tool_run in self.tool_control.runs(model.name):
+                tool_run.disconnect()

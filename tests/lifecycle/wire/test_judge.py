@@ -6,11 +6,11 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from tests.wire import judge
-from tests.wire.judge import CHECKS, verdict
-from tests.wire.looks import RELATED
-from tests.wire.record import (
-    GENERAL,
+from tests.lifecycle.wire import judge
+from tests.lifecycle.wire.judge import CHECKS, verdict
+from tests.lifecycle.wire.observations import RELATED
+from tests.lifecycle.wire.record import (
+    GET_STREAM,
     JSON,
     NEW,
     OLD,
@@ -18,8 +18,8 @@ from tests.wire.record import (
     End,
     Evidence,
     Exchange,
-    Heard,
-    Life,
+    Received,
+    TaskModel,
     Wire,
 )
 
@@ -39,7 +39,7 @@ def exchange(
 ) -> Exchange:
     session = "s" if wire == OLD else None
     made = Exchange("alice", wire, method, params, at, sent=at, session=session)
-    made.take({"jsonrpc": "2.0", "id": at, **answer}, b"")
+    made.complete({"jsonrpc": "2.0", "id": at, **answer}, b"")
     made.received = at + 1 if until is None else until
     return made
 
@@ -48,18 +48,20 @@ def get(at: int, status: str, wire: Wire = OLD, **more: Any) -> Exchange:
     return exchange(at, "tasks/get", {"result": task(status, at, wire, **more)}, wire, taskId=ID)
 
 
-def status(at: int, word: str) -> Heard:
-    return Heard(at, {"method": "notifications/tasks/status", "params": task(word, at)}, f"g.{at}")
+def status(at: int, word: str) -> Received:
+    return Received(
+        at, {"method": "notifications/tasks/status", "params": task(word, at)}, f"g.{at}"
+    )
 
 
-def question(at: int, id: str = "r1", related: str = ID) -> Heard:
+def question(at: int, id: str = "r1", related: str = ID) -> Received:
     params = {"message": f"{NAME}/q0", "_meta": {RELATED: {"taskId": related}}}
-    return Heard(at, {"id": id, "method": "elicitation/create", "params": params}, f"w.{at}")
+    return Received(at, {"id": id, "method": "elicitation/create", "params": params}, f"w.{at}")
 
 
-def progress(at: int, value: float) -> Heard:
+def progress(at: int, value: float) -> Received:
     params = {"progress": value, "_meta": {RELATED: {"taskId": ID}}}
-    return Heard(at, {"method": "notifications/progress", "params": params}, f"g.{at}")
+    return Received(at, {"method": "notifications/progress", "params": params}, f"g.{at}")
 
 
 RESULT: Final[JSON] = {"content": [{"type": "text", "text": "done"}]}
@@ -67,17 +69,17 @@ RESULT: Final[JSON] = {"content": [{"type": "text", "text": "done"}]}
 
 def honest() -> Evidence:
     """Created at 10, asks from 20 to 30, ends at 40; somebody waits, somebody listens."""
-    life = Life(ID, NAME, "alice", OLD, "s", {"name": NAME}, "k")
-    life.asked, life.answers, life.answered_at = {"q0": False}, {"q0": "yes"}, {"q0": 30}
-    life.ends = [End(DONE, 40, 45)]
-    call: JSON = {"name": "steered", "arguments": {"name": NAME}}
+    model = TaskModel(ID, NAME, "alice", OLD, "s", {"name": NAME}, "k")
+    model.asked, model.answers, model.answered_at = {"q0": False}, {"q0": "yes"}, {"q0": 30}
+    model.ends = [End(DONE, 40, 45)]
+    call: JSON = {"name": "controlled", "arguments": {"name": NAME}}
     asked = {"q0": {"method": "elicitation/create", "params": {"message": f"{NAME}/q0"}}}
     result = {"result": RESULT}
-    general = Channel("alice", OLD, GENERAL, "s", opened=[5])
-    general.heard = [status(20, "input_required"), status(31, "working"), progress(32, 1),
+    get_stream = Channel("alice", OLD, GET_STREAM, "s", opened=[5])
+    get_stream.messages = [status(20, "input_required"), status(31, "working"), progress(32, 1),
                      status(44, "completed")]  # fmt: skip
     waited = Channel("alice", OLD, "result", "s", ID, opened=[12], closed=[44])
-    waited.heard = [question(20), Heard(44, {"id": 15, "result": RESULT}, "w.44")]
+    waited.messages = [question(20), Received(44, {"id": 15, "result": RESULT}, "w.44")]
     return Evidence(
         exchanges=[
             exchange(10, "tools/call", {"result": {"task": task("working", 10)}}, **call),
@@ -89,8 +91,8 @@ def honest() -> Evidence:
             get(48, "completed", NEW, result=RESULT),
             exchange(50, "tasks/list", {"result": {"tasks": [task("completed", 48)]}}),
         ],
-        channels=[general, waited],
-        lives=[life],
+        channels=[get_stream, waited],
+        models=[model],
         keys=[("alice", "k", ID)],
         listed=[("alice", [[ID], ["older"]])],
         foreign=[("tasks/get", b"no", b"no")],
@@ -125,28 +127,28 @@ def a_wait_hangs(evidence: Evidence) -> None:
 
 
 def a_stranger_looks(evidence: Evidence) -> None:
-    look = get(47, "completed")
-    look.owner = "bob"
-    evidence.exchanges.append(look)
+    seen = get(47, "completed")
+    seen.owner = "bob"
+    evidence.exchanges.append(seen)
 
 
 def wires_disagree(evidence: Evidence) -> None:
     other = {"content": [{"type": "text", "text": "something else"}]}
     find(evidence, 48).result["result"] = other
-    evidence.lives[0].ends.append(End(("result", ("something else",), False), 40))
+    evidence.models[0].ends.append(End(("result", ("something else",), False), 40))
 
 
 def a_push_is_contradicted(evidence: Evidence) -> None:
-    evidence.channels[0].heard[-1] = status(44, "failed")
-    evidence.lives[0].ends.append(End(("error", -1), 40))
+    evidence.channels[0].messages[-1] = status(44, "failed")
+    evidence.models[0].ends.append(End(("error", -1), 40))
 
 
 def it_ends_otherwise(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(("cancelled",), 40, 45)]
+    evidence.models[0].ends = [End(("cancelled",), 40, 45)]
 
 
 def what_came_later_wins(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(("cancelled",), 38, 39), End(DONE, 40)]
+    evidence.models[0].ends = [End(("cancelled",), 38, 39), End(DONE, 40)]
 
 
 def a_wait_does_not_wait(evidence: Evidence) -> None:
@@ -154,7 +156,7 @@ def a_wait_does_not_wait(evidence: Evidence) -> None:
 
 
 def the_end_is_told_too_early(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(DONE, 45, 46)]
+    evidence.models[0].ends = [End(DONE, 45, 46)]
     find(evidence, 15).received = 46
 
 
@@ -167,16 +169,16 @@ def an_outcome_is_missing(evidence: Evidence) -> None:
 
 
 def a_question_comes_twice(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(1, question(21, "r2"))
+    evidence.channels[0].messages.insert(1, question(21, "r2"))
 
 
 def a_question_comes_again_as_it_was(evidence: Evidence) -> None:
     evidence.channels[1].closed = [21]
-    evidence.channels[0].heard.insert(1, question(22))
+    evidence.channels[0].messages.insert(1, question(22))
 
 
 def a_question_comes_too_early(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(0, question(14))
+    evidence.channels[0].messages.insert(0, question(14))
 
 
 def only_another_session_waits(evidence: Evidence) -> None:
@@ -184,39 +186,39 @@ def only_another_session_waits(evidence: Evidence) -> None:
 
 
 def nobody_asked_that(evidence: Evidence) -> None:
-    evidence.lives[0].asked = {}
+    evidence.models[0].asked = {}
 
 
 def an_answer_is_forgotten(evidence: Evidence) -> None:
-    evidence.lives[0].answered_at["q0"] = 21
+    evidence.models[0].answered_at["q0"] = 21
 
 
 def an_answer_on_the_general_stream(evidence: Evidence) -> None:
-    evidence.channels[0].heard.append(Heard(60, {"id": 1, "result": {}}))
+    evidence.channels[0].messages.append(Received(60, {"id": 1, "result": {}}))
 
 
 def a_question_of_another_task(evidence: Evidence) -> None:
-    evidence.channels[1].heard[0] = question(20, related="another")
+    evidence.channels[1].messages[0] = question(20, related="another")
 
 
 def an_event_comes_again(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(1, attrs.evolve(status(20, "input_required"), at=21))
+    evidence.channels[0].messages.insert(1, attrs.evolve(status(20, "input_required"), at=21))
 
 
 def an_event_comes_elsewhere(evidence: Evidence) -> None:
-    evidence.channels[1].heard.insert(1, progress(32, 1))
+    evidence.channels[1].messages.insert(1, progress(32, 1))
 
 
 def progress_goes_back(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(3, progress(33, 1))
+    evidence.channels[0].messages.insert(3, progress(33, 1))
 
 
 def progress_after_the_end(evidence: Evidence) -> None:
-    evidence.channels[0].heard.append(progress(60, 2))
+    evidence.channels[0].messages.append(progress(60, 2))
 
 
 def nobody_is_told(evidence: Evidence) -> None:
-    del evidence.channels[0].heard[-1]
+    del evidence.channels[0].messages[-1]
 
 
 def a_secret_leaks(evidence: Evidence) -> None:
@@ -228,7 +230,7 @@ def a_foreign_task_shows(evidence: Evidence) -> None:
 
 
 def two_answers(evidence: Evidence) -> None:
-    find(evidence, 13).take({"id": 13}, b"")
+    find(evidence, 13).complete({"id": 13}, b"")
 
 
 def an_answer_to_another(evidence: Evidence) -> None:
@@ -262,7 +264,7 @@ def it_is_made_twice(evidence: Evidence) -> None:
 
 
 def somebody_complains(evidence: Evidence) -> None:
-    evidence.complaints.append("it is cold in here")
+    evidence.problems.append("it is cold in here")
 
 
 reads = judge.the_ten_invariants_hold_for_reads
@@ -305,7 +307,7 @@ LIES: Final[dict[Callable[[Evidence], None], Callable[..., Any]]] = {
     a_list_repeats: judge.a_list_has_everything_once,
     time_goes_back: judge.times_never_go_back,
     it_is_made_twice: judge.times_never_go_back,
-    somebody_complains: judge.nobody_complained,
+    somebody_complains: judge.no_problem_was_reported,
 }
 
 

@@ -5,18 +5,18 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.statemachine.invariants import Saw
+from tests.lifecycle.wire.record import JSON, NEW, OLD, Channel, Evidence, Exchange
 from tests.oracle import LIFECYCLES, SPEC
-from tests.wire.record import JSON, NEW, OLD, Channel, Evidence, Exchange
 
 __all__ = [
     "UNKNOWN",
-    "Look",
+    "Observation",
+    "all_observations",
     "is_terminal",
     "outcome_of_result",
     "pushes",
     "reads",
     "results",
-    "seen",
     "status_of",
     "task_of",
 ]
@@ -31,7 +31,7 @@ Outcome = tuple[Any, ...]
 
 
 @attrs.frozen
-class Look:
+class Observation:
     """A task as an answer or a notification showed it."""
 
     at: int
@@ -69,7 +69,7 @@ def outcome_of_error(error: JSON) -> Outcome:
     return "error", error["code"], error["message"]
 
 
-def _look(at: int, owner: str, wire: str, task: JSON) -> Look:
+def _observation(at: int, owner: str, wire: str, task: JSON) -> Observation:
     outcome = None
     if wire == NEW and "result" in task:
         outcome = outcome_of_result(task["result"])
@@ -77,12 +77,12 @@ def _look(at: int, owner: str, wire: str, task: JSON) -> Look:
         outcome = outcome_of_error(task["error"])
     elif task["status"] == "cancelled":
         outcome = ("cancelled",)
-    return Look(at, owner, wire, task, outcome)
+    return Observation(at, owner, wire, task, outcome)
 
 
-def reads(evidence: Evidence) -> list[Look]:
+def reads(evidence: Evidence) -> list[Observation]:
     """Tasks in answers, in the order of time."""
-    looks = []
+    observations = []
     for exchange in evidence.exchanges:
         answer = exchange.answer
         if answer is None or "result" not in answer:
@@ -90,18 +90,18 @@ def reads(evidence: Evidence) -> list[Look]:
         result, place = answer["result"], (exchange.sent, exchange.owner, exchange.wire)
         match exchange.method:
             case "tasks/get":
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tasks/cancel" if exchange.wire == OLD:
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tools/call" if "task" in result:
-                looks.append(_look(*place, result["task"]))
+                observations.append(_observation(*place, result["task"]))
             case "tools/call" if result.get("resultType") == "task":
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tasks/list":
-                looks += [_look(*place, task) for task in result["tasks"]]
+                observations += [_observation(*place, task) for task in result["tasks"]]
             case _:
                 pass
-    return sorted(looks, key=lambda look: look.at)
+    return sorted(observations, key=lambda seen: seen.at)
 
 
 def results(evidence: Evidence) -> list[tuple[Exchange, Outcome]]:
@@ -118,18 +118,18 @@ def results(evidence: Evidence) -> list[tuple[Exchange, Outcome]]:
     return told
 
 
-def pushes(channel: Channel) -> list[Look]:
+def pushes(channel: Channel) -> list[Observation]:
     """Tasks in notifications."""
     return [
-        _look(heard.at, channel.owner, wire, heard.message["params"])
-        for heard in channel.heard
-        if (wire := PUSHED.get(heard.message.get("method", ""))) is not None
+        _observation(received.at, channel.owner, wire, received.message["params"])
+        for received in channel.messages
+        if (wire := PUSHED.get(received.message.get("method", ""))) is not None
     ]
 
 
-def seen(evidence: Evidence) -> list[Look]:
+def all_observations(evidence: Evidence) -> list[Observation]:
     """Both; which of them was first nobody knows."""
-    return [*reads(evidence), *(look for channel in evidence.channels for look in pushes(channel))]
+    return [*reads(evidence), *(seen for channel in evidence.channels for seen in pushes(channel))]
 
 
 def task_of(message: JSON) -> str | None:

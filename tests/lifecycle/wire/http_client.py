@@ -11,10 +11,20 @@ from typing import Any, Final
 
 import attrs
 
-from tests.wire.record import GENERAL, JSON, NEW, OLD, Channel, Evidence, Exchange, Wire, now
-from tests.wire.strings import BOUND_S
+from tests.lifecycle.wire.record import (
+    GET_STREAM,
+    JSON,
+    NEW,
+    OLD,
+    Channel,
+    Evidence,
+    Exchange,
+    Wire,
+    now,
+)
+from tests.lifecycle.wire.tool_control import BOUND_S
 
-__all__ = ["CAPABILITIES", "HELLO", "HttpCaller", "meta"]
+__all__ = ["CAPABILITIES", "HELLO", "HttpClient", "meta"]
 
 CAPABILITIES: Final[JSON] = {"elicitation": {"form": {}}}
 HELLO: Final[JSON] = {
@@ -84,29 +94,29 @@ class Connection:
                 if exchange.channel is not None and exchange.channel.is_open:
                     exchange.channel.closed.append(now())
                 exchange.streaming.set()
-                exchange.over.set()
+                exchange.done.set()
                 self._evidence.changed.notify_all()
 
     def drop(self) -> None:
         """As a client that loses its connection, and does not wait for the server to notice."""
-        if not self._exchange.over.is_set():
-            self.let_go()
+        if not self._exchange.done.is_set():
+            self.abandon()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
 
-    def let_go(self) -> None:
+    def abandon(self) -> None:
         """From now on nobody needs it."""
         self._exchange.is_dropped = True
         if self._exchange.channel is not None:
-            self._exchange.channel.let_go = self._exchange.channel.let_go or now()
+            self._exchange.channel.abandoned_at = self._exchange.channel.abandoned_at or now()
 
     def _read_body(self, raw: bytes) -> None:
         self._evidence.raw.append((self._exchange.owner, raw))
         self._exchange.raw = raw
         if raw:
-            self._hear(json.loads(raw), raw, None)
+            self._receive(json.loads(raw), raw, None)
 
     def _read_events(self, response: http.client.HTTPResponse) -> None:
         event_id, data = None, b""
@@ -119,22 +129,22 @@ class Connection:
             if field == b"id" and line:
                 event_id = value.decode()
                 if self._exchange.channel is not None:
-                    self._evidence.mark(self._exchange.channel, event_id)
+                    self._evidence.mark_event_id(self._exchange.channel, event_id)
             elif field == b"data":
                 data += value
             elif line.strip() == b"" and data:
-                self._hear(json.loads(data), data, event_id)
+                self._receive(json.loads(data), data, event_id)
                 data = b""
 
-    def _hear(self, message: Any, raw: bytes, event_id: str | None) -> None:
+    def _receive(self, message: Any, raw: bytes, event_id: str | None) -> None:
         if isinstance(message, dict) and "method" not in message:
-            self._exchange.take(message, raw)
+            self._exchange.complete(message, raw)
         if self._exchange.channel is not None:
-            self._evidence.hear(self._exchange.channel, message, event_id)
+            self._evidence.receive(self._exchange.channel, message, event_id)
 
 
 @attrs.define(eq=False)
-class HttpCaller:
+class HttpClient:
     """One principal, who speaks both generations: the older one in a session."""
 
     owner: str
@@ -142,13 +152,13 @@ class HttpCaller:
     address: str
     evidence: Evidence
     session: str | None = None
-    general: Exchange | None = None
+    get_stream: Exchange | None = None
     connections: dict[Exchange, Connection] = attrs.field(factory=dict)
     _ids: Iterator[int] = attrs.field(factory=lambda: count(1))
 
     # --- sessions ----------------------------------------------------------------------------
 
-    def introduce(self) -> None:
+    def initialize(self) -> None:
         """Begin a session."""
         hello = self._exchange(OLD, "initialize", HELLO, None)
         connection = self._connection(hello, BOUND_S)
@@ -161,13 +171,13 @@ class HttpCaller:
     def end_session(self) -> None:
         """And let go of everything in it."""
         for exchange, connection in self.connections.items():
-            if exchange.session == self.session and not exchange.over.is_set():
-                connection.let_go()
+            if exchange.session == self.session and not exchange.done.is_set():
+                connection.abandon()
         assert self.raw("DELETE", self.headers(OLD, "", {})).status == 204
         for exchange, connection in self.connections.items():
             if exchange.session == self.session:
                 connection.drop()
-        self.session = self.general = None
+        self.session = self.get_stream = None
 
     # --- requests ----------------------------------------------------------------------------
 
@@ -190,23 +200,26 @@ class HttpCaller:
         connection.begin("POST", self.headers(wire, method, exchange.params), _body(exchange))
         return exchange
 
-    def watch(self, task_ids: list[str]) -> Exchange:
+    def subscribe(self, task_ids: list[str]) -> Exchange:
         """`subscriptions/listen`, once it is acknowledged."""
         params = {"notifications": {"taskIds": task_ids}}
-        watching = self.begin(NEW, "subscriptions/listen", params, "watch")
+        subscribing = self.begin(NEW, "subscriptions/listen", params, "subscription")
         self.evidence.until(
-            lambda: watching.over.is_set() or (watching.channel and watching.channel.heard), BOUND_S
+            lambda: (
+                subscribing.done.is_set() or (subscribing.channel and subscribing.channel.messages)
+            ),
+            BOUND_S,
         )
-        return watching
+        return subscribing
 
-    def listen(self, last_event_id: str | None = None) -> Exchange:
-        """The general stream, once it is there."""
-        if self.general is not None:
-            self.connections[self.general].let_go()  # the server ends it
+    def open_get_stream(self, last_event_id: str | None = None) -> Exchange:
+        """The get_stream stream, once it is there."""
+        if self.get_stream is not None:
+            self.connections[self.get_stream].abandon()  # the server ends it
         exchange = self._exchange(OLD, "GET", {}, None)
-        exchange.channel = self._channel(OLD, GENERAL)
+        exchange.channel = self._channel(OLD, GET_STREAM)
         self._get(exchange, last_event_id)
-        self.general = exchange
+        self.get_stream = exchange
         return exchange
 
     def drop(self, exchange: Exchange) -> None:
@@ -216,7 +229,7 @@ class HttpCaller:
         """Go on with a stream where it broke."""
         assert exchange.channel is not None
         exchange.is_dropped = False
-        exchange.over.clear()
+        exchange.done.clear()
         exchange.streaming.clear()
         exchange.channel.opened.append(now())
         self._get(exchange, exchange.channel.last_event_id)
@@ -229,9 +242,9 @@ class HttpCaller:
         """Answer a request of the server."""
         assert self.post(OLD, {"jsonrpc": "2.0", "id": id, "result": result}).status == 202
 
-    def give_up(self, exchange: Exchange) -> None:
+    def cancel_wait(self, exchange: Exchange) -> None:
         """Tell the server that nobody waits for the answer."""
-        exchange.is_dropped, exchange.given_up = True, now()
+        exchange.is_dropped, exchange.cancelled_at = True, now()
         params = {"requestId": exchange.id}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         assert self.post(exchange.wire, message).status == 202

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import attrs
 
-from tests.wire.http_wire import meta
-from tests.wire.record import JSON, NEW, OLD, Wire
+from tests.lifecycle.wire.http_client import meta
+from tests.lifecycle.wire.record import JSON, NEW, OLD, Wire
 
-__all__ = ["NONSENSE", "Nonsense"]
+__all__ = ["MALFORMED", "Malformed"]
 
 
 @attrs.frozen
-class Nonsense:
+class Malformed:
     """`code` is that of the error; `status` is of HTTP, where 2025-11-25 leaves some freedom."""
 
     wire: Wire
@@ -35,29 +35,29 @@ def _body(method: str, params: Any, **more: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def _new(method: str, params: JSON, code: int, status: int, **headers: str) -> Nonsense:
+def _new(method: str, params: JSON, code: int, status: int, **headers: str) -> Malformed:
     sent = {"Mcp-Method": method, **headers}
-    return Nonsense(NEW, _body(method, {**params, "_meta": meta()}), code, (status,), sent)
+    return Malformed(NEW, _body(method, {**params, "_meta": meta()}), code, (status,), sent)
 
 
-NONSENSE: Final = (
-    Nonsense(OLD, b"{", -32_700, (400,)),
-    Nonsense(OLD, b"[]", -32_600, (400,)),
-    Nonsense(OLD, b'{"jsonrpc": "2.0", "id": 999999}', -32_600, (400,)),
-    Nonsense(OLD, b'{"jsonrpc": "1.0", "id": 999999, "method": "ping"}', -32_600, (400,)),
-    Nonsense(OLD, _body("tasks/eat", {}), -32_601, (200,)),
-    Nonsense(OLD, _body("tasks/get", {"taskId": 7}), -32_602, (200,)),
-    Nonsense(OLD, _body("tasks/get", {}), -32_602, (200,)),
-    Nonsense(OLD, _body("tasks/list", {"cursor": "nowhere"}), -32_602, (200,)),
-    Nonsense(OLD, _body("tools/call", {"name": "nobody", "task": {}}), -32_602, (200,)),
-    Nonsense(OLD, _body("tools/call", {"name": "steered_plain", "task": {}}), -32_601, (200,)),
+MALFORMED: Final = (
+    Malformed(OLD, b"{", -32_700, (400,)),
+    Malformed(OLD, b"[]", -32_600, (400,)),
+    Malformed(OLD, b'{"jsonrpc": "2.0", "id": 999999}', -32_600, (400,)),
+    Malformed(OLD, b'{"jsonrpc": "1.0", "id": 999999, "method": "ping"}', -32_600, (400,)),
+    Malformed(OLD, _body("tasks/eat", {}), -32_601, (200,)),
+    Malformed(OLD, _body("tasks/get", {"taskId": 7}), -32_602, (200,)),
+    Malformed(OLD, _body("tasks/get", {}), -32_602, (200,)),
+    Malformed(OLD, _body("tasks/list", {"cursor": "nowhere"}), -32_602, (200,)),
+    Malformed(OLD, _body("tools/call", {"name": "nobody", "task": {}}), -32_602, (200,)),
+    Malformed(OLD, _body("tools/call", {"name": "controlled_plain", "task": {}}), -32_601, (200,)),
     _new("tasks/list", {}, -32_601, 404),
     _new("tasks/result", {"taskId": "x"}, -32_601, 404),
     _new("tasks/get", {"taskId": 7}, -32_602, 200, **{"Mcp-Name": "7"}),
     _new("tasks/get", {"taskId": "x"}, HEADERS, 400, **{"Mcp-Name": "y"}),
     _new("tasks/get", {"taskId": "x"}, HEADERS, 400, **{"Mcp-Name": "x", "Mcp-Method": "ping"}),
     _new("tools/call", {"name": "nobody"}, -32_602, 200, **{"Mcp-Name": "nobody"}),
-    Nonsense(
+    Malformed(
         NEW,
         _body("tasks/get", {"taskId": "x", "_meta": meta(with_tasks=False)}),
         -32_021,

@@ -34,8 +34,13 @@ TIMED: Final = [
 
 UNWATCHED: Final = [
     ["tests/peers"],  # mostly waits: for packages, and for the programs of others
-    ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire", "tests/wire_faults"],
-    ["tests/cells", "tests/chaos", "tests/replicas", "tests/console"],
+    ["tests/benchmarks", "tests/crashes", "tests/simulation", "tests/wire_faults"],
+    ["tests/chaos", "tests/replicas", "tests/console"],
+    [
+        "tests/lifecycle/test_cells.py",
+        "tests/lifecycle/test_stores.py",
+        "tests/lifecycle/test_wire.py",
+    ],
 ]
 """Tests of other processes, and one that watching each line would make twice as slow."""
 

@@ -1,11 +1,12 @@
 """The bugs that every store and every wire machine must detect.
 
-Each function plants one bug in the classes of the running process: in a test, in a subclass of a
-store; in a server process, by `plant`, when LIFECYCLE_BUG names it (see `wire/tools.py`).
+Each function plants one bug: STORE_BUGS in a store class, PROCESS_BUGS in the running process. That
+is a server whose environment names the bug in LIFECYCLE_BUG (see `wire/tools.py`).
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -13,9 +14,9 @@ import attrs
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.statemachine import Entry, Event, State, Task
+from taskmachine.statemachine import Entry, Event, Question, State, Task, lifecycle
 
-__all__ = ["PROCESS_BUGS", "STORE_BUGS", "plant"]
+__all__ = ["PROCESS_BUGS", "STORE_BUGS"]
 
 # --- in a store ------------------------------------------------------------------------------
 
@@ -127,6 +128,28 @@ def a_ttl_counts_from_the_creation(store: Any) -> None:
     store.create = create_and_delete
 
 
+def a_list_shows_tasks_of_all_owners() -> None:
+    """Ignore the owner in the stores, and in the receiver, which checks it again."""
+    _in_every_store(a_page_shows_tasks_of_all_owners)
+
+    def paged(self: Any, id: Any, tasks: Any, cursor: Any = None, *, now: int) -> Any:
+        return self._finish(id, self._dialect.page(tasks, cursor, now))
+
+    setattr(Receiver, "paged", paged)  # noqa: B010
+
+
+def another_request_is_asked_under_a_used_key() -> None:
+    """Replace the question instead of raising `KeyReused`."""
+    ask = lifecycle.ask
+
+    def replace_and_ask(task: Task, now: int, questions: Sequence[Question], **more: Any) -> Any:
+        new = {question.key: question for question in questions}
+        kept = [old for old in task.questions if new.get(old.key, old).asks_the_same_as(old)]
+        return ask(attrs.evolve(task, questions=tuple(kept)), now, questions, **more)
+
+    setattr(lifecycle, "ask", replace_and_ask)  # noqa: B010
+
+
 def progress_is_notified_after_the_end() -> None:
     """Send one more progress notification when a task has ended."""
     moved = Receiver.moved
@@ -144,20 +167,24 @@ def progress_is_notified_after_the_end() -> None:
     setattr(Receiver, "moved", move_and_report)  # noqa: B010
 
 
-PROCESS_BUGS: Final = (
-    *(name for name in STORE_BUGS if name != "a_ttl_deletes_live_work"),
-    "a_ttl_counts_from_the_creation",
-    "progress_is_notified_after_the_end",
-)
-
-
-def plant(bug: str) -> None:
-    """Plant one of PROCESS_BUGS in this process."""
-    if bug == "progress_is_notified_after_the_end":
-        progress_is_notified_after_the_end()
-        return
-    plant_in = (STORE_BUGS | {"a_ttl_counts_from_the_creation": a_ttl_counts_from_the_creation})[
-        bug
-    ]
+def _in_every_store(bug: Callable[[Any], None]) -> None:
     for store in (SQLiteStore, PostgreSQLStore):
-        plant_in(store)
+        bug(store)
+
+
+PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
+    bug.__name__: partial(_in_every_store, bug)
+    for bug in (
+        a_stale_write_moves_an_ended_task,
+        a_stale_report_is_stored_after_the_end,
+        a_waiter_is_not_woken,
+        a_ttl_counts_from_the_creation,
+    )
+} | {
+    bug.__name__: bug
+    for bug in (
+        progress_is_notified_after_the_end,
+        another_request_is_asked_under_a_used_key,
+        a_list_shows_tasks_of_all_owners,
+    )
+}

@@ -195,10 +195,14 @@ class Run:
             model.progress += 1
             tool_run = self.tool_run(model.name)
             tool_run.order(do="progress", value=model.progress, message=f"{model.name} is late")
-            self.tool_control.until(lambda: tool_run.count("gone") or tool_run.has_ended)
+            self.tool_control.until(
+                lambda: tool_run.count("gone") or tool_run.count("done") or tool_run.has_ended
+            )
         else:
             self.end(model, how, and_wait=False)
-        self.get(model, NEW)
+        status = self.get(model, NEW)["status"]
+        if status != "cancelled":
+            self.report(f"terminal_states_are_sticky: {model.name} was cancelled, now is {status}")
 
     def instruct(self, model: TaskModel, **order: Any) -> None:
         """Order the tool to report, and wait until it has."""

@@ -15,12 +15,12 @@ from taskmachine.adapters.tools.context import Answer, Context, Request, form
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.statemachine import KeyReused
-from tests.lifecycle.planted_bugs import plant
+from tests.lifecycle.planted_bugs import PROCESS_BUGS
 
 __all__ = ["TOOLS"]
 
 if bug := os.environ.get("LIFECYCLE_BUG"):
-    plant(bug)
+    PROCESS_BUGS[bug]()
 
 TOOLS: Final = Tools()
 

@@ -407,7 +407,7 @@ class DialectMachine(RuleBasedStateMachine):
         connection.down.clear()
         for id in [*connection.requests, None]:
             self.server.handle(connection.line, connection.line.receiver.closed(id))
-        connection.read = len(connection.line.sent)  # what was in flight is lost
+        connection.read = len(connection.line.sent)  # messages in flight are lost
         self.history = [
             event
             for event in self.history

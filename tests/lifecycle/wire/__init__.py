@@ -1,1 +1,1 @@
-"""The running server, driven over real sockets and pipes in both generations at once."""
+"""Machinery of the wire machine in `test_wire.py`: servers, clients, tools, record and judge."""

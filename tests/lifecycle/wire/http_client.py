@@ -1,4 +1,4 @@
-"""HTTP as a client sees it: one connection for each request, read by a thread if need be."""
+"""An HTTP client with one connection for each request; threads read the streams."""
 
 import contextlib
 import http.client
@@ -42,7 +42,7 @@ _NAMED_BY: Final = {
 
 
 def meta(*, with_tasks: bool = True) -> JSON:
-    """What a request of 2026-07-28 says about itself."""
+    """Return the `_meta` of a request of 2026-07-28."""
     return {
         "io.modelcontextprotocol/protocolVersion": NEW,
         "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
@@ -51,7 +51,7 @@ def meta(*, with_tasks: bool = True) -> JSON:
 
 
 class Connection:
-    """Carries one request and what comes back, in one body or as events."""
+    """One request and its response, as one body or as a stream of events."""
 
     def __init__(
         self, address: str, exchange: Exchange, evidence: Evidence, timeout_s: float | None
@@ -67,7 +67,7 @@ class Connection:
         self._thread: threading.Thread | None = None
 
     def begin(self, verb: str, headers: JSON, body: bytes | None) -> None:
-        """Let a thread do it."""
+        """Run the exchange in a thread."""
         self._thread = threading.Thread(target=self.run, args=(verb, headers, body))
         self._thread.start()
 
@@ -84,7 +84,7 @@ class Connection:
                 else:
                     self._read_body(response.read())
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            # http.client stumbles in many ways over a socket that is closed under its hands.
+            # http.client raises all of these when another thread closes its socket.
             if not exchange.is_dropped:
                 exchange.failure = repr(error)
         finally:
@@ -98,7 +98,7 @@ class Connection:
                 self._evidence.changed.notify_all()
 
     def drop(self) -> None:
-        """As a client that loses its connection, and does not wait for the server to notice."""
+        """Close the connection without notice, as a client that has lost it."""
         if not self._exchange.done.is_set():
             self.abandon()
             with contextlib.suppress(OSError):
@@ -107,7 +107,7 @@ class Connection:
             self._thread.join()
 
     def abandon(self) -> None:
-        """From now on nobody needs it."""
+        """Mark the request as given up."""
         self._exchange.is_dropped = True
         if self._exchange.channel is not None:
             self._exchange.channel.abandoned_at = self._exchange.channel.abandoned_at or now()
@@ -123,7 +123,7 @@ class Connection:
         for line in response:
             self._evidence.raw.append((self._exchange.owner, line))
             if self._until is not None and now() > self._until:
-                raise TimeoutError("a stream that says nothing")
+                raise TimeoutError("the stream sent no event in time")
             field, _, value = line.rstrip(b"\r\n").partition(b":")
             value = value.removeprefix(b" ")
             if field == b"id" and line:
@@ -145,7 +145,7 @@ class Connection:
 
 @attrs.define(eq=False)
 class HttpClient:
-    """One principal, who speaks both generations: the older one in a session."""
+    """One owner in both generations; 2025-11-25 in a session."""
 
     owner: str
     token: str
@@ -159,7 +159,7 @@ class HttpClient:
     # --- sessions ----------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Begin a session."""
+        """Start a session."""
         hello = self._exchange(OLD, "initialize", HELLO, None)
         connection = self._connection(hello, BOUND_S)
         connection.run("POST", self.headers(OLD, "initialize", {}), _body(hello))
@@ -169,7 +169,7 @@ class HttpClient:
         assert taken.status == 202, taken.status
 
     def end_session(self) -> None:
-        """And let go of everything in it."""
+        """End the session and close all its streams."""
         for exchange, connection in self.connections.items():
             if exchange.session == self.session and not exchange.done.is_set():
                 connection.abandon()
@@ -184,7 +184,7 @@ class HttpClient:
     def ask(
         self, wire: Wire, method: str, params: JSON | None = None, *, id: int | None = None
     ) -> Exchange:
-        """A request, and its answer."""
+        """Send a request and wait for its response."""
         exchange = self._exchange(wire, method, params or {}, id)
         connection = self._connection(exchange, BOUND_S)
         connection.run("POST", self.headers(wire, method, exchange.params), _body(exchange))
@@ -193,7 +193,7 @@ class HttpClient:
     def begin(
         self, wire: Wire, method: str, params: JSON, kind: str, task_id: str | None = None
     ) -> Exchange:
-        """A request that takes as long as it takes."""
+        """Send a request whose response may take any time."""
         exchange = self._exchange(wire, method, params, None)
         exchange.channel = self._channel(wire, kind, task_id)
         connection = self._connection(exchange, None)
@@ -201,7 +201,7 @@ class HttpClient:
         return exchange
 
     def subscribe(self, task_ids: list[str]) -> Exchange:
-        """`subscriptions/listen`, once it is acknowledged."""
+        """Send `subscriptions/listen` and wait for its acknowledgement."""
         params = {"notifications": {"taskIds": task_ids}}
         subscribing = self.begin(NEW, "subscriptions/listen", params, "subscription")
         self.evidence.until(
@@ -213,7 +213,7 @@ class HttpClient:
         return subscribing
 
     def open_get_stream(self, last_event_id: str | None = None) -> Exchange:
-        """The get_stream stream, once it is there."""
+        """Open the GET stream of the session."""
         if self.get_stream is not None:
             self.connections[self.get_stream].abandon()  # the server ends it
         exchange = self._exchange(OLD, "GET", {}, None)
@@ -226,7 +226,7 @@ class HttpClient:
         self.connections[exchange].drop()
 
     def resume(self, exchange: Exchange) -> None:
-        """Go on with a stream where it broke."""
+        """Resume a stream after its last event."""
         assert exchange.channel is not None
         exchange.is_dropped = False
         exchange.done.clear()
@@ -235,22 +235,22 @@ class HttpClient:
         self._get(exchange, exchange.channel.last_event_id)
 
     def post(self, wire: Wire, message: Any) -> Exchange:
-        """Something that gets no answer, or none that it deserves."""
+        """Post any message and wait for the HTTP response."""
         return self.raw("POST", self.headers(wire, "", {}), json.dumps(message).encode())
 
     def reply(self, id: Any, result: JSON) -> None:
-        """Answer a request of the server."""
+        """Respond to a request of the server."""
         assert self.post(OLD, {"jsonrpc": "2.0", "id": id, "result": result}).status == 202
 
     def cancel_wait(self, exchange: Exchange) -> None:
-        """Tell the server that nobody waits for the answer."""
+        """Send `notifications/cancelled` for a request."""
         exchange.is_dropped, exchange.cancelled_at = True, now()
         params = {"requestId": exchange.id}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         assert self.post(exchange.wire, message).status == 202
 
     def raw(self, verb: str, headers: JSON, body: bytes | None = None) -> Exchange:
-        """Whatever it is."""
+        """Send any HTTP request."""
         exchange = Exchange(self.owner, OLD, verb, {}, 0)
         Connection(self.address, exchange, self.evidence, BOUND_S).run(verb, headers, body)
         assert exchange.failure is None, f"{verb} {body!r}: {exchange.failure}"
@@ -289,7 +289,7 @@ class HttpClient:
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         self._connection(exchange, None).begin("GET", headers, None)
-        assert exchange.streaming.wait(BOUND_S), "no stream came"
+        assert exchange.streaming.wait(BOUND_S), "the server opened no stream"
         assert exchange.status == 200, f"the stream was refused: {exchange.raw!r}"
 
     def headers(self, wire: Wire, method: str, params: JSON) -> JSON:

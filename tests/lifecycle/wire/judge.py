@@ -1,11 +1,11 @@
-"""Judges what was recorded: pure functions, a sentence for everything that is wrong.
+"""Check the record of a run with pure functions that yield one sentence per violation.
 
-The oracle is `specs/lifecycle.toml` and what the test did itself.  Messages are read as plain
-JSON, never by the code under test.
+The oracles are `specs/lifecycle.toml` and the operations of the test.  Messages are read as plain
+JSON, without the code under test.
 
-Reads are in the order in which they were sent, for the machine makes one after the other.  What
-is pushed may be late, so it is only compared with what came on the same channel, and with reads
-that were begun after it had come.
+Reads are ordered by the time of the request, as the machine sends one after another.  Notifications
+may be late, so they are compared only within their channel, and with reads that were sent after
+they arrived.
 """
 
 from collections.abc import Iterator
@@ -51,18 +51,18 @@ __all__ = ["CHECKS", "missing_ends", "verdict"]
 
 BOUND_MS: Final = round(BOUND_S * 1_000)
 AWAY_NS: Final = 4_000_000_000
-"""Whoever does not read for longer is no longer written to."""
+"""The server ends a stream whose client has been away for longer."""
 
 
 def verdict(evidence: Evidence) -> list[str]:
-    """Everything that is wrong."""
+    """Return all violations."""
     return [f"{check.__name__}: {why}" for check in CHECKS for why in check(evidence)]
 
 
-# --- the ten, as they can be seen from outside -----------------------------------------------
+# --- the named invariants, as far as clients can observe them --------------------------------
 
 
-def the_ten_invariants_hold_for_reads(evidence: Evidence) -> Iterator[str]:
+def the_named_invariants_hold_for_reads(evidence: Evidence) -> Iterator[str]:
     history: list[tuple[int, Observed]] = []
     for exchange in evidence.exchanges:
         history += [(when, event) for when, event in _of_exchange(exchange, evidence)]
@@ -89,17 +89,17 @@ def _of_exchange(exchange: Exchange, evidence: Evidence) -> Iterator[tuple[int, 
     task_id = exchange.params.get("taskId")
     is_expiring = any(model.id == task_id and model.tool == "expiring" for model in evidence.models)
     is_missed = exchange.code == UNKNOWN and exchange.method in ("tasks/get", "tasks/result")
-    if is_missed and not is_expiring:  # what has expired may be forgotten soon
+    if is_missed and not is_expiring:  # an expired task may be deleted soon
         yield exchange.sent, Missed(exchange.sent, exchange.owner, str(task_id))
     for model in evidence.models:
         made = exchange.params.get("arguments", {}).get("name") == model.name
         if made and exchange.owner == model.owner and exchange.code is None:
-            # Just before the seen that the same answer gives.
+            # Just before the observation from the same response.
             yield exchange.sent - 1, Created(exchange.sent, model.owner, model.id)
 
 
 def _due(exchange: Exchange, evidence: Evidence) -> int | None:
-    """From when on there is no reason not to answer; None if nobody waits for it."""
+    """Return when the server can respond, or None if the client gave up the request."""
     if exchange.is_dropped:
         return None
     if exchange.method == "tasks/result":
@@ -125,13 +125,13 @@ def _questions(evidence: Evidence) -> Iterator[tuple[int, Asked]]:
                 yield received.at, Asked(received.at, task_id, words.rpartition("/")[2], words)
 
 
-def the_ten_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[str]:
+def the_named_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[str]:
     observations = reads(evidence)
     owners = [Created(0, model.owner, model.id) for model in evidence.models]
     for channel in evidence.channels:
         pushed = pushes(channel)
         last = {seen.task_id: seen.at for seen in pushed}
-        # Only what was read after the last push: before it, the push may just have been late.
+        # Only reads after the last notification: before it, the notification may be late.
         later = [seen for seen in observations if last.get(seen.task_id, seen.at) < seen.at]
         received: list[Observed] = [seen.saw(pushed=True) for seen in pushed]
         received += [
@@ -146,11 +146,11 @@ def the_ten_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[st
             yield f"on the {channel.kind} channel of {channel.owner}: {why}"
 
 
-# --- what the test knows because it did it ---------------------------------------------------
+# --- the operations of the test --------------------------------------------------------------
 
 
 def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
-    """Not before, not otherwise, and by what was certainly first."""
+    """The outcome is that of the operation that was certainly the first."""
     by_id = {model.id: model for model in evidence.models}
     observations = all_observations(evidence)
     told = [(str(exchange.params["taskId"]), outcome) for exchange, outcome in results(evidence)]
@@ -162,7 +162,7 @@ def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
         possible = [end for end in model.ends if _is_so(end.outcome, outcome)]
         first_done = min((end.done for end in model.ends if end.done is not None), default=None)
         if not possible:
-            yield f"{model.name} ended as {outcome}, and nobody did that: {model.ends}"
+            yield f"{model.name} ended as {outcome}, which no operation did: {model.ends}"
         elif not any(first_done is None or end.sent <= first_done for end in possible):
             yield f"{model.name} ended as {outcome}, but it had ended before: {model.ends}"
     for seen in observations:
@@ -174,7 +174,7 @@ def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
 
 
 def _is_so(expected: tuple[Any, ...], outcome: tuple[Any, ...]) -> bool:
-    """An error is known by its code; what it says is the server's business."""
+    """Compare outcomes; of an error only the code, as the message is up to the server."""
     length = 2 if expected[0] == "error" else len(expected)
     return expected[:length] == outcome[:length]
 
@@ -194,13 +194,13 @@ def nothing_is_shown_as_ended_before_it_could(evidence: Evidence) -> Iterator[st
 
 
 def a_status_belongs_to_the_outcome(evidence: Evidence) -> Iterator[str]:
-    """By the projection of the specification, on each wire."""
+    """Compare status and outcome with the projection in the specification."""
     outcomes = {str(call.params["taskId"]): outcome for call, outcome in results(evidence)}
     for seen in filter(lambda seen: seen.has_ended, all_observations(evidence)):
         ended = seen.outcome or outcomes.get(seen.task_id)
         if ended is not None and seen.status != status_of(ended, seen.wire):
             yield f"{seen.task_id} is {seen.status} on {seen.wire}, and ended as {ended}"
-        is_created = seen.task.get("resultType") == "task"  # that never shows it
+        is_created = seen.task.get("resultType") == "task"  # which never contains the outcome
         if seen.wire == NEW and seen.outcome is None and not is_created:
             yield f"{seen.task_id} is {seen.status} on {seen.wire} without an outcome"
 
@@ -209,7 +209,7 @@ def a_status_belongs_to_the_outcome(evidence: Evidence) -> Iterator[str]:
 
 
 def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iterator[str]:
-    """It is asked again if its channel is gone, or nobody waits any more where it was asked."""
+    """The server repeats it only if its channel was closed or its request was cancelled."""
     cancelled_at = [
         (exchange.params["taskId"], exchange.cancelled_at)
         for exchange in evidence.exchanges
@@ -234,8 +234,8 @@ def a_question_is_in_flight_on_one_channel_at_a_time(evidence: Evidence) -> Iter
                 yield f"'{words}' was asked twice under one id"
 
 
-def only_who_waits_or_sees_that_a_task_asks_is_asked(evidence: Evidence) -> Iterator[str]:
-    """Anybody else may not know of the task yet."""
+def only_sessions_that_requested_a_task_are_asked(evidence: Evidence) -> Iterator[str]:
+    """Other sessions may not have received the task id yet."""
     named = [
         exchange
         for exchange in evidence.exchanges
@@ -253,14 +253,14 @@ def only_who_waits_or_sees_that_a_task_asks_is_asked(evidence: Evidence) -> Iter
                 and asked.sent < received.at
                 for asked in named
             ):
-                yield f"{about} asked on {channel.kind}, and nobody there had asked for it"
+                yield f"{about} asked on {channel.kind} before any request of that session for it"
 
 
 def _may_ask(shown: JSON | None) -> bool:
     return shown is None or shown.get("result", {}).get("status") == "input_required"
 
 
-def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterator[str]:
+def open_questions_have_no_answer(evidence: Evidence) -> Iterator[str]:
     models = {model.id: model for model in evidence.models}
     for seen in reads(evidence):
         model = models.get(seen.task_id)
@@ -268,7 +268,7 @@ def open_questions_are_those_that_nobody_answered(evidence: Evidence) -> Iterato
             continue
         for key in seen.task.get("inputRequests", {}):
             if key not in model.asked:
-                yield f"{model.name} asks for '{key}', which its tool never did"
+                yield f"{model.name} asks for '{key}', which its tool did not ask"
             elif model.answered_at.get(key, seen.at) < seen.at:
                 yield f"{model.name} asks for '{key}', which was answered"
 
@@ -307,7 +307,7 @@ def events_of_a_stream_come_once_and_in_order(evidence: Evidence) -> Iterator[st
 
 
 def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterator[str]:
-    """Nor does progress go back.  What a question was withdrawn by names no task."""
+    """Progress does not decrease either.  The cancellation of a question names no task."""
     for channel in evidence.channels:
         ended: set[tuple[str, str]] = set()
         progress: dict[str, float] = {}
@@ -327,24 +327,24 @@ def nothing_of_a_task_follows_its_end_on_a_channel(evidence: Evidence) -> Iterat
                 progress[about] = value
 
 
-def whoever_listens_is_told_of_the_end(evidence: Evidence) -> Iterator[str]:
+def every_open_channel_receives_the_end(evidence: Evidence) -> Iterator[str]:
     for channel, model in missing_ends(evidence):
         yield f"the {channel.kind} channel of {channel.owner} never saw {model.name} end"
 
 
 def missing_ends(evidence: Evidence) -> list[tuple[Channel, TaskModel]]:
-    """Channels that still have to be told of the end of a task."""
+    """Return the channels that have not yet received the end of a task."""
     return [
         (channel, model)
         for channel in evidence.channels
         for model in evidence.models
-        if _is_told(channel, model, evidence)
+        if _must_receive_end(channel, model, evidence)
         and not any(seen.task_id == model.id and seen.has_ended for seen in pushes(channel))
     ]
 
 
-def _is_told(channel: Channel, model: TaskModel, evidence: Evidence) -> bool:
-    """Whether this channel follows this task, and was there when it ended."""
+def _must_receive_end(channel: Channel, model: TaskModel, evidence: Evidence) -> bool:
+    """Return whether this channel follows this task and was open when it ended."""
     if channel.owner != model.owner or not model.ends:
         return False
     if channel.kind == "subscription":
@@ -356,7 +356,6 @@ def _is_told(channel: Channel, model: TaskModel, evidence: Evidence) -> bool:
         return channel.is_open and any(model.id in ids for ids in watched)
     followed = model.wire == OLD and channel.wire == OLD and channel.session == model.session
     is_there = channel.is_open and channel.opened[0] < model.ends[0].sent
-    # Whoever was away for longer is no longer written to.
     gaps = [back - gone for gone, back in zip(channel.closed, channel.opened[1:], strict=False)]
     was_there = is_there and max(gaps, default=0) < AWAY_NS
     return followed and channel.kind in (GET_STREAM, PIPE) and was_there
@@ -365,7 +364,7 @@ def _is_told(channel: Channel, model: TaskModel, evidence: Evidence) -> bool:
 # --- everything else -------------------------------------------------------------------------
 
 
-def nobody_hears_what_is_not_theirs(evidence: Evidence) -> Iterator[str]:
+def no_owner_receives_foreign_words(evidence: Evidence) -> Iterator[str]:
     for owner, raw in evidence.raw:
         for secret, whose in evidence.secrets.items():
             if whose != owner and secret.encode() in raw:
@@ -423,19 +422,19 @@ def no_problem_was_reported(evidence: Evidence) -> Iterator[str]:
 
 
 CHECKS = (
-    the_ten_invariants_hold_for_reads,
-    the_ten_invariants_hold_for_every_channel,
+    the_named_invariants_hold_for_reads,
+    the_named_invariants_hold_for_every_channel,
     a_task_ends_by_what_was_done_to_it,
     nothing_is_shown_as_ended_before_it_could,
     a_status_belongs_to_the_outcome,
     a_question_is_in_flight_on_one_channel_at_a_time,
-    only_who_waits_or_sees_that_a_task_asks_is_asked,
-    open_questions_are_those_that_nobody_answered,
+    only_sessions_that_requested_a_task_are_asked,
+    open_questions_have_no_answer,
     a_channel_carries_only_what_belongs_on_it,
     events_of_a_stream_come_once_and_in_order,
     nothing_of_a_task_follows_its_end_on_a_channel,
-    whoever_listens_is_told_of_the_end,
-    nobody_hears_what_is_not_theirs,
+    every_open_channel_receives_the_end,
+    no_owner_receives_foreign_words,
     a_foreign_task_is_one_that_does_not_exist,
     every_request_has_one_answer,
     a_key_names_one_task,

@@ -1,4 +1,4 @@
-"""Requests that deserve no task: what is sent, and what may be answered."""
+"""Malformed requests, and the errors that a server may return for them."""
 
 import json
 from typing import Any, Final
@@ -13,18 +13,13 @@ __all__ = ["MALFORMED", "Malformed"]
 
 @attrs.frozen
 class Malformed:
-    """`code` is that of the error; `status` is of HTTP, where 2025-11-25 leaves some freedom."""
+    """A request with its expected error `code`, and the HTTP statuses that are allowed."""
 
     wire: Wire
     body: bytes
     code: int
     status: tuple[int, ...]
     headers: JSON = attrs.field(factory=dict)
-
-    @property
-    def fits_a_pipe(self) -> bool:
-        """There are no headers, and what has no id is answered by nobody knows what."""
-        return not self.headers and self.code != HEADERS
 
 
 HEADERS: Final = -32_020

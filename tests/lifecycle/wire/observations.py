@@ -1,4 +1,4 @@
-"""Reads tasks and outcomes out of recorded messages: plain JSON, never by the code under test."""
+"""Extract tasks and outcomes from recorded messages, without the code under test."""
 
 from typing import Any, Final
 
@@ -27,19 +27,19 @@ CANCELLED: Final = -32_000
 PUSHED: Final = {"notifications/tasks/status": OLD, "notifications/tasks": NEW}
 
 Outcome = tuple[Any, ...]
-"""A result, an error or the cancellation, as it can be compared across wires."""
+"""A result, an error or a cancellation, in a form that is the same in both generations."""
 
 
 @attrs.frozen
 class Observation:
-    """A task as an answer or a notification showed it."""
+    """A task in a response or in a notification."""
 
     at: int
     owner: str
     wire: str
     task: JSON
     outcome: Outcome | None = None
-    """None if it does not show it."""
+    """None if the message does not contain it."""
 
     @property
     def has_ended(self) -> bool:
@@ -58,7 +58,7 @@ class Observation:
 
 
 def outcome_of_result(result: JSON) -> Outcome:
-    """Of a tool, as it can be compared across wires: without what the wires add."""
+    """Return the outcome, without the fields that a generation adds."""
     text = [block.get("text") for block in result.get("content", ())]
     return "result", tuple(text), bool(result.get("isError"))
 
@@ -81,7 +81,7 @@ def _observation(at: int, owner: str, wire: str, task: JSON) -> Observation:
 
 
 def reads(evidence: Evidence) -> list[Observation]:
-    """Tasks in answers, in the order of time."""
+    """Return the tasks in responses, in the order of the requests."""
     observations = []
     for exchange in evidence.exchanges:
         answer = exchange.answer
@@ -105,21 +105,21 @@ def reads(evidence: Evidence) -> list[Observation]:
 
 
 def results(evidence: Evidence) -> list[tuple[Exchange, Outcome]]:
-    """What calls that waited for the end of a task were told."""
-    told = []
+    """Return the outcomes in the responses to `tasks/result`."""
+    found = []
     for exchange in evidence.exchanges:
         answer = exchange.answer
         is_refused = exchange.status is not None and exchange.status >= 400
         if exchange.method == "tasks/result" and answer is not None and not is_refused:
             if "result" in answer:
-                told.append((exchange, outcome_of_result(answer["result"])))
+                found.append((exchange, outcome_of_result(answer["result"])))
             elif exchange.code != UNKNOWN:
-                told.append((exchange, outcome_of_error(answer["error"])))
-    return told
+                found.append((exchange, outcome_of_error(answer["error"])))
+    return found
 
 
 def pushes(channel: Channel) -> list[Observation]:
-    """Tasks in notifications."""
+    """Return the tasks in notifications."""
     return [
         _observation(received.at, channel.owner, wire, received.message["params"])
         for received in channel.messages
@@ -128,12 +128,12 @@ def pushes(channel: Channel) -> list[Observation]:
 
 
 def all_observations(evidence: Evidence) -> list[Observation]:
-    """Both; which of them was first nobody knows."""
+    """Return the tasks in responses and in notifications, in no common order."""
     return [*reads(evidence), *(seen for channel in evidence.channels for seen in pushes(channel))]
 
 
 def task_of(message: JSON) -> str | None:
-    """The task that a message of the server is about."""
+    """Return the id of the task to which a message of the server belongs."""
     params = message.get("params", {})
     if message.get("method") in PUSHED:
         return str(params["taskId"])
@@ -146,7 +146,7 @@ def is_terminal(status: str, wire: str) -> bool:
 
 
 def status_of(outcome: Outcome, wire: str) -> str:
-    """What the specification calls a task that ended so."""
+    """Return the status that the specification projects for this outcome."""
     if outcome[0] == "result":
         state = "completed_is_error" if outcome[2] else "completed"
     else:

@@ -239,7 +239,8 @@ class Run:
             return is_shown or tool_run.count("refused") > refusals or tool_run.has_ended
 
         if not self._poll(model, is_decided) or tool_run.count("refused") == refusals:
-            self.report(f"{model.name} asked another request under the used key '{key}'")
+            invariant = "a_question_key_names_one_request_for_life"
+            self.report(f"{invariant}: {model.name} asked another request under '{key}'")
 
     def answer(self, model: TaskModel, keys: Sequence[str]) -> None:
         """Answer questions by `tasks/update`."""

@@ -1,4 +1,4 @@
-"""Standard input and output of a server: one client, both generations on one pipe."""
+"""A client on the standard input and output of a server, in both generations at once."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 class StdioClient:
-    """Whoever started the server.  It models longer than one run: each has its own evidence."""
+    """The client of the stdio server; each run records into its own evidence."""
 
     owner = STDIO
     session: str | None = None
@@ -32,7 +32,7 @@ class StdioClient:
         self._reading.start()
 
     def record_in(self, evidence: Evidence) -> None:
-        """From now on, there."""
+        """Record all further messages in this evidence."""
         with self._taking:
             self.evidence = evidence
             self._channel = Channel(STDIO, OLD, PIPE)
@@ -72,7 +72,7 @@ class StdioClient:
         self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def drop(self, exchange: Exchange) -> None:
-        """There are no connections: it is given up."""
+        """Cancel a request: there is no connection to close."""
         if not exchange.done.is_set():
             self.cancel_wait(exchange)
 
@@ -87,7 +87,7 @@ class StdioClient:
         self._sink.flush()
 
     def close(self) -> None:
-        """The end of one run: nobody waits for anything."""
+        """Cancel all pending requests at the end of a run."""
         for exchange in list(self._pending.values()):
             self.drop(exchange)
 
@@ -117,7 +117,7 @@ class StdioClient:
         try:
             message = json.loads(line)
         except ValueError:
-            self.evidence.problems.append(f"no JSON on the pipe: {line!r}")
+            self.evidence.problems.append(f"the server wrote a line that is not JSON: {line!r}")
             return
         if "method" in message:
             subscription = message.get("params", {}).get("_meta", {}).get(_SUBSCRIPTION)
@@ -125,12 +125,12 @@ class StdioClient:
             place = subscribing.channel if subscribing is not None else None
             self.evidence.receive(place or self._channel, message)
             return
-        if message.get("id") is None:  # to something that could not be read
+        if message.get("id") is None:  # the error for a request that could not be parsed
             self.evidence.receive(self._channel, message)
             return
         exchange = self._pending.get(message["id"])
         if exchange is None:
-            self.evidence.problems.append(f"an answer to nothing: {message}")
+            self.evidence.problems.append(f"a response to no request: {message}")
             return
         exchange.complete(message, line.strip())
         with self.evidence.changed:

@@ -182,7 +182,7 @@ def a_created_task_can_be_read_at_once(history: History, _: Lifecycles) -> Found
                 pass
 
 
-def a_task_ends_once_and_stays_as_it_ended(history: History, lifecycles: Lifecycles) -> Found:
+def terminal_states_are_sticky(history: History, lifecycles: Lifecycles) -> Found:
     """After the first terminal observation on a wire, status and outcome never change."""
     for task_id, seen in _by_task(history, Saw):
         ended: dict[str, Saw] = {}
@@ -264,7 +264,7 @@ def notifications_agree_with_later_reads_and_end_with_the_task(
                 last_push[look.caller, look.wire] = look
 
 
-def progress_halts_with_the_task(history: History, lifecycles: Lifecycles) -> Found:
+def progress_halts(history: History, lifecycles: Lifecycles) -> Found:
     """No progress is notified after a task has ended or its terminal status was notified."""
     ended: set[Hashable] = set()
     for event in history:
@@ -293,14 +293,14 @@ Invariant = Callable[[History, Lifecycles], Found]
 INVARIANTS: Final[tuple[Invariant, ...]] = (
     every_task_walks_one_legal_path,
     a_created_task_can_be_read_at_once,
-    a_task_ends_once_and_stays_as_it_ended,
+    terminal_states_are_sticky,
     no_acknowledged_task_is_lost,
     every_call_is_answered_within_its_bound,
     nobody_sees_a_task_of_somebody_else,
     a_question_key_names_one_request_for_life,
     live_work_is_never_deleted,
     notifications_agree_with_later_reads_and_end_with_the_task,
-    progress_halts_with_the_task,
+    progress_halts,
     every_wire_reports_the_same_outcome,
 )
 """Every invariant."""

@@ -13,7 +13,8 @@ MOVES lists the state that each event leads to.  DUTIES lists the rules that hol
   They act on the duties of the state that they find, never on the move that led to it, so a
   process that sees only the latest version does the same as one that sees every version.
 
-Changing any cell of either table changes the server's behaviour; `tests/cells` tries every cell.
+Changing any cell of either table changes the server's behaviour: `tests/lifecycle/cells` tries
+every cell.
 """
 
 from collections.abc import Mapping

@@ -22,7 +22,7 @@ def test_style_and_types(command: str) -> None:
 def test_every_branch_of_the_pure_packages_is_tested(tmp_path: Path) -> None:
     """`statemachine` and `protocol` are covered by their own tests, to the last branch."""
     data = {"COVERAGE_FILE": str(tmp_path / "coverage")}
-    tests = ["tests/statemachine", "tests/protocol"]
+    tests = ["tests/lifecycle", "tests/protocol"]
     _run("coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, **data)
     _run("coverage", "combine", "--quiet", **data)
     pure = "*/statemachine/*,*/protocol/*"

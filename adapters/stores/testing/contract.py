@@ -33,6 +33,7 @@ from taskmachine.adapters.stores import (
     StoreError,
     Worker,
 )
+from taskmachine.adapters.stores.testing.machine import NewPlace, Place, StoreMachine
 from taskmachine.adapters.stores.testing.reading import ReadingContract
 from taskmachine.adapters.stores.testing.scenes import (
     NO_CAPS,
@@ -52,7 +53,6 @@ from taskmachine.adapters.stores.testing.sessions import (
     PersistentSessionContract,
     SessionContract,
 )
-from taskmachine.adapters.stores.testing.world import NewPlace, Place, World
 from taskmachine.adapters.stores.testing.writing import WritingContract
 from taskmachine.statemachine import Call, Entry, LimitExceeded, Task, lifecycle
 
@@ -190,7 +190,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
     def test_random_operations_agree_with_the_model(self, new_place: NewPlace) -> None:
         contract = self
 
-        class Here(World):
+        class Here(StoreMachine):
             def __init__(self) -> None:
                 super().__init__(new_place, persists=contract.persists)
 

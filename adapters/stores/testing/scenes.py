@@ -8,7 +8,7 @@ from taskmachine.adapters.stores import (
     Caps,
     Store,
 )
-from taskmachine.adapters.stores.testing.world import NewPlace
+from taskmachine.adapters.stores.testing.machine import NewPlace
 from taskmachine.statemachine import Call, Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 

@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from taskmachine.adapters.stores import Caps, KeptSession, Store
+from taskmachine.adapters.stores.testing.machine import NewPlace
 from taskmachine.adapters.stores.testing.scenes import created, pair, scenario, submit
-from taskmachine.adapters.stores.testing.world import NewPlace
 from taskmachine.statemachine import LimitExceeded
 
 __all__ = ["PersistentSessionContract", "SessionContract"]

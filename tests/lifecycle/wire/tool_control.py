@@ -1,4 +1,4 @@
-"""The test's end of the strings that `tests.wire.tools` hang on."""
+"""The connections over which a test steers the runs of `tests.lifecycle.wire.tools`."""
 
 import contextlib
 import json
@@ -7,33 +7,32 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["BOUND_S", "Puppet", "Strings"]
+__all__ = ["BOUND_S", "ToolControl", "ToolRun"]
 
 BOUND_S: Final = 20.0
-"""Within which everything happens that has to; the machine may be busy."""
+"""Bound on every wait; generous, as the machine may be busy."""
 
 JSON = dict[str, Any]
 
 
-class Puppet:
-    """One run of a tool, and what it has said."""
+class ToolRun:
+    """One run of a tool, and the events that it sent."""
 
     def __init__(self, connection: socket.socket, changed: threading.Condition) -> None:
-        self.heard: list[JSON] = []
-        self.is_over = False
+        self.events: list[JSON] = []
+        self.has_ended = False
         self._connection = connection
         self._changed = changed
 
     def order(self, **order: Any) -> None:
-        """Without waiting; to one that has ended it is nothing."""
+        """Send an order without waiting; a run that has ended ignores it."""
         with contextlib.suppress(OSError):
             self._connection.sendall(json.dumps(order).encode() + b"\n")
 
     def count(self, event: str) -> int:
-        return sum(said["event"] == event for said in self.heard)
+        return sum(said["event"] == event for said in self.events)
 
-    def read(self, on_first: Callable[[JSON], None]) -> None:
-        """Until it ends."""
+    def read(self, on_start: Callable[[JSON], None]) -> None:
         with (
             self._connection,
             contextlib.suppress(OSError),
@@ -41,27 +40,27 @@ class Puppet:
         ):
             for line in file:
                 said = json.loads(line)
-                if said["event"] == "began":
-                    on_first(said)
+                if said["event"] == "started":
+                    on_start(said)
                 with self._changed:
-                    self.heard.append(said)
+                    self.events.append(said)
                     self._changed.notify_all()
         with self._changed:
-            self.is_over = True
+            self.has_ended = True
             self._changed.notify_all()
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
-class Strings:
-    """Accepts every run of a tool."""
+class ToolControl:
+    """The listener to which every run of a tool connects."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self._runs: dict[str, list[Puppet]] = {}
+        self._runs: dict[str, list[ToolRun]] = {}
         self._again: dict[str, JSON] = {}
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -77,35 +76,35 @@ class Strings:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            puppet = Puppet(connection, self.changed)
+            tool_run = ToolRun(connection, self.changed)
 
-            def began(said: JSON, puppet: Puppet = puppet) -> None:
+            def started(said: JSON, tool_run: ToolRun = tool_run) -> None:
                 with self.changed:
-                    self._runs.setdefault(said["name"], []).append(puppet)
+                    self._runs.setdefault(said["name"], []).append(tool_run)
                     again = self._again.get(said["name"])
                 if again is not None:
-                    puppet.order(**again)
+                    tool_run.order(**again)
 
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            self._threads.append(threading.Thread(target=puppet.read, args=(began,)))
+            self._threads.append(threading.Thread(target=tool_run.read, args=(started,)))
             self._threads[-1].start()
 
-    def runs(self, name: str) -> list[Puppet]:
+    def runs(self, name: str) -> list[ToolRun]:
         with self.changed:
             return list(self._runs.get(name, ()))
 
     def on_next_run(self, name: str, **order: Any) -> None:
-        """What a tool that was parked is told first when it is run again."""
+        """Set the first order for the next run of a parked tool."""
         with self.changed:
             self._again[name] = order
 
     def until(self, is_so: Callable[[], Any]) -> Any:
-        """What it returns as soon as that is true, or the last when time is over."""
+        """Return the value of `is_so` once it is true, or its last value after the bound."""
         with self.changed:
             return self.changed.wait_for(is_so, BOUND_S)
 
-    def puppet(self, name: str) -> Puppet | None:
-        """The newest run, waited for; None if there is none in good time."""
+    def tool_run(self, name: str) -> ToolRun | None:
+        """Wait for a run of this tool and return the newest; None after the bound."""
         self.until(lambda: name in self._runs)
         runs = self.runs(name)
         return runs[-1] if runs else None
@@ -115,7 +114,7 @@ class Strings:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for runs in self._runs.values():
-            for puppet in runs:
-                puppet.cut()
+            for tool_run in runs:
+                tool_run.disconnect()
         for thread in self._threads:
             thread.join()

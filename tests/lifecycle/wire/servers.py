@@ -1,5 +1,6 @@
-"""The servers under test: one over HTTP and one over pipes, on one store."""
+"""The processes under test: an HTTP server, a stdio server, and the test, on one store."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -7,21 +8,25 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
 import attrs
 
+from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.stores import open_store
+from taskmachine.protocol.sealing import Sealer
+from tests.lifecycle.wire.stdio_client import StdioClient
+from tests.lifecycle.wire.tool_control import BOUND_S, ToolControl
 from tests.oracle import REPOSITORY
-from tests.wire.pipe_wire import PipeCaller
-from tests.wire.strings import BOUND_S, Strings
 
 __all__ = ["NAMES", "PAGE", "Servers", "serving"]
 
 PAGE: Final = 3
 NAMES: Final = tuple(f"{name}{number}" for number in range(50) for name in ("alice", "bob"))
-"""Every run has an alice and a bob of its own, for as long as there are new ones."""
+"""Owners over HTTP: each run takes the next two."""
 
 _COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 _SETTINGS: Final = """
@@ -45,7 +50,7 @@ tokens = "{tokens}"
 
 
 class _Log:
-    """What a server says aside."""
+    """The standard error of a server."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.text = ""
@@ -79,24 +84,36 @@ class _Log:
 
 @attrs.define(eq=False)
 class Servers:
-    """Both, while they run; afterwards what they have left."""
+    """The running servers; after they have stopped, their logs."""
 
     tokens: dict[str, str]
-    strings: Strings
+    tool_control: ToolControl
     address: str
-    pipe: PipeCaller
+    pipe: StdioClient
     logs: list[_Log]
     processes: list[subprocess.Popen[bytes]]
+    runner: asyncio.Runner
+    service: TaskService
 
     def check(self) -> None:
-        """That they live."""
+        """Assert that the servers are running."""
         for process, log in zip(self.processes, self.logs, strict=True):
-            assert process.poll() is None, f"a server is gone: {log.text}"
+            assert process.poll() is None, f"a server stopped: {log.text}"
+
+    def cancel_in_store(self, task_id: str) -> None:
+        """Cancel a task in this process, past the servers."""
+
+        async def cancel() -> None:
+            task = await self.service.store.load(task_id)
+            assert task is not None
+            await self.service.cancel(task.owner, task_id)
+
+        self.runner.run(cancel())
 
 
 @contextlib.contextmanager
-def serving(folder: Path, url: str) -> Iterator[Servers]:
-    """On the store of that URL, from when they answer until they have left."""
+def serving(folder: Path, url: str, bugs: Mapping[str, str] = {}) -> Iterator[Servers]:
+    """Start the servers on the store of that URL, "HTTP" and "stdio" each with a bug if named."""
     tokens = {name: secrets.token_hex(16) for name in NAMES}
     tokens_file = folder / "tokens.toml"
     tokens_file.touch(0o600)
@@ -104,15 +121,16 @@ def serving(folder: Path, url: str) -> Iterator[Servers]:
     settings = folder / "settings.toml"
     settings.write_text(_SETTINGS.format(page=PAGE, tokens=tokens_file))
     with contextlib.ExitStack() as stack:
-        strings = Strings()
-        stack.callback(strings.close)
+        tool_control = ToolControl()
+        stack.callback(tool_control.close)
 
-        def start(stream: int, *where: str) -> tuple[subprocess.Popen[bytes], _Log]:
+        def start(name: str, stream: int, *where: str) -> tuple[subprocess.Popen[bytes], _Log]:
             process = subprocess.Popen(
                 [_COMMAND, "serve", *where, "--config", str(settings), "--store", url,
-                 "--tools", "tests.wire.tools:TOOLS"],
+                 "--tools", "tests.lifecycle.wire.tools:TOOLS"],
                 stdin=stream, stdout=stream, stderr=subprocess.PIPE,
-                cwd=REPOSITORY, env=os.environ | {"WIRE_STRINGS": strings.address},
+                cwd=REPOSITORY, env=os.environ
+                | {"WIRE_TOOL_CONTROL": tool_control.address, "LIFECYCLE_BUG": bugs.get(name, "")},
             )  # fmt: skip
             assert process.stderr is not None
             log = _Log(process.stderr)
@@ -120,17 +138,28 @@ def serving(folder: Path, url: str) -> Iterator[Servers]:
             stack.callback(_end, process)
             return process, log
 
-        web, web_log = start(subprocess.DEVNULL, "--http", "127.0.0.1:0")
-        piped, pipe_log = start(subprocess.PIPE, "--stdio")
+        web, web_log = start("HTTP", subprocess.DEVNULL, "--http", "127.0.0.1:0")
+        piped, pipe_log = start("stdio", subprocess.PIPE, "--stdio")
         address = web_log.find(r"on http://([0-9.:]+)/mcp")[1]
         pipe_log.find("on standard input and output")
         assert piped.stdin is not None
         assert piped.stdout is not None
-        pipe = PipeCaller(piped.stdout, piped.stdin)
+        pipe = StdioClient(piped.stdout, piped.stdin)
         for after in (piped.stdout.close, pipe.join, lambda: _end(piped), piped.stdin.close):
             stack.callback(after)  # in the reverse order
-        pipe.introduce()
-        yield Servers(tokens, strings, address, pipe, [web_log, pipe_log], [web, piped])
+        pipe.initialize()
+        runner = stack.enter_context(asyncio.Runner())
+        store = runner.run(open_store(url))
+        stack.callback(lambda: runner.run(store.close()))
+        sealer = Sealer(runner.run(store.secret()))
+        service = TaskService(store, sealer, clock=_now_ms, new_id=lambda: "")
+        yield Servers(
+            tokens, tool_control, address, pipe, [web_log, pipe_log], [web, piped], runner, service
+        )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

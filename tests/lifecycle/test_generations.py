@@ -1,4 +1,4 @@
-"""One life of many tasks, seen through both generations on the wire."""
+"""The model machine again, with every version of every task encoded for both generations."""
 
 import json
 from typing import Any
@@ -19,14 +19,14 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.statemachine import TABLE, Call, Outcome, State, Task
 from taskmachine.statemachine.invariants import Asked, Saw
+from tests.lifecycle.test_model import ModelMachine
 from tests.oracle import SPEC, judge
-from tests.statemachine.world import World
 
 RESERVED = range(-32099, -32019)
 
 
-class TwoWires(World):
-    """Whatever happens, both wires walk a legal path and tell the same end."""
+class BothGenerations(ModelMachine):
+    """Both generations show a legal path and the same outcome."""
 
     def observe(self, task: Task) -> None:
         if task.state is State.REMOVED:
@@ -132,7 +132,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-TestTwoWires = TwoWires.TestCase
+TestBothGenerations = BothGenerations.TestCase
 
 
 @pytest.mark.parametrize("module", [g1, g2], ids=lambda module: module.REVISION)

@@ -1,22 +1,22 @@
-"""Reads tasks and outcomes out of recorded messages: plain JSON, never by the code under test."""
+"""Extract tasks and outcomes from recorded messages, without the code under test."""
 
 from typing import Any, Final
 
 import attrs
 
 from taskmachine.statemachine.invariants import Saw
+from tests.lifecycle.wire.record import JSON, NEW, OLD, Channel, Evidence, Exchange
 from tests.oracle import LIFECYCLES, SPEC
-from tests.wire.record import JSON, NEW, OLD, Channel, Evidence, Exchange
 
 __all__ = [
     "UNKNOWN",
-    "Look",
+    "Observation",
+    "all_observations",
     "is_terminal",
     "outcome_of_result",
     "pushes",
     "reads",
     "results",
-    "seen",
     "status_of",
     "task_of",
 ]
@@ -27,19 +27,19 @@ CANCELLED: Final = -32_000
 PUSHED: Final = {"notifications/tasks/status": OLD, "notifications/tasks": NEW}
 
 Outcome = tuple[Any, ...]
-"""A result, an error or the cancellation, as it can be compared across wires."""
+"""A result, an error or a cancellation, in a form that is the same in both generations."""
 
 
 @attrs.frozen
-class Look:
-    """A task as an answer or a notification showed it."""
+class Observation:
+    """A task in a response or in a notification."""
 
     at: int
     owner: str
     wire: str
     task: JSON
     outcome: Outcome | None = None
-    """None if it does not show it."""
+    """None if the message does not contain it."""
 
     @property
     def has_ended(self) -> bool:
@@ -58,7 +58,7 @@ class Look:
 
 
 def outcome_of_result(result: JSON) -> Outcome:
-    """Of a tool, as it can be compared across wires: without what the wires add."""
+    """Return the outcome, without the fields that a generation adds."""
     text = [block.get("text") for block in result.get("content", ())]
     return "result", tuple(text), bool(result.get("isError"))
 
@@ -69,7 +69,7 @@ def outcome_of_error(error: JSON) -> Outcome:
     return "error", error["code"], error["message"]
 
 
-def _look(at: int, owner: str, wire: str, task: JSON) -> Look:
+def _observation(at: int, owner: str, wire: str, task: JSON) -> Observation:
     outcome = None
     if wire == NEW and "result" in task:
         outcome = outcome_of_result(task["result"])
@@ -77,12 +77,12 @@ def _look(at: int, owner: str, wire: str, task: JSON) -> Look:
         outcome = outcome_of_error(task["error"])
     elif task["status"] == "cancelled":
         outcome = ("cancelled",)
-    return Look(at, owner, wire, task, outcome)
+    return Observation(at, owner, wire, task, outcome)
 
 
-def reads(evidence: Evidence) -> list[Look]:
-    """Tasks in answers, in the order of time."""
-    looks = []
+def reads(evidence: Evidence) -> list[Observation]:
+    """Return the tasks in responses, in the order of the requests."""
+    observations = []
     for exchange in evidence.exchanges:
         answer = exchange.answer
         if answer is None or "result" not in answer:
@@ -90,50 +90,50 @@ def reads(evidence: Evidence) -> list[Look]:
         result, place = answer["result"], (exchange.sent, exchange.owner, exchange.wire)
         match exchange.method:
             case "tasks/get":
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tasks/cancel" if exchange.wire == OLD:
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tools/call" if "task" in result:
-                looks.append(_look(*place, result["task"]))
+                observations.append(_observation(*place, result["task"]))
             case "tools/call" if result.get("resultType") == "task":
-                looks.append(_look(*place, result))
+                observations.append(_observation(*place, result))
             case "tasks/list":
-                looks += [_look(*place, task) for task in result["tasks"]]
+                observations += [_observation(*place, task) for task in result["tasks"]]
             case _:
                 pass
-    return sorted(looks, key=lambda look: look.at)
+    return sorted(observations, key=lambda seen: seen.at)
 
 
 def results(evidence: Evidence) -> list[tuple[Exchange, Outcome]]:
-    """What calls that waited for the end of a task were told."""
-    told = []
+    """Return the outcomes in the responses to `tasks/result`."""
+    found = []
     for exchange in evidence.exchanges:
         answer = exchange.answer
         is_refused = exchange.status is not None and exchange.status >= 400
         if exchange.method == "tasks/result" and answer is not None and not is_refused:
             if "result" in answer:
-                told.append((exchange, outcome_of_result(answer["result"])))
+                found.append((exchange, outcome_of_result(answer["result"])))
             elif exchange.code != UNKNOWN:
-                told.append((exchange, outcome_of_error(answer["error"])))
-    return told
+                found.append((exchange, outcome_of_error(answer["error"])))
+    return found
 
 
-def pushes(channel: Channel) -> list[Look]:
-    """Tasks in notifications."""
+def pushes(channel: Channel) -> list[Observation]:
+    """Return the tasks in notifications."""
     return [
-        _look(heard.at, channel.owner, wire, heard.message["params"])
-        for heard in channel.heard
-        if (wire := PUSHED.get(heard.message.get("method", ""))) is not None
+        _observation(received.at, channel.owner, wire, received.message["params"])
+        for received in channel.messages
+        if (wire := PUSHED.get(received.message.get("method", ""))) is not None
     ]
 
 
-def seen(evidence: Evidence) -> list[Look]:
-    """Both; which of them was first nobody knows."""
-    return [*reads(evidence), *(look for channel in evidence.channels for look in pushes(channel))]
+def all_observations(evidence: Evidence) -> list[Observation]:
+    """Return the tasks in responses and in notifications, in no common order."""
+    return [*reads(evidence), *(seen for channel in evidence.channels for seen in pushes(channel))]
 
 
 def task_of(message: JSON) -> str | None:
-    """The task that a message of the server is about."""
+    """Return the id of the task to which a message of the server belongs."""
     params = message.get("params", {})
     if message.get("method") in PUSHED:
         return str(params["taskId"])
@@ -146,7 +146,7 @@ def is_terminal(status: str, wire: str) -> bool:
 
 
 def status_of(outcome: Outcome, wire: str) -> str:
-    """What the specification calls a task that ended so."""
+    """Return the status that the specification projects for this outcome."""
     if outcome[0] == "result":
         state = "completed_is_error" if outcome[2] else "completed"
     else:

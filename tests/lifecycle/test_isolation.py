@@ -1,7 +1,6 @@
-"""Somebody else's task looks exactly like a task that does not exist.
+"""Hypothesis lets several owners in every dialect access foreign tasks.
 
-Several owners on every wire: each answer about a foreign task is compared, byte for byte, with
-the answer about an id that nobody has.
+Each response about a foreign task equals, byte for byte, the response about an unknown id.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
 OWNERS: Final = ("alice", "bob", "carol")
 
 ANSWER: Final = {"name": {"action": "accept", "content": {"name": "Eve"}}}
-QUESTIONS: Final[dict[str, list[tuple[str, dict[str, Any]]]]] = {
+REQUESTS: Final[dict[str, list[tuple[str, dict[str, Any]]]]] = {
     "2025-11-25": [
         ("tasks/get", {}),
         ("tasks/result", {}),
@@ -46,8 +45,8 @@ owners = st.sampled_from(OWNERS)
 dialects = st.sampled_from(sorted(DIALECTS))
 
 
-class Isolation(RuleBasedStateMachine):
-    """Whoever asks, and whatever state the task is in."""
+class IsolationMachine(RuleBasedStateMachine):
+    """Three owners, each in every dialect, on one runtime."""
 
     tasks = Bundle("tasks")
 
@@ -84,7 +83,7 @@ class Isolation(RuleBasedStateMachine):
 
     @rule(task_id=tasks, dialect=dialects)
     def cancel(self, task_id: str, dialect: str) -> None:
-        """The owner may, on any wire."""
+        """Cancel a task as its owner, in any dialect."""
         line = self.lines[self.owners[task_id], dialect]
         self.runner.run(line.ask("tasks/cancel", {"taskId": task_id}))
 
@@ -94,13 +93,13 @@ class Isolation(RuleBasedStateMachine):
         if owner == intruder:
             return
         line = self.lines[intruder, dialect]
-        method, params = data.draw(st.sampled_from(QUESTIONS[dialect]))
+        method, params = data.draw(st.sampled_from(REQUESTS[dialect]))
         before = self.runner.run(self.runtime.service.get(owner, task_id))
-        nobody = secrets.token_urlsafe(24)
+        unknown = secrets.token_urlsafe(24)
         foreign = self.runner.run(line.ask(method, {**params, "taskId": task_id}))
-        missing = self.runner.run(line.ask(method, {**params, "taskId": nobody}))
+        missing = self.runner.run(line.ask(method, {**params, "taskId": unknown}))
         assert foreign == missing
-        assert foreign, "it was answered"
+        assert foreign, "no response was sent"
         assert self.runner.run(self.runtime.service.get(owner, task_id)) == before
 
     @rule(task_id=tasks, intruder=owners)
@@ -108,22 +107,22 @@ class Isolation(RuleBasedStateMachine):
         if self.owners[task_id] == intruder:
             return
         line = self.lines[intruder, "2026-07-28"]
-        told = []
+        responses = []
         for wanted in (task_id, secrets.token_urlsafe(24)):
             params = {"notifications": {"taskIds": [wanted]}}
-            told.append(self.runner.run(line.ask("subscriptions/listen", params, id="w")))
+            responses.append(self.runner.run(line.ask("subscriptions/listen", params, id="w")))
             line.conversation.handle(line.conversation.receiver.closed("w"))
             self.runner.run(quiet())
-        assert told[0] == told[1]
+        assert responses[0] == responses[1]
 
     @rule(owner=owners, dialect=st.sampled_from(["2025-11-25", "erlmcp"]))
-    def look_around(self, owner: str, dialect: str) -> None:
+    def list_tasks(self, owner: str, dialect: str) -> None:
         result = self.runner.run(self.lines[owner, dialect].call("tasks/list", {}))["result"]
         shown = {task["taskId"] for task in result["tasks"]}
         assert shown <= {task_id for task_id, of in self.owners.items() if of == owner}
 
     @rule()
-    def nothing_was_sent_to_others(self) -> None:
+    def no_task_id_was_sent_to_another_owner(self) -> None:
         for (owner, _), line in self.lines.items():
             for send in line.sent:
                 text = encode_message(send.message).decode()
@@ -131,4 +130,4 @@ class Isolation(RuleBasedStateMachine):
                     assert of == owner or task_id not in text, json.loads(text)
 
 
-TestIsolation = Isolation.TestCase
+TestIsolation = IsolationMachine.TestCase

@@ -1,45 +1,45 @@
-"""Standard input and output of a server: one caller, both generations on one pipe."""
+"""A client on the standard input and output of a server, in both generations at once."""
 
 import json
 import threading
 from itertools import count
 from typing import IO, Any
 
-from tests.wire.http_wire import HELLO, meta
-from tests.wire.record import JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Wire, now
-from tests.wire.strings import BOUND_S
+from tests.lifecycle.wire.http_client import HELLO, meta
+from tests.lifecycle.wire.record import JSON, NEW, OLD, PIPE, Channel, Evidence, Exchange, Wire, now
+from tests.lifecycle.wire.tool_control import BOUND_S
 
-__all__ = ["STDIO", "PipeCaller"]
+__all__ = ["STDIO", "StdioClient"]
 
 STDIO = "stdio"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
-class PipeCaller:
-    """Whoever started the server.  It lives longer than one run: each has its own evidence."""
+class StdioClient:
+    """The client of the stdio server; each run records into its own evidence."""
 
     owner = STDIO
     session: str | None = None
-    general: Exchange | None = None
+    get_stream: Exchange | None = None
 
     def __init__(self, source: IO[bytes], sink: IO[bytes]) -> None:
         self._sink = sink
         self._ids = count(1)
         self._pending: dict[int | str, Exchange] = {}
         self._taking = threading.Lock()
-        self.take_down(Evidence())
+        self.record_in(Evidence())
         self._reading = threading.Thread(target=self._read, args=(source,))
         self._reading.start()
 
-    def take_down(self, evidence: Evidence) -> None:
-        """From now on, there."""
+    def record_in(self, evidence: Evidence) -> None:
+        """Record all further messages in this evidence."""
         with self._taking:
             self.evidence = evidence
             self._channel = Channel(STDIO, OLD, PIPE)
             evidence.channels.append(self._channel)
             self._pending.clear()
 
-    def introduce(self) -> None:
+    def initialize(self) -> None:
         self.ask(OLD, "initialize", HELLO)
         self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -47,7 +47,7 @@ class PipeCaller:
         self, wire: Wire, method: str, params: JSON | None = None, *, id: int | None = None
     ) -> Exchange:
         exchange = self._send(wire, method, params or {}, id, None)
-        if not exchange.over.wait(BOUND_S):
+        if not exchange.done.wait(BOUND_S):
             exchange.failure = "timeout"
         return exchange
 
@@ -56,25 +56,25 @@ class PipeCaller:
     ) -> Exchange:
         return self._send(wire, method, params, None, None)
 
-    def watch(self, task_ids: list[str]) -> Exchange:
-        channel = Channel(STDIO, NEW, "watch")
+    def subscribe(self, task_ids: list[str]) -> Exchange:
+        channel = Channel(STDIO, NEW, "subscription")
         self.evidence.channels.append(channel)
         params = {"notifications": {"taskIds": task_ids}}
-        watching = self._send(NEW, "subscriptions/listen", params, None, channel)
-        self.evidence.until(lambda: channel.heard or watching.over.is_set(), BOUND_S)
-        return watching
+        subscribing = self._send(NEW, "subscriptions/listen", params, None, channel)
+        self.evidence.until(lambda: channel.messages or subscribing.done.is_set(), BOUND_S)
+        return subscribing
 
-    def give_up(self, exchange: Exchange) -> None:
-        exchange.is_dropped, exchange.given_up = True, now()
+    def cancel_wait(self, exchange: Exchange) -> None:
+        exchange.is_dropped, exchange.cancelled_at = True, now()
         params: JSON = {"requestId": exchange.id}
         if exchange.wire == NEW:
             params["_meta"] = meta()
         self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def drop(self, exchange: Exchange) -> None:
-        """There are no connections: it is given up."""
-        if not exchange.over.is_set():
-            self.give_up(exchange)
+        """Cancel a request: there is no connection to close."""
+        if not exchange.done.is_set():
+            self.cancel_wait(exchange)
 
     def post(self, wire: Wire, message: Any) -> None:
         self.write(json.dumps(message).encode())
@@ -87,7 +87,7 @@ class PipeCaller:
         self._sink.flush()
 
     def close(self) -> None:
-        """The end of one run: nobody waits for anything."""
+        """Cancel all pending requests at the end of a run."""
         for exchange in list(self._pending.values()):
             self.drop(exchange)
 
@@ -117,22 +117,22 @@ class PipeCaller:
         try:
             message = json.loads(line)
         except ValueError:
-            self.evidence.complaints.append(f"no JSON on the pipe: {line!r}")
+            self.evidence.problems.append(f"the server wrote a line that is not JSON: {line!r}")
             return
         if "method" in message:
             subscription = message.get("params", {}).get("_meta", {}).get(_SUBSCRIPTION)
-            watching = self._pending.get(subscription)
-            place = watching.channel if watching is not None else None
-            self.evidence.hear(place or self._channel, message)
+            subscribing = self._pending.get(subscription)
+            place = subscribing.channel if subscribing is not None else None
+            self.evidence.receive(place or self._channel, message)
             return
-        if message.get("id") is None:  # to something that could not be read
-            self.evidence.hear(self._channel, message)
+        if message.get("id") is None:  # the error for a request that could not be parsed
+            self.evidence.receive(self._channel, message)
             return
         exchange = self._pending.get(message["id"])
         if exchange is None:
-            self.evidence.complaints.append(f"an answer to nothing: {message}")
+            self.evidence.problems.append(f"a response to no request: {message}")
             return
-        exchange.take(message, line.strip())
+        exchange.complete(message, line.strip())
         with self.evidence.changed:
-            exchange.over.set()
+            exchange.done.set()
             self.evidence.changed.notify_all()

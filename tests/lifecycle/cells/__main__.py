@@ -1,4 +1,4 @@
-"""Change one cell of a table and see what requestors notice: `python -m tests.cells [CELL]`.
+"""Change a table cell, and find a behaviour that fails: `python -m tests.lifecycle.cells [CELL]`.
 
 Without an argument every cell is tried, each in a new process, and the first behaviour that fails
 with it is printed.  With one, such as `working ask -` (no such row), `working ask failed` (another
@@ -17,11 +17,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:  # a process that changes a cell imports the table only afterwards
-    from tests.cells.behaviours import Behaviour
+    from tests.lifecycle.cells.behaviours import Behaviour
 
 TABLE: Final = "taskmachine.statemachine.table"
-PATIENCE_S: Final = 30.0
-"""Of virtual time, in memory: no process waits for it."""
+TIMEOUT_S: Final = 30.0
+"""Virtual time: it costs no real time."""
 
 COLUMNS: Final = ("queue", "worker", "progress", "questions", "waiters")
 WORDS: Final = (
@@ -31,7 +31,7 @@ WORDS: Final = (
 
 
 def cells() -> Iterator[str]:
-    """Every cell, by the names of the hand-written specification."""
+    """Yield every cell, by the names in the hand-written specification."""
     from tests.oracle import DUTIES_BY_HAND, ILLEGAL, MOVES
 
     for source, row in MOVES.items():
@@ -45,7 +45,7 @@ def cells() -> Iterator[str]:
 
 
 def changed(source: str, cell: str) -> str:
-    """The text of the module with one cell changed."""
+    """Return the source of the module with one cell changed."""
     *row, change = cell.split()
     lines = source.splitlines()
     size = 6 if change in COLUMNS else 3
@@ -73,37 +73,37 @@ def plant(cell: str) -> None:
     setattr(SourceFileLoader, "get_code", get_changed_code)  # noqa: B010  mypy sees two classes
 
 
-def played(behaviour: "Behaviour") -> None:
+def run_behaviour(behaviour: "Behaviour") -> None:
     """Run a behaviour on a store in memory, in virtual time."""
     from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
-    from tests.cells.world import a_world
+    from tests.lifecycle.cells.environment import environment
 
     async def main() -> None:
-        async with a_world("memory:", PATIENCE_S) as world:
-            await behaviour(world)
+        async with environment("memory:", TIMEOUT_S) as env:
+            await behaviour(env)
 
     loop = VirtualLoop(Random(0))
     try:
-        loop.run(asyncio.wait_for(main(), 10 * PATIENCE_S))
+        loop.run(asyncio.wait_for(main(), 10 * TIMEOUT_S))
     finally:
         loop.close()
 
 
 def first_failure() -> str | None:
-    """The first behaviour that does not hold."""
-    from tests.cells.behaviours import BEHAVIOURS
+    """Return the first behaviour that does not hold, or None."""
+    from tests.lifecycle.cells.behaviours import BEHAVIOURS
 
     for name, behaviour in BEHAVIOURS.items():
         try:
-            played(behaviour)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever makes it red
+            run_behaviour(behaviour)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  any failure counts
             return f"{name} ({type(error).__name__})"
     return None
 
 
-def look_at(cell: str) -> tuple[str, tuple[int, str]]:
-    """The cell, and the exit code and the last words of a process in which it is changed."""
-    command = [sys.executable, "-m", "tests.cells", cell]
+def try_cell(cell: str) -> tuple[str, tuple[int, str]]:
+    """Return the cell, and the exit code and last line of a process in which it is changed."""
+    command = [sys.executable, "-m", "tests.lifecycle.cells", cell]
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
@@ -119,10 +119,10 @@ def main(wanted: list[str]) -> int:
         print(found or "unnoticed")
         return 0 if found else 1
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        looks = dict(pool.map(look_at, cells()))
-    for cell, (_, found) in looks.items():
+        results = dict(pool.map(try_cell, cells()))
+    for cell, (_, found) in results.items():
         print(f"{cell:32} {found}")
-    return int(any(code for code, _ in looks.values()))
+    return int(any(code for code, _ in results.values()))
 
 
 if __name__ == "__main__":

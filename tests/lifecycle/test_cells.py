@@ -1,4 +1,4 @@
-"""The behaviours hold, and each cell of the two tables is needed for one of them."""
+"""Every cell of the two tables has a behaviour that fails when the cell is changed."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cells.__main__ import PATIENCE_S, cells, changed, look_at, played
-from tests.cells.behaviours import BEHAVIOURS, Behaviour
-from tests.cells.world import a_world
+from tests.lifecycle.cells.__main__ import TIMEOUT_S, cells, changed, run_behaviour, try_cell
+from tests.lifecycle.cells.behaviours import BEHAVIOURS, Behaviour
+from tests.lifecycle.cells.environment import environment
 from tests.oracle import REPOSITORY
 
 TABLE = REPOSITORY / "statemachine" / "table.py"
@@ -16,14 +16,14 @@ TABLE = REPOSITORY / "statemachine" / "table.py"
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
 def test_in_memory(behaviour: Behaviour) -> None:
-    played(behaviour)
+    run_behaviour(behaviour)
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
 def test_on_sqlite(behaviour: Behaviour, tmp_path: Path) -> None:
     async def main() -> None:
-        async with a_world(f"sqlite:{tmp_path / 'tasks.db'}", PATIENCE_S) as world:
-            await behaviour(world)
+        async with environment(f"sqlite:{tmp_path / 'tasks.db'}", TIMEOUT_S) as env:
+            await behaviour(env)
 
     asyncio.run(main())
 
@@ -50,12 +50,12 @@ def test_a_change_changes_one_line() -> None:
 @pytest.mark.slow
 @pytest.mark.lifecycle
 def test_a_requestor_notices_every_changed_cell() -> None:
-    """Each in a process of its own: a quarter of a second of work, if the machine is idle."""
+    """Run the behaviours for each changed cell in a new process."""
     with ThreadPoolExecutor(2) as pool:
-        looks = dict(pool.map(look_at, cells()))
-    unnoticed = {cell for cell, (code, _) in looks.items() if code != 0}
-    assert not unnoticed, {cell: looks[cell][1] for cell in unnoticed}
+        results = dict(pool.map(try_cell, cells()))
+    unnoticed = {cell for cell, (code, _) in results.items() if code != 0}
+    assert not unnoticed, {cell: results[cell][1] for cell in unnoticed}
 
 
 def test_without_a_change_nothing_is_noticed() -> None:
-    assert look_at("") == ("", (1, "unnoticed"))
+    assert try_cell("") == ("", (1, "unnoticed"))

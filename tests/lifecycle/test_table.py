@@ -1,8 +1,19 @@
-"""Both tables against what was written down by hand."""
+"""Both tables, and the executor compiled from them, against `specs/lifecycle.toml`."""
 
+import attrs
 import pytest
 
-from taskmachine.statemachine import DUTIES, TABLE, TERMINAL, Call, Event, State, Task
+from taskmachine.statemachine import (
+    DUTIES,
+    TABLE,
+    TERMINAL,
+    Call,
+    Event,
+    IllegalTransition,
+    State,
+    Task,
+    fire,
+)
 from taskmachine.statemachine.table import COLUMNS
 from tests.oracle import DUTIES_BY_HAND, ILLEGAL, MOVES, REVISIONS, SPEC
 from tests.requirements import covers
@@ -21,7 +32,14 @@ def test_the_specification_lists_all_pairs() -> None:
 @covers("2025-11-25:paths-from-working", "2025-11-25:paths-from-input-required")
 @pytest.mark.parametrize(("state", "event"), PAIRS)
 def test_every_pair_leads_where_the_specification_says(state: State, event: Event) -> None:
-    assert DESTS.get((state, event), ILLEGAL) == MOVES[state][event]
+    dest = MOVES[state][event]
+    assert DESTS.get((state, event), ILLEGAL) == dest
+    if dest != ILLEGAL:
+        assert fire(state, event) == (state, event, dest)
+    else:
+        with pytest.raises(IllegalTransition) as error:
+            fire(state, event)
+        assert (error.value.state, error.value.event) == (state, event)
 
 
 def test_no_pair_is_listed_twice() -> None:
@@ -58,3 +76,14 @@ def test_a_task_has_the_duties_of_its_state(state: State) -> None:
 
 def test_requestors_see_neither_the_queue_nor_the_worker() -> None:
     assert State.SUBMITTED.duties[2:] == State.WORKING.duties[2:]
+
+
+def test_an_illegal_event_names_state_and_event() -> None:
+    with pytest.raises(IllegalTransition, match="'cancel' is illegal in state 'completed'"):
+        fire(State.COMPLETED, Event.CANCEL)
+
+
+def test_states_come_back_as_states() -> None:
+    dest = fire(State.NEW, Event.SUBMIT).dest
+    assert isinstance(dest, State)
+    assert not attrs.has(type(dest))

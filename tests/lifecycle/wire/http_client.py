@@ -1,4 +1,4 @@
-"""HTTP as a client sees it: one connection for each request, read by a thread if need be."""
+"""An HTTP client with one connection for each request; threads read the streams."""
 
 import contextlib
 import http.client
@@ -11,10 +11,20 @@ from typing import Any, Final
 
 import attrs
 
-from tests.wire.record import GENERAL, JSON, NEW, OLD, Channel, Evidence, Exchange, Wire, now
-from tests.wire.strings import BOUND_S
+from tests.lifecycle.wire.record import (
+    GET_STREAM,
+    JSON,
+    NEW,
+    OLD,
+    Channel,
+    Evidence,
+    Exchange,
+    Wire,
+    now,
+)
+from tests.lifecycle.wire.tool_control import BOUND_S
 
-__all__ = ["CAPABILITIES", "HELLO", "HttpCaller", "meta"]
+__all__ = ["CAPABILITIES", "HELLO", "HttpClient", "meta"]
 
 CAPABILITIES: Final[JSON] = {"elicitation": {"form": {}}}
 HELLO: Final[JSON] = {
@@ -32,7 +42,7 @@ _NAMED_BY: Final = {
 
 
 def meta(*, with_tasks: bool = True) -> JSON:
-    """What a request of 2026-07-28 says about itself."""
+    """Return the `_meta` of a request of 2026-07-28."""
     return {
         "io.modelcontextprotocol/protocolVersion": NEW,
         "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
@@ -41,7 +51,7 @@ def meta(*, with_tasks: bool = True) -> JSON:
 
 
 class Connection:
-    """Carries one request and what comes back, in one body or as events."""
+    """One request and its response, as one body or as a stream of events."""
 
     def __init__(
         self, address: str, exchange: Exchange, evidence: Evidence, timeout_s: float | None
@@ -57,7 +67,7 @@ class Connection:
         self._thread: threading.Thread | None = None
 
     def begin(self, verb: str, headers: JSON, body: bytes | None) -> None:
-        """Let a thread do it."""
+        """Run the exchange in a thread."""
         self._thread = threading.Thread(target=self.run, args=(verb, headers, body))
         self._thread.start()
 
@@ -74,7 +84,7 @@ class Connection:
                 else:
                     self._read_body(response.read())
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            # http.client stumbles in many ways over a socket that is closed under its hands.
+            # http.client raises all of these when another thread closes its socket.
             if not exchange.is_dropped:
                 exchange.failure = repr(error)
         finally:
@@ -84,72 +94,72 @@ class Connection:
                 if exchange.channel is not None and exchange.channel.is_open:
                     exchange.channel.closed.append(now())
                 exchange.streaming.set()
-                exchange.over.set()
+                exchange.done.set()
                 self._evidence.changed.notify_all()
 
     def drop(self) -> None:
-        """As a client that loses its connection, and does not wait for the server to notice."""
-        if not self._exchange.over.is_set():
-            self.let_go()
+        """Close the connection without notice, as a client that has lost it."""
+        if not self._exchange.done.is_set():
+            self.abandon()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
 
-    def let_go(self) -> None:
-        """From now on nobody needs it."""
+    def abandon(self) -> None:
+        """Mark the request as given up."""
         self._exchange.is_dropped = True
         if self._exchange.channel is not None:
-            self._exchange.channel.let_go = self._exchange.channel.let_go or now()
+            self._exchange.channel.abandoned_at = self._exchange.channel.abandoned_at or now()
 
     def _read_body(self, raw: bytes) -> None:
         self._evidence.raw.append((self._exchange.owner, raw))
         self._exchange.raw = raw
         if raw:
-            self._hear(json.loads(raw), raw, None)
+            self._receive(json.loads(raw), raw, None)
 
     def _read_events(self, response: http.client.HTTPResponse) -> None:
         event_id, data = None, b""
         for line in response:
             self._evidence.raw.append((self._exchange.owner, line))
             if self._until is not None and now() > self._until:
-                raise TimeoutError("a stream that says nothing")
+                raise TimeoutError("the stream sent no event in time")
             field, _, value = line.rstrip(b"\r\n").partition(b":")
             value = value.removeprefix(b" ")
             if field == b"id" and line:
                 event_id = value.decode()
                 if self._exchange.channel is not None:
-                    self._evidence.mark(self._exchange.channel, event_id)
+                    self._evidence.mark_event_id(self._exchange.channel, event_id)
             elif field == b"data":
                 data += value
             elif line.strip() == b"" and data:
-                self._hear(json.loads(data), data, event_id)
+                self._receive(json.loads(data), data, event_id)
                 data = b""
 
-    def _hear(self, message: Any, raw: bytes, event_id: str | None) -> None:
+    def _receive(self, message: Any, raw: bytes, event_id: str | None) -> None:
         if isinstance(message, dict) and "method" not in message:
-            self._exchange.take(message, raw)
+            self._exchange.complete(message, raw)
         if self._exchange.channel is not None:
-            self._evidence.hear(self._exchange.channel, message, event_id)
+            self._evidence.receive(self._exchange.channel, message, event_id)
 
 
 @attrs.define(eq=False)
-class HttpCaller:
-    """One principal, who speaks both generations: the older one in a session."""
+class HttpClient:
+    """One owner in both generations; 2025-11-25 in a session."""
 
     owner: str
     token: str
     address: str
     evidence: Evidence
     session: str | None = None
-    general: Exchange | None = None
+    get_stream: Exchange | None = None
     connections: dict[Exchange, Connection] = attrs.field(factory=dict)
     _ids: Iterator[int] = attrs.field(factory=lambda: count(1))
 
     # --- sessions ----------------------------------------------------------------------------
 
-    def introduce(self) -> None:
-        """Begin a session."""
+    def initialize(self) -> None:
+        """Start a session."""
         hello = self._exchange(OLD, "initialize", HELLO, None)
         connection = self._connection(hello, BOUND_S)
         connection.run("POST", self.headers(OLD, "initialize", {}), _body(hello))
@@ -159,22 +169,22 @@ class HttpCaller:
         assert taken.status == 202, taken.status
 
     def end_session(self) -> None:
-        """And let go of everything in it."""
+        """End the session and close all its streams."""
         for exchange, connection in self.connections.items():
-            if exchange.session == self.session and not exchange.over.is_set():
-                connection.let_go()
+            if exchange.session == self.session and not exchange.done.is_set():
+                connection.abandon()
         assert self.raw("DELETE", self.headers(OLD, "", {})).status == 204
         for exchange, connection in self.connections.items():
             if exchange.session == self.session:
                 connection.drop()
-        self.session = self.general = None
+        self.session = self.get_stream = None
 
     # --- requests ----------------------------------------------------------------------------
 
     def ask(
         self, wire: Wire, method: str, params: JSON | None = None, *, id: int | None = None
     ) -> Exchange:
-        """A request, and its answer."""
+        """Send a request and wait for its response."""
         exchange = self._exchange(wire, method, params or {}, id)
         connection = self._connection(exchange, BOUND_S)
         connection.run("POST", self.headers(wire, method, exchange.params), _body(exchange))
@@ -183,61 +193,64 @@ class HttpCaller:
     def begin(
         self, wire: Wire, method: str, params: JSON, kind: str, task_id: str | None = None
     ) -> Exchange:
-        """A request that takes as long as it takes."""
+        """Send a request whose response may take any time."""
         exchange = self._exchange(wire, method, params, None)
         exchange.channel = self._channel(wire, kind, task_id)
         connection = self._connection(exchange, None)
         connection.begin("POST", self.headers(wire, method, exchange.params), _body(exchange))
         return exchange
 
-    def watch(self, task_ids: list[str]) -> Exchange:
-        """`subscriptions/listen`, once it is acknowledged."""
+    def subscribe(self, task_ids: list[str]) -> Exchange:
+        """Send `subscriptions/listen` and wait for its acknowledgement."""
         params = {"notifications": {"taskIds": task_ids}}
-        watching = self.begin(NEW, "subscriptions/listen", params, "watch")
+        subscribing = self.begin(NEW, "subscriptions/listen", params, "subscription")
         self.evidence.until(
-            lambda: watching.over.is_set() or (watching.channel and watching.channel.heard), BOUND_S
+            lambda: (
+                subscribing.done.is_set() or (subscribing.channel and subscribing.channel.messages)
+            ),
+            BOUND_S,
         )
-        return watching
+        return subscribing
 
-    def listen(self, last_event_id: str | None = None) -> Exchange:
-        """The general stream, once it is there."""
-        if self.general is not None:
-            self.connections[self.general].let_go()  # the server ends it
+    def open_get_stream(self, last_event_id: str | None = None) -> Exchange:
+        """Open the GET stream of the session."""
+        if self.get_stream is not None:
+            self.connections[self.get_stream].abandon()  # the server ends it
         exchange = self._exchange(OLD, "GET", {}, None)
-        exchange.channel = self._channel(OLD, GENERAL)
+        exchange.channel = self._channel(OLD, GET_STREAM)
         self._get(exchange, last_event_id)
-        self.general = exchange
+        self.get_stream = exchange
         return exchange
 
     def drop(self, exchange: Exchange) -> None:
         self.connections[exchange].drop()
 
     def resume(self, exchange: Exchange) -> None:
-        """Go on with a stream where it broke."""
+        """Resume a stream after its last event."""
         assert exchange.channel is not None
         exchange.is_dropped = False
-        exchange.over.clear()
+        exchange.done.clear()
         exchange.streaming.clear()
         exchange.channel.opened.append(now())
         self._get(exchange, exchange.channel.last_event_id)
 
     def post(self, wire: Wire, message: Any) -> Exchange:
-        """Something that gets no answer, or none that it deserves."""
+        """Post any message and wait for the HTTP response."""
         return self.raw("POST", self.headers(wire, "", {}), json.dumps(message).encode())
 
     def reply(self, id: Any, result: JSON) -> None:
-        """Answer a request of the server."""
+        """Respond to a request of the server."""
         assert self.post(OLD, {"jsonrpc": "2.0", "id": id, "result": result}).status == 202
 
-    def give_up(self, exchange: Exchange) -> None:
-        """Tell the server that nobody waits for the answer."""
-        exchange.is_dropped, exchange.given_up = True, now()
+    def cancel_wait(self, exchange: Exchange) -> None:
+        """Send `notifications/cancelled` for a request."""
+        exchange.is_dropped, exchange.cancelled_at = True, now()
         params = {"requestId": exchange.id}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         assert self.post(exchange.wire, message).status == 202
 
     def raw(self, verb: str, headers: JSON, body: bytes | None = None) -> Exchange:
-        """Whatever it is."""
+        """Send any HTTP request."""
         exchange = Exchange(self.owner, OLD, verb, {}, 0)
         Connection(self.address, exchange, self.evidence, BOUND_S).run(verb, headers, body)
         assert exchange.failure is None, f"{verb} {body!r}: {exchange.failure}"
@@ -276,7 +289,7 @@ class HttpCaller:
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         self._connection(exchange, None).begin("GET", headers, None)
-        assert exchange.streaming.wait(BOUND_S), "no stream came"
+        assert exchange.streaming.wait(BOUND_S), "the server opened no stream"
         assert exchange.status == 200, f"the stream was refused: {exchange.raw!r}"
 
     def headers(self, wire: Wire, method: str, params: JSON) -> JSON:

@@ -1,4 +1,4 @@
-"""Each judge has something to find: an honest record, and records with one lie each."""
+"""Each check accepts a correct record, and rejects a record with one error."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,11 +6,11 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from tests.wire import judge
-from tests.wire.judge import CHECKS, verdict
-from tests.wire.looks import RELATED
-from tests.wire.record import (
-    GENERAL,
+from tests.lifecycle.wire import judge
+from tests.lifecycle.wire.judge import CHECKS, verdict
+from tests.lifecycle.wire.observations import RELATED
+from tests.lifecycle.wire.record import (
+    GET_STREAM,
     JSON,
     NEW,
     OLD,
@@ -18,8 +18,8 @@ from tests.wire.record import (
     End,
     Evidence,
     Exchange,
-    Heard,
-    Life,
+    Received,
+    TaskModel,
     Wire,
 )
 
@@ -39,7 +39,7 @@ def exchange(
 ) -> Exchange:
     session = "s" if wire == OLD else None
     made = Exchange("alice", wire, method, params, at, sent=at, session=session)
-    made.take({"jsonrpc": "2.0", "id": at, **answer}, b"")
+    made.complete({"jsonrpc": "2.0", "id": at, **answer}, b"")
     made.received = at + 1 if until is None else until
     return made
 
@@ -48,36 +48,38 @@ def get(at: int, status: str, wire: Wire = OLD, **more: Any) -> Exchange:
     return exchange(at, "tasks/get", {"result": task(status, at, wire, **more)}, wire, taskId=ID)
 
 
-def status(at: int, word: str) -> Heard:
-    return Heard(at, {"method": "notifications/tasks/status", "params": task(word, at)}, f"g.{at}")
+def status(at: int, word: str) -> Received:
+    return Received(
+        at, {"method": "notifications/tasks/status", "params": task(word, at)}, f"g.{at}"
+    )
 
 
-def question(at: int, id: str = "r1", related: str = ID) -> Heard:
+def question(at: int, id: str = "r1", related: str = ID) -> Received:
     params = {"message": f"{NAME}/q0", "_meta": {RELATED: {"taskId": related}}}
-    return Heard(at, {"id": id, "method": "elicitation/create", "params": params}, f"w.{at}")
+    return Received(at, {"id": id, "method": "elicitation/create", "params": params}, f"w.{at}")
 
 
-def progress(at: int, value: float) -> Heard:
+def progress(at: int, value: float) -> Received:
     params = {"progress": value, "_meta": {RELATED: {"taskId": ID}}}
-    return Heard(at, {"method": "notifications/progress", "params": params}, f"g.{at}")
+    return Received(at, {"method": "notifications/progress", "params": params}, f"g.{at}")
 
 
 RESULT: Final[JSON] = {"content": [{"type": "text", "text": "done"}]}
 
 
-def honest() -> Evidence:
-    """Created at 10, asks from 20 to 30, ends at 40; somebody waits, somebody listens."""
-    life = Life(ID, NAME, "alice", OLD, "s", {"name": NAME}, "k")
-    life.asked, life.answers, life.answered_at = {"q0": False}, {"q0": "yes"}, {"q0": 30}
-    life.ends = [End(DONE, 40, 45)]
-    call: JSON = {"name": "steered", "arguments": {"name": NAME}}
+def correct() -> Evidence:
+    """Return the record of a task created at 10, asking from 20 to 30, ended at 40."""
+    model = TaskModel(ID, NAME, "alice", OLD, "s", {"name": NAME}, "k")
+    model.asked, model.answers, model.answered_at = {"q0": False}, {"q0": "yes"}, {"q0": 30}
+    model.ends = [End(DONE, 40, 45)]
+    call: JSON = {"name": "controlled", "arguments": {"name": NAME}}
     asked = {"q0": {"method": "elicitation/create", "params": {"message": f"{NAME}/q0"}}}
     result = {"result": RESULT}
-    general = Channel("alice", OLD, GENERAL, "s", opened=[5])
-    general.heard = [status(20, "input_required"), status(31, "working"), progress(32, 1),
+    get_stream = Channel("alice", OLD, GET_STREAM, "s", opened=[5])
+    get_stream.messages = [status(20, "input_required"), status(31, "working"), progress(32, 1),
                      status(44, "completed")]  # fmt: skip
     waited = Channel("alice", OLD, "result", "s", ID, opened=[12], closed=[44])
-    waited.heard = [question(20), Heard(44, {"id": 15, "result": RESULT}, "w.44")]
+    waited.messages = [question(20), Received(44, {"id": 15, "result": RESULT}, "w.44")]
     return Evidence(
         exchanges=[
             exchange(10, "tools/call", {"result": {"task": task("working", 10)}}, **call),
@@ -89,8 +91,8 @@ def honest() -> Evidence:
             get(48, "completed", NEW, result=RESULT),
             exchange(50, "tasks/list", {"result": {"tasks": [task("completed", 48)]}}),
         ],
-        channels=[general, waited],
-        lives=[life],
+        channels=[get_stream, waited],
+        models=[model],
         keys=[("alice", "k", ID)],
         listed=[("alice", [[ID], ["older"]])],
         foreign=[("tasks/get", b"no", b"no")],
@@ -103,10 +105,10 @@ def find(evidence: Evidence, at: int) -> Exchange:
     return next(e for e in evidence.exchanges if e.sent == at)
 
 
-# --- lies ------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------
 
 
-def a_task_lives_again(evidence: Evidence) -> None:
+def an_ended_task_works(evidence: Evidence) -> None:
     evidence.exchanges.append(get(60, "working", NEW))
 
 
@@ -124,37 +126,37 @@ def a_wait_hangs(evidence: Evidence) -> None:
     evidence.exchanges.append(Exchange("alice", OLD, "tasks/result", {"taskId": ID}, 60, sent=14))
 
 
-def a_stranger_looks(evidence: Evidence) -> None:
-    look = get(47, "completed")
-    look.owner = "bob"
-    evidence.exchanges.append(look)
+def another_owner_reads(evidence: Evidence) -> None:
+    seen = get(47, "completed")
+    seen.owner = "bob"
+    evidence.exchanges.append(seen)
 
 
 def wires_disagree(evidence: Evidence) -> None:
     other = {"content": [{"type": "text", "text": "something else"}]}
     find(evidence, 48).result["result"] = other
-    evidence.lives[0].ends.append(End(("result", ("something else",), False), 40))
+    evidence.models[0].ends.append(End(("result", ("something else",), False), 40))
 
 
 def a_push_is_contradicted(evidence: Evidence) -> None:
-    evidence.channels[0].heard[-1] = status(44, "failed")
-    evidence.lives[0].ends.append(End(("error", -1), 40))
+    evidence.channels[0].messages[-1] = status(44, "failed")
+    evidence.models[0].ends.append(End(("error", -1), 40))
 
 
 def it_ends_otherwise(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(("cancelled",), 40, 45)]
+    evidence.models[0].ends = [End(("cancelled",), 40, 45)]
 
 
-def what_came_later_wins(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(("cancelled",), 38, 39), End(DONE, 40)]
+def the_later_end_wins(evidence: Evidence) -> None:
+    evidence.models[0].ends = [End(("cancelled",), 38, 39), End(DONE, 40)]
 
 
 def a_wait_does_not_wait(evidence: Evidence) -> None:
     find(evidence, 15).received = 39
 
 
-def the_end_is_told_too_early(evidence: Evidence) -> None:
-    evidence.lives[0].ends = [End(DONE, 45, 46)]
+def the_end_is_sent_too_early(evidence: Evidence) -> None:
+    evidence.models[0].ends = [End(DONE, 45, 46)]
     find(evidence, 15).received = 46
 
 
@@ -167,56 +169,56 @@ def an_outcome_is_missing(evidence: Evidence) -> None:
 
 
 def a_question_comes_twice(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(1, question(21, "r2"))
+    evidence.channels[0].messages.insert(1, question(21, "r2"))
 
 
 def a_question_comes_again_as_it_was(evidence: Evidence) -> None:
     evidence.channels[1].closed = [21]
-    evidence.channels[0].heard.insert(1, question(22))
+    evidence.channels[0].messages.insert(1, question(22))
 
 
 def a_question_comes_too_early(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(0, question(14))
+    evidence.channels[0].messages.insert(0, question(14))
 
 
 def only_another_session_waits(evidence: Evidence) -> None:
     find(evidence, 15).session = "another"
 
 
-def nobody_asked_that(evidence: Evidence) -> None:
-    evidence.lives[0].asked = {}
+def an_unknown_question(evidence: Evidence) -> None:
+    evidence.models[0].asked = {}
 
 
 def an_answer_is_forgotten(evidence: Evidence) -> None:
-    evidence.lives[0].answered_at["q0"] = 21
+    evidence.models[0].answered_at["q0"] = 21
 
 
 def an_answer_on_the_general_stream(evidence: Evidence) -> None:
-    evidence.channels[0].heard.append(Heard(60, {"id": 1, "result": {}}))
+    evidence.channels[0].messages.append(Received(60, {"id": 1, "result": {}}))
 
 
 def a_question_of_another_task(evidence: Evidence) -> None:
-    evidence.channels[1].heard[0] = question(20, related="another")
+    evidence.channels[1].messages[0] = question(20, related="another")
 
 
 def an_event_comes_again(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(1, attrs.evolve(status(20, "input_required"), at=21))
+    evidence.channels[0].messages.insert(1, attrs.evolve(status(20, "input_required"), at=21))
 
 
 def an_event_comes_elsewhere(evidence: Evidence) -> None:
-    evidence.channels[1].heard.insert(1, progress(32, 1))
+    evidence.channels[1].messages.insert(1, progress(32, 1))
 
 
 def progress_goes_back(evidence: Evidence) -> None:
-    evidence.channels[0].heard.insert(3, progress(33, 1))
+    evidence.channels[0].messages.insert(3, progress(33, 1))
 
 
 def progress_after_the_end(evidence: Evidence) -> None:
-    evidence.channels[0].heard.append(progress(60, 2))
+    evidence.channels[0].messages.append(progress(60, 2))
 
 
-def nobody_is_told(evidence: Evidence) -> None:
-    del evidence.channels[0].heard[-1]
+def the_end_is_not_sent(evidence: Evidence) -> None:
+    del evidence.channels[0].messages[-1]
 
 
 def a_secret_leaks(evidence: Evidence) -> None:
@@ -228,7 +230,7 @@ def a_foreign_task_shows(evidence: Evidence) -> None:
 
 
 def two_answers(evidence: Evidence) -> None:
-    find(evidence, 13).take({"id": 13}, b"")
+    find(evidence, 13).complete({"id": 13}, b"")
 
 
 def an_answer_to_another(evidence: Evidence) -> None:
@@ -245,7 +247,7 @@ def a_key_for_two(evidence: Evidence) -> None:
     evidence.keys.append(("alice", "k", "another"))
 
 
-def a_key_of_somebody_else(evidence: Evidence) -> None:
+def a_key_of_another_owner(evidence: Evidence) -> None:
     evidence.keys.append(("bob", "k", ID))
 
 
@@ -257,68 +259,68 @@ def time_goes_back(evidence: Evidence) -> None:
     find(evidence, 46).result["lastUpdatedAt"] = "T05"
 
 
-def it_is_made_twice(evidence: Evidence) -> None:
+def it_is_created_twice(evidence: Evidence) -> None:
     find(evidence, 46).result["createdAt"] = "T01"
 
 
-def somebody_complains(evidence: Evidence) -> None:
-    evidence.complaints.append("it is cold in here")
+def a_problem_was_reported(evidence: Evidence) -> None:
+    evidence.problems.append("a problem")
 
 
-reads = judge.the_ten_invariants_hold_for_reads
-channels = judge.the_ten_invariants_hold_for_every_channel
+reads = judge.the_named_invariants_hold_for_reads
+channels = judge.the_named_invariants_hold_for_every_channel
 
-LIES: Final[dict[Callable[[Evidence], None], Callable[..., Any]]] = {
-    a_task_lives_again: reads,
+ERRORS: Final[dict[Callable[[Evidence], None], Callable[..., Any]]] = {
+    an_ended_task_works: reads,
     a_task_is_gone: reads,
     a_call_hangs: reads,
     a_wait_hangs: reads,
-    a_stranger_looks: reads,
+    another_owner_reads: reads,
     wires_disagree: reads,
     a_push_is_contradicted: channels,
     it_ends_otherwise: judge.a_task_ends_by_what_was_done_to_it,
-    what_came_later_wins: judge.a_task_ends_by_what_was_done_to_it,
+    the_later_end_wins: judge.a_task_ends_by_what_was_done_to_it,
     a_wait_does_not_wait: judge.nothing_is_shown_as_ended_before_it_could,
-    the_end_is_told_too_early: judge.nothing_is_shown_as_ended_before_it_could,
+    the_end_is_sent_too_early: judge.nothing_is_shown_as_ended_before_it_could,
     an_error_is_completed: judge.a_status_belongs_to_the_outcome,
     an_outcome_is_missing: judge.a_status_belongs_to_the_outcome,
     a_question_comes_twice: judge.a_question_is_in_flight_on_one_channel_at_a_time,
     a_question_comes_again_as_it_was: judge.a_question_is_in_flight_on_one_channel_at_a_time,
-    a_question_comes_too_early: judge.only_who_waits_or_sees_that_a_task_asks_is_asked,
-    only_another_session_waits: judge.only_who_waits_or_sees_that_a_task_asks_is_asked,
-    nobody_asked_that: judge.open_questions_are_those_that_nobody_answered,
-    an_answer_is_forgotten: judge.open_questions_are_those_that_nobody_answered,
+    a_question_comes_too_early: judge.only_sessions_that_requested_a_task_are_asked,
+    only_another_session_waits: judge.only_sessions_that_requested_a_task_are_asked,
+    an_unknown_question: judge.open_questions_have_no_answer,
+    an_answer_is_forgotten: judge.open_questions_have_no_answer,
     an_answer_on_the_general_stream: judge.a_channel_carries_only_what_belongs_on_it,
     a_question_of_another_task: judge.a_channel_carries_only_what_belongs_on_it,
     an_event_comes_again: judge.events_of_a_stream_come_once_and_in_order,
     an_event_comes_elsewhere: judge.events_of_a_stream_come_once_and_in_order,
     progress_goes_back: judge.nothing_of_a_task_follows_its_end_on_a_channel,
     progress_after_the_end: judge.nothing_of_a_task_follows_its_end_on_a_channel,
-    nobody_is_told: judge.whoever_listens_is_told_of_the_end,
-    a_secret_leaks: judge.nobody_hears_what_is_not_theirs,
+    the_end_is_not_sent: judge.every_open_channel_receives_the_end,
+    a_secret_leaks: judge.no_owner_receives_foreign_words,
     a_foreign_task_shows: judge.a_foreign_task_is_one_that_does_not_exist,
     two_answers: judge.every_request_has_one_answer,
     an_answer_to_another: judge.every_request_has_one_answer,
     a_broken_connection: judge.every_request_has_one_answer,
     a_key_for_two: judge.a_key_names_one_task,
-    a_key_of_somebody_else: judge.a_key_names_one_task,
+    a_key_of_another_owner: judge.a_key_names_one_task,
     a_list_repeats: judge.a_list_has_everything_once,
     time_goes_back: judge.times_never_go_back,
-    it_is_made_twice: judge.times_never_go_back,
-    somebody_complains: judge.nobody_complained,
+    it_is_created_twice: judge.times_never_go_back,
+    a_problem_was_reported: judge.no_problem_was_reported,
 }
 
 
-def test_an_honest_record_is_believed() -> None:
-    assert verdict(honest()) == []
+def test_a_correct_record_passes() -> None:
+    assert verdict(correct()) == []
 
 
-def test_every_judge_has_something_to_find() -> None:
-    assert set(LIES.values()) == set(CHECKS)
+def test_every_check_has_an_error_to_detect() -> None:
+    assert set(ERRORS.values()) == set(CHECKS)
 
 
-@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-def test_a_lie_is_noticed(lie: Callable[[Evidence], None]) -> None:
-    evidence = honest()
-    lie(evidence)
-    assert list(LIES[lie](evidence)), verdict(evidence)
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_an_error_is_detected(error: Callable[[Evidence], None]) -> None:
+    evidence = correct()
+    error(evidence)
+    assert list(ERRORS[error](evidence)), verdict(evidence)

@@ -1,4 +1,4 @@
-"""Many tasks at once, every event, a clock that may go back: the rules of the stateful tests.
+"""Hypothesis fires every event at many tasks, with a clock that may go back.
 
 The model is simpler than the code: a state name for each task, moved by `specs/lifecycle.toml`.
 """
@@ -24,16 +24,23 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from taskmachine.statemachine.invariants import Asked, Created, History, Progressed, violations
+from taskmachine.statemachine.invariants import (
+    RUNTIME,
+    Asked,
+    Created,
+    History,
+    Progressed,
+    violations,
+)
 from taskmachine.statemachine.invariants import Event as Happened
 from tests import strategies
 from tests.oracle import ILLEGAL, LIFECYCLES, MOVES
 
-ENDED = {"completed", "failed", "cancelled"}
+ENDED = LIFECYCLES[RUNTIME].terminal
 
 
-class World(RuleBasedStateMachine):
-    """Rules act, invariants assert."""
+class ModelMachine(RuleBasedStateMachine):
+    """Rules fire events, the invariants are checked after each."""
 
     task_ids = Bundle("task_ids")
 
@@ -82,7 +89,7 @@ class World(RuleBasedStateMachine):
         self.observe(after)
 
     def observe(self, task: Task) -> None:
-        """What callers see of it; see tests/protocol/test_generations.py."""
+        """Record what clients see of this version; test_generations.py overrides it."""
 
     # --- the rules ---------------------------------------------------------------------------
 
@@ -158,7 +165,7 @@ class World(RuleBasedStateMachine):
 
     @rule(task_id=task_ids)
     def requeue(self, task_id: str) -> None:
-        # A task that waits for answers is parked: the last of them will requeue it.
+        # A task that waits for answers is parked: the last answer requeues it.
         event = Event.REPORT if self.tasks[task_id].open_questions else Event.REQUEUE
         self.fire(task_id, event, lambda t: lifecycle.requeue(t, self.now))
         assert self.states[task_id] in ENDED or self.tasks[task_id].worker is None
@@ -212,11 +219,14 @@ class World(RuleBasedStateMachine):
         for task_id, end in self.ends.items():
             now = self.tasks[task_id]
             assert now == end or self.states[task_id] == "removed"
-            assert (now.outcome, now.progress, now.questions) == (
-                end.outcome,
-                end.progress,
-                end.questions,
-            )
+            kept = (now.outcome, now.questions)
+            assert kept == (end.outcome, end.questions)
+
+    @invariant()
+    def progress_halts(self) -> None:
+        for task_id, end in self.ends.items():
+            assert not self.tasks[task_id].shows_progress
+            assert self.tasks[task_id].progress == end.progress
 
     @invariant()
     def only_what_waits_has_open_questions(self) -> None:
@@ -227,3 +237,6 @@ class World(RuleBasedStateMachine):
     def the_named_invariants_hold(self) -> None:
         history: History = self.history
         assert violations(history, LIFECYCLES) == []
+
+
+TestModel = ModelMachine.TestCase

@@ -1,4 +1,4 @@
-"""What requestors see of each cell of the two tables, in JSON.  Nothing here reads a table."""
+"""The effect of each cell of the two tables on clients, in JSON.  Nothing here reads a table."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -18,14 +18,14 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from taskmachine.statemachine.lifecycle import Step
-from tests.cells.world import G1, G2, OWN, Message, Peer, World, within
+from tests.lifecycle.cells.environment import G1, G2, OWN, Environment, Message, Peer, within
 
 __all__ = ["BEHAVIOURS", "Behaviour"]
 
-Behaviour = Callable[[World], Awaitable[None]]
+Behaviour = Callable[[Environment], Awaitable[None]]
 
-CROWD: Final = 1_000
-"""Tasks that an engine reads from the queue at a time."""
+BATCH: Final = 1_000
+"""Number of tasks that an engine reads from the queue at a time."""
 
 DONE: Final = Outcome.of_result(b'{"content":[{"type":"text","text":"from outside"}]}')
 ERROR: Final = Outcome.of_error(-32000, "from outside")
@@ -57,8 +57,8 @@ def behaviour(*states: str) -> Callable[[Callable[..., Awaitable[None]]], None]:
     return add
 
 
-def _swapped(act: Callable[..., Awaitable[None]], state: str, world: World) -> Awaitable[None]:
-    return act(world, state)
+def _swapped(act: Callable[..., Awaitable[None]], state: str, env: Environment) -> Awaitable[None]:
+    return act(env, state)
 
 
 def text_of(answer: Message) -> str:
@@ -67,61 +67,61 @@ def text_of(answer: Message) -> str:
 
 
 def of_end(answer: Message) -> str:
-    """What the answer to `tasks/result` says of the end."""
+    """Return the state in which a task ended, from its `tasks/result` response."""
     if "result" in answer:
         return "completed"
     return "cancelled" if "cancel" in answer["error"]["message"].lower() else "failed"
 
 
-async def occupied(world: World) -> str:
-    """The only worker has a task, so that the next one stays in the queue."""
-    await world.start(concurrency=1)
-    first = await (await world.peer(G2)).begin("hold")
-    await within(world, world.began)
+async def occupied(env: Environment) -> str:
+    """Give the only worker a task, so that the next task stays in the queue."""
+    await env.start(concurrency=1)
+    first = await (await env.peer(G2)).begin("hold")
+    await within(env, env.started)
     return first
 
 
-async def in_queue(world: World, ttl: int = 60 * MINUTE) -> tuple[Peer, str]:
-    await occupied(world)
-    peer = await world.peer(G1)
+async def in_queue(env: Environment, ttl: int = 60 * MINUTE) -> tuple[Peer, str]:
+    await occupied(env)
+    peer = await env.peer(G1)
     return peer, await peer.begin("quick", ttl)
 
 
-async def at_work(world: World) -> tuple[Peer, str]:
-    await world.start(concurrency=1)
-    peer = await world.peer(G1)
+async def at_work(env: Environment) -> tuple[Peer, str]:
+    await env.start(concurrency=1)
+    peer = await env.peer(G1)
     task_id = await peer.begin("hold")
-    await within(world, world.began)
+    await within(env, env.started)
     return peer, task_id
 
 
-async def asking(world: World, tool: str = "greet") -> tuple[Peer, str, int, Message]:
-    """A call that waits for the outcome, and the question that it got."""
-    await world.start(concurrency=1)
-    peer = await world.peer(G1)
+async def asking(env: Environment, tool: str = "greet") -> tuple[Peer, str, int, Message]:
+    """Wait for the outcome of a task on which a question is open."""
+    await env.start(concurrency=1)
+    peer = await env.peer(G1)
     task_id = await peer.begin(tool)
     waiting = peer.collect(task_id)
-    return peer, task_id, waiting, await peer.hears("elicitation/create")
+    return peer, task_id, waiting, await peer.receives("elicitation/create")
 
 
-# --- a life without incidents ------------------------------------------------------------------
+# --- one run of a tool -----------------------------------------------------------------------
 
 
 @behaviour()
-async def a_task_runs_and_its_result_can_be_read(world: World) -> None:
-    await world.start()
-    peer = await world.peer(G1)
+async def a_task_runs_and_its_result_can_be_read(env: Environment) -> None:
+    await env.start()
+    peer = await env.peer(G1)
     task_id = await peer.begin("quick")
     assert text_of(await peer.answer(peer.collect(task_id))) == "done"
     assert (await peer.get(task_id))["status"] == "completed"
-    shown = await (await world.peer(G2)).get(task_id)
+    shown = await (await env.peer(G2)).get(task_id)
     assert (shown["status"], "inputRequests" in shown) == ("completed", False)
 
 
 @behaviour()
-async def a_tool_that_raises_fails(world: World) -> None:
-    await world.start()
-    peer = await world.peer(G1)
+async def a_tool_that_raises_fails(env: Environment) -> None:
+    await env.start()
+    peer = await env.peer(G1)
     task_id = await peer.begin("broken")
     answer = await peer.answer(peer.collect(task_id))
     assert "error" in answer or answer["result"].get("isError"), answer
@@ -129,18 +129,18 @@ async def a_tool_that_raises_fails(world: World) -> None:
 
 
 @behaviour()
-async def progress_of_a_working_task_is_notified(world: World) -> None:
-    await world.start()
-    peer = await world.peer(G1)
+async def progress_of_a_working_task_is_notified(env: Environment) -> None:
+    await env.start()
+    peer = await env.peer(G1)
     task_id = await peer.begin("report")
-    await within(world, world.began)
-    assert (await peer.hears("notifications/progress"))["params"]["progress"] == 1
-    assert (await peer.hears("notifications/tasks/status"))["params"]["status"] == "working"
-    shown = await (await world.peer(G2)).get(task_id)
+    await within(env, env.started)
+    assert (await peer.receives("notifications/progress"))["params"]["progress"] == 1
+    assert (await peer.receives("notifications/tasks/status"))["params"]["status"] == "working"
+    shown = await (await env.peer(G2)).get(task_id)
     assert (shown["status"], shown["statusMessage"]) == ("working", "halfway")
-    assert (await (await world.peer(OWN)).get(task_id))["status"] == "processing"
+    assert (await (await env.peer(OWN)).get(task_id))["status"] == "processing"
     assert "inputRequests" not in shown
-    world.may_end.set()
+    env.may_end.set()
     assert text_of(await peer.answer(peer.collect(task_id))) == "done"
 
 
@@ -148,44 +148,44 @@ async def progress_of_a_working_task_is_notified(world: World) -> None:
 
 
 @behaviour()
-async def a_task_in_the_queue_is_run_when_there_is_room(world: World) -> None:
-    peer, task_id = await in_queue(world)
-    own = await world.peer(OWN)
+async def a_task_in_the_queue_is_run_when_there_is_room(env: Environment) -> None:
+    peer, task_id = await in_queue(env)
+    own = await env.peer(OWN)
     assert (await own.get(task_id))["status"] == "pending"
-    shown = await (await world.peer(G2)).get(task_id)
+    shown = await (await env.peer(G2)).get(task_id)
     assert (shown["status"], "inputRequests" in shown) == ("working", False)
     waiting = peer.collect(task_id)
     params = {"progressToken": task_id, "progress": 0.5}
     assert await own.result("tasks/progress", params) == {"progress": 0.5}
-    assert (await peer.hears("notifications/progress"))["params"]["progress"] == 0.5
+    assert (await peer.receives("notifications/progress"))["params"]["progress"] == 0.5
     assert (await own.get(task_id))["status"] == "pending"
-    peer.says_nothing_to(waiting)
-    world.may_end.set()
+    peer.has_not_answered(waiting)
+    env.may_end.set()
     assert text_of(await peer.answer(waiting)) == "done"
 
 
 @behaviour()
-async def a_task_in_the_queue_can_be_cancelled(world: World) -> None:
-    peer, task_id = await in_queue(world)
+async def a_task_in_the_queue_can_be_cancelled(env: Environment) -> None:
+    peer, task_id = await in_queue(env)
     assert (await peer.result("tasks/cancel", {"taskId": task_id}))["status"] == "cancelled"
     assert (await peer.get(task_id))["status"] == "cancelled"
 
 
 @behaviour()
-async def a_task_in_the_queue_expires(world: World) -> None:
-    peer, task_id = await in_queue(world, MINUTE)
+async def a_task_in_the_queue_expires(env: Environment) -> None:
+    peer, task_id = await in_queue(env, MINUTE)
     waiting = peer.collect(task_id)
-    world.clock.ahead += 2 * MINUTE
-    await expire_overdue(world.elsewhere)
+    env.clock.ahead += 2 * MINUTE
+    await expire_overdue(env.elsewhere)
     assert of_end(await peer.answer(waiting)) == "failed"
     assert (await peer.get(task_id))["status"] == "failed"
 
 
 @behaviour("completed", "failed")
-async def a_task_in_the_queue_ends_elsewhere(world: World, status: str) -> None:
-    peer, task_id = await in_queue(world)
+async def a_task_in_the_queue_ends_elsewhere(env: Environment, status: str) -> None:
+    peer, task_id = await in_queue(env)
     waiting = peer.collect(task_id)
-    await world.move(task_id, ENDS[status])
+    await env.move(task_id, ENDS[status])
     assert of_end(await peer.answer(waiting)) == status
     assert (await peer.get(task_id))["status"] == status
 
@@ -194,32 +194,34 @@ async def a_task_in_the_queue_ends_elsewhere(world: World, status: str) -> None:
 
 
 @behaviour()
-async def a_worker_whose_task_was_requeued_stops_and_the_task_is_run_again(world: World) -> None:
-    """There is one place: the second run begins when the first has stopped."""
-    peer, task_id = await at_work(world)
+async def a_requeued_task_stops_its_worker_and_is_run_again(
+    env: Environment,
+) -> None:
+    """With one worker slot, the second run begins when the first has stopped."""
+    peer, task_id = await at_work(env)
     waiting = peer.collect(task_id)
-    world.began.clear()
-    seen = await world.store.load(task_id)
+    env.started.clear()
+    seen = await env.store.load(task_id)
     assert seen is not None
     with suppress(IllegalTransition):
-        await give_back(world.elsewhere, seen, lost=True, why="The worker seemed to be lost.")
-    await within(world, world.began)
-    assert (await (await world.peer(OWN)).get(task_id))["status"] == "processing"
-    peer.says_nothing_to(waiting)
-    world.may_end.set()
+        await give_back(env.elsewhere, seen, lost=True, why="The worker seemed to be lost.")
+    await within(env, env.started)
+    assert (await (await env.peer(OWN)).get(task_id))["status"] == "processing"
+    peer.has_not_answered(waiting)
+    env.may_end.set()
     assert text_of(await peer.answer(waiting)) == "run 2"
 
 
 @behaviour(*ENDS)
-async def a_worker_stops_when_its_task_ends_elsewhere(world: World, status: str) -> None:
-    """There is one place: the next task begins when the tool of the first has stopped."""
-    peer, task_id = await at_work(world)
+async def a_worker_stops_when_its_task_ends_elsewhere(env: Environment, status: str) -> None:
+    """With one worker slot, the next task begins when the first tool has stopped."""
+    peer, task_id = await at_work(env)
     waiting = peer.collect(task_id)
-    other = await world.peer(G2)
+    other = await env.peer(G2)
     if status == "cancelled":
         await peer.result("tasks/cancel", {"taskId": task_id})
     else:
-        await world.move(task_id, ENDS[status])
+        await env.move(task_id, ENDS[status])
     assert of_end(await peer.answer(waiting)) == status
     assert (await other.get(task_id))["status"] == status
     assert "inputRequests" not in await other.get(task_id)
@@ -229,11 +231,11 @@ async def a_worker_stops_when_its_task_ends_elsewhere(world: World, status: str)
 
 
 @behaviour()
-async def a_working_task_expires(world: World) -> None:
-    peer, task_id = await at_work(world)
+async def a_working_task_expires(env: Environment) -> None:
+    peer, task_id = await at_work(env)
     waiting = peer.collect(task_id)
-    world.clock.ahead += 24 * 60 * MINUTE
-    await expire_overdue(world.elsewhere)
+    env.clock.ahead += 24 * 60 * MINUTE
+    await expire_overdue(env.elsewhere)
     assert of_end(await peer.answer(waiting)) == "failed"
     assert (await peer.get(task_id))["status"] == "failed"
 
@@ -242,23 +244,23 @@ async def a_working_task_expires(world: World) -> None:
 
 
 @behaviour()
-async def an_answer_lets_the_waiting_tool_go_on(world: World) -> None:
-    peer, task_id, waiting, question = await asking(world)
+async def an_answer_lets_the_waiting_tool_go_on(env: Environment) -> None:
+    peer, task_id, waiting, question = await asking(env)
     assert (await peer.get(task_id))["status"] == "input_required"
-    shown = await (await world.peer(G2)).get(task_id)
+    shown = await (await env.peer(G2)).get(task_id)
     assert shown["inputRequests"].keys() == {"name"}
-    peer.says_nothing_to(waiting)
+    peer.has_not_answered(waiting)
     peer.reply(question)
-    await within(world, world.began)
+    await within(env, env.started)
     assert (await peer.get(task_id))["status"] == "working"
-    world.may_end.set()
+    env.may_end.set()
     assert text_of(await peer.answer(waiting)) == "Hello, Ada! (run 1)"
 
 
 @behaviour()
-async def a_parked_task_is_run_again_by_its_last_answer(world: World) -> None:
-    peer, task_id, waiting, question = await asking(world, "parked")
-    other = await world.peer(G2)
+async def a_parked_task_is_run_again_by_its_last_answer(env: Environment) -> None:
+    peer, task_id, waiting, question = await asking(env, "parked")
+    other = await env.peer(G2)
     following = await peer.begin("quick")
     assert text_of(await peer.answer(peer.collect(following))) == "done", "no worker is kept"
     assert (await other.get(task_id))["status"] == "input_required"
@@ -267,13 +269,13 @@ async def a_parked_task_is_run_again_by_its_last_answer(world: World) -> None:
 
 
 @behaviour()
-async def two_questions_are_answered_one_by_one(world: World) -> None:
-    await world.start()
-    peer, caller = await world.peer(G2), await world.peer(G1)
+async def two_questions_are_answered_one_by_one(env: Environment) -> None:
+    await env.start()
+    peer, caller = await env.peer(G2), await env.peer(G1)
     task_id = await caller.begin("two")
     waiting = caller.collect(task_id)
-    await caller.hears("elicitation/create", message="First?")
-    await caller.hears("elicitation/create", message="Second?")
+    await caller.receives("elicitation/create", message="First?")
+    await caller.receives("elicitation/create", message="Second?")
     shown = await peer.get(task_id)
     assert (shown["status"], [*shown["inputRequests"]]) == ("input_required", ["a", "b"])
     answer = {"action": "accept", "content": {"name": "Ada"}}
@@ -285,37 +287,37 @@ async def two_questions_are_answered_one_by_one(world: World) -> None:
 
 
 @behaviour()
-async def progress_flows_while_a_question_is_open(world: World) -> None:
-    peer, task_id, waiting, question = await asking(world)
-    own = await world.peer(OWN)
+async def progress_flows_while_a_question_is_open(env: Environment) -> None:
+    peer, task_id, waiting, question = await asking(env)
+    own = await env.peer(OWN)
     await own.result("tasks/progress", {"progressToken": task_id, "progress": 0.5})
-    assert (await peer.hears("notifications/progress"))["params"]["progress"] == 0.5
+    assert (await peer.receives("notifications/progress"))["params"]["progress"] == 0.5
     assert (await peer.get(task_id))["status"] == "input_required"
-    world.may_end.set()
+    env.may_end.set()
     peer.reply(question)
     assert text_of(await peer.answer(waiting)) == "Hello, Ada! (run 1)"
 
 
 @behaviour()
-async def a_tool_that_does_not_wait_withdraws_its_question(world: World) -> None:
-    peer, task_id, waiting, question = await asking(world, "shrug")
-    world.may_end.set()
+async def a_tool_that_does_not_wait_withdraws_its_question(env: Environment) -> None:
+    peer, task_id, waiting, question = await asking(env, "shrug")
+    env.may_end.set()
     assert text_of(await peer.answer(waiting)) == "never mind"
-    withdrawn = await peer.hears("notifications/cancelled")
+    withdrawn = await peer.receives("notifications/cancelled")
     assert withdrawn["params"]["requestId"] == question["id"]
-    shown = await (await world.peer(G2)).get(task_id)
+    shown = await (await env.peer(G2)).get(task_id)
     assert (shown["status"], "inputRequests" in shown) == ("completed", False)
 
 
 @behaviour(*ENDS)
-async def an_end_elsewhere_withdraws_the_question(world: World, status: str) -> None:
-    peer, task_id, waiting, question = await asking(world)
+async def an_end_elsewhere_withdraws_the_question(env: Environment, status: str) -> None:
+    peer, task_id, waiting, question = await asking(env)
     if status == "cancelled":
         await peer.result("tasks/cancel", {"taskId": task_id})
     else:
-        await world.move(task_id, ENDS[status])
+        await env.move(task_id, ENDS[status])
     assert of_end(await peer.answer(waiting)) == status
-    withdrawn = await peer.hears("notifications/cancelled")
+    withdrawn = await peer.receives("notifications/cancelled")
     assert withdrawn["params"]["requestId"] == question["id"]
     assert (await peer.get(task_id))["status"] == status
     following = await peer.begin("quick")
@@ -323,12 +325,12 @@ async def an_end_elsewhere_withdraws_the_question(world: World, status: str) -> 
 
 
 @behaviour()
-async def a_task_that_waits_for_an_answer_expires(world: World) -> None:
-    peer, task_id, waiting, question = await asking(world)
-    world.clock.ahead += 24 * 60 * MINUTE
-    await expire_overdue(world.elsewhere)
+async def a_task_that_waits_for_an_answer_expires(env: Environment) -> None:
+    peer, task_id, waiting, question = await asking(env)
+    env.clock.ahead += 24 * 60 * MINUTE
+    await expire_overdue(env.elsewhere)
     assert of_end(await peer.answer(waiting)) == "failed"
-    withdrawn = await peer.hears("notifications/cancelled")
+    withdrawn = await peer.receives("notifications/cancelled")
     assert withdrawn["params"]["requestId"] == question["id"]
     assert (await peer.get(task_id))["status"] == "failed"
 
@@ -337,35 +339,35 @@ async def a_task_that_waits_for_an_answer_expires(world: World) -> None:
 
 
 @behaviour(*ENDS)
-async def no_progress_comes_with_the_end(world: World, status: str) -> None:
-    """A stream that missed the last report does not catch up on it when the task has ended."""
-    peer, task_id = await at_work(world)
+async def no_progress_comes_with_the_end(env: Environment, status: str) -> None:
+    """A stream that missed the last report does not get it after the task has ended."""
+    peer, task_id = await at_work(env)
     waiting = peer.collect(task_id)
     moved = partial(lifecycle.report, progress=Progress(0.9))
-    await world.move(task_id, moved, ENDS[status])
+    await env.move(task_id, moved, ENDS[status])
     assert of_end(await peer.answer(waiting)) == status
-    assert (await peer.hears("notifications/tasks/status"))["params"]["status"] == status
+    assert (await peer.receives("notifications/tasks/status"))["params"]["status"] == status
     assert "notifications/progress" not in json.dumps(peer.messages)
 
 
-# --- forgetting --------------------------------------------------------------------------------
+# --- deletion ----------------------------------------------------------------------------------
 
 
 @behaviour(*ENDS)
-async def a_task_is_forgotten_after_its_time(world: World, status: str) -> None:
-    peer, task_id = await at_work(world)
+async def a_task_is_forgotten_after_its_time(env: Environment, status: str) -> None:
+    peer, task_id = await at_work(env)
     waiting = peer.collect(task_id)
-    await world.move(task_id, ENDS[status])
+    await env.move(task_id, ENDS[status])
     assert of_end(await peer.answer(waiting)) == status
-    world.clock.ahead += 48 * 60 * MINUTE
-    await sweep(world.elsewhere)
+    env.clock.ahead += 48 * 60 * MINUTE
+    await sweep(env.elsewhere)
     await not_found(peer, task_id)
 
 
 @behaviour(*ENDS)
-async def a_task_that_was_deleted_is_gone_at_once(world: World, status: str) -> None:
-    peer, task_id = await at_work(world)
-    await world.move(task_id, ENDS[status], lifecycle.purge)
+async def a_task_that_was_deleted_is_gone_at_once(env: Environment, status: str) -> None:
+    peer, task_id = await at_work(env)
+    await env.move(task_id, ENDS[status], lifecycle.purge)
     await not_found(peer, task_id)
 
 
@@ -378,11 +380,11 @@ async def not_found(peer: Peer, task_id: str) -> None:
 
 
 @behaviour("working", "input_required", *ENDS)
-async def tasks_that_nobody_may_claim_crowd_nobody_out(world: World, state: str) -> None:
+async def tasks_that_nobody_may_claim_crowd_nobody_out(env: Environment, state: str) -> None:
     """The engine reads a bounded part of the queue, the oldest first."""
-    await world.enlist("w")
-    now = world.clock()
-    for number in range(CROWD):
+    await env.enlist("w")
+    now = env.clock()
+    for number in range(BATCH):
         steps = [lifecycle.submit(f"c{number:04}", "bob", Call("other"), now, ttl_ms=None)]
         if state != "cancelled":
             steps.append(lifecycle.start(steps[-1].task, now, worker="w"))
@@ -390,11 +392,11 @@ async def tasks_that_nobody_may_claim_crowd_nobody_out(world: World, state: str)
             steps.append(asked(steps[-1].task, now))
         elif state != "working":
             steps.append(ENDS[state](steps[-1].task, now))
-        await world.store.adopt(steps[-1].task, [step.entry for step in steps])
-    world.clock.ahead += 1
-    task = await world.elsewhere.create("alice", Call("tools/call", "quick"))
-    await world.start()
-    peer = await world.peer(G1)
+        await env.store.adopt(steps[-1].task, [step.entry for step in steps])
+    env.clock.ahead += 1
+    task = await env.elsewhere.create("alice", Call("tools/call", "quick"))
+    await env.start()
+    peer = await env.peer(G1)
     assert text_of(await peer.answer(peer.collect(task.id))) == "done"
 
 

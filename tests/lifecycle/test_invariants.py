@@ -1,5 +1,8 @@
 """Each invariant has a history that breaks it, and no other is broken by that one."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 
 from taskmachine.statemachine import Entry, Event, State
@@ -9,9 +12,11 @@ from taskmachine.statemachine.invariants import (
     Asked,
     Called,
     Created,
+    History,
     Missed,
     Progressed,
     Saw,
+    Violation,
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Happened
@@ -82,9 +87,9 @@ BROKEN: list[tuple[str, list[Happened]]] = [
             move(1, "submit", "new", "submitted"),
         ],
     ),
-    ("a_task_ends_once_and_stays_as_it_ended", [saw("completed"), saw("failed")]),
+    ("terminal_states_are_sticky", [saw("completed"), saw("failed")]),
     (
-        "a_task_ends_once_and_stays_as_it_ended",
+        "terminal_states_are_sticky",
         [saw("completed", outcome="1"), saw("completed"), saw("completed", outcome="2")],
     ),
     (
@@ -108,11 +113,11 @@ BROKEN: list[tuple[str, list[Happened]]] = [
         [saw("completed", pushed=True), saw("working", caller="a")],
     ),
     (
-        "progress_halts_with_the_task",
+        "progress_halts",
         [saw("completed", pushed=True), Progressed(0, "a", "t", G1)],
     ),
     (
-        "progress_halts_with_the_task",
+        "progress_halts",
         [
             move(1, "submit", "new", "submitted"),
             move(2, "cancel", "submitted", "cancelled"),
@@ -126,16 +131,14 @@ BROKEN: list[tuple[str, list[Happened]]] = [
 ]
 
 ALSO = {
-    "a_task_ends_once_and_stays_as_it_ended": {
+    "terminal_states_are_sticky": {
         "every_task_walks_one_legal_path",
         "every_wire_reports_the_same_outcome",
     },
     # What cannot be broken alone.
     "a_created_task_can_be_read_at_once": {"no_acknowledged_task_is_lost"},
     "live_work_is_never_deleted": {"every_task_walks_one_legal_path"},
-    "notifications_agree_with_later_reads_and_end_with_the_task": {
-        "a_task_ends_once_and_stays_as_it_ended"
-    },
+    "notifications_agree_with_later_reads_and_end_with_the_task": {"terminal_states_are_sticky"},
 }
 
 
@@ -168,3 +171,36 @@ def test_somebody_who_looks_seldom_may_miss_steps() -> None:
     assert lifecycle.may_follow("input_required", "completed")
     assert not lifecycle.may_follow("completed", "working")
     assert LIFECYCLES["runtime"].may_follow("new", "removed")
+
+
+def test_the_bound_of_a_call_counts_from_the_call() -> None:
+    assert violations([Called(50, 1, 100), Answered(150, 1)], LIFECYCLES) == []
+    (late,) = violations([Called(50, 1, 100), Answered(151, 1)], LIFECYCLES)
+    assert (late.subject, late.why) == (1, "was answered after 101 of 100 ms")
+    (never,) = violations([Called(50, 1, 100), Answered(60, 2)], LIFECYCLES)
+    assert (never.subject, never.why) == (1, "was never answered")
+
+
+def test_a_violation_names_its_invariant_and_its_task() -> None:
+    (found,) = violations([Asked(0, "t", "k", "a"), Asked(0, "t", "k", "b")], LIFECYCLES)
+    assert found.invariant == "a_question_key_names_one_request_for_life"
+    assert found.subject == "t"
+
+
+def test_a_look_is_a_read_unless_it_says_otherwise() -> None:
+    looks = [Saw(0, "a", "t", "completed", G1), Saw(1, "a", "t", "working", G1)]
+    found = {violation.invariant for violation in violations(looks, LIFECYCLES)}
+    assert "every_task_walks_one_legal_path" in found
+
+
+def test_keys_are_told_apart_by_task_and_name() -> None:
+    history = [Asked(0, "t", "k", "a"), Asked(0, "u", "k", "b"), Asked(0, "t", "l", "c")]
+    assert violations(history, LIFECYCLES) == []
+
+
+def test_an_invariant_without_a_name_can_be_asked_too() -> None:
+    def holds_never(answer: str, _: History, __: object) -> Iterator[tuple[str, str]]:
+        yield "t", answer
+
+    nameless = partial(holds_never, "no")
+    assert violations([], LIFECYCLES, [nameless]) == [Violation(repr(nameless), "t", "no")]

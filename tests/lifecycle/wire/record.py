@@ -1,7 +1,6 @@
-"""What was said and heard on the wires, as it was: plain JSON with times, to be judged later.
+"""The record of one run: every message as plain JSON, with the time of its arrival.
 
-Times are nanoseconds of the monotonic clock.  What comes in is written down when it comes in,
-by whichever thread reads it.
+Times are nanoseconds of the monotonic clock.  The thread that reads a message records it.
 """
 
 import threading
@@ -12,7 +11,7 @@ from typing import Any, Final, Literal
 import attrs
 
 __all__ = [
-    "GENERAL",
+    "GET_STREAM",
     "JSON",
     "NEW",
     "OLD",
@@ -21,8 +20,8 @@ __all__ = [
     "End",
     "Evidence",
     "Exchange",
-    "Heard",
-    "Life",
+    "Received",
+    "TaskModel",
     "Wire",
     "now",
 ]
@@ -31,7 +30,7 @@ JSON = dict[str, Any]
 Wire = Literal["2025-11-25", "2026-07-28"]
 OLD: Final = "2025-11-25"
 NEW: Final = "2026-07-28"
-GENERAL: Final = "general"
+GET_STREAM: Final = "GET stream"
 PIPE: Final = "pipe"
 
 
@@ -40,8 +39,8 @@ def now() -> int:
 
 
 @attrs.frozen
-class Heard:
-    """A message that nobody had to wait for: a notification, or a request of the server."""
+class Received:
+    """A notification or a request of the server."""
 
     at: int
     message: JSON
@@ -50,9 +49,9 @@ class Heard:
 
 @attrs.define(eq=False)
 class Channel:
-    """What messages come in on, in order: a stream with all its connections, or the pipe.
+    """A sequence of messages: a stream with all its connections, or the output of a process.
 
-    `task_id` is set if it belongs to a call that waits for that task.
+    `task_id` is set on the stream of a `tasks/result` call.
     """
 
     owner: str
@@ -60,27 +59,27 @@ class Channel:
     kind: str
     session: str | None = None
     task_id: str | None = None
-    heard: list[Heard] = attrs.field(factory=list)
+    messages: list[Received] = attrs.field(factory=list)
     last_event_id: str | None = None
     opened: list[int] = attrs.field(factory=lambda: [now()])
     closed: list[int] = attrs.field(factory=list)
-    """When there was nothing more to read, be it by our wish or by the server's."""
-    let_go: int | None = None
-    """When this side first did something that makes the server end it."""
+    """When each connection was closed, by the client or by the server."""
+    abandoned_at: int | None = None
+    """When the client first did something that makes the server end the stream."""
 
     @property
     def is_open(self) -> bool:
         return len(self.closed) < len(self.opened)
 
     def is_gone(self, at: int) -> bool:
-        """Whether the server had a reason to take it for ended."""
-        ends = [*self.closed, *([] if self.let_go is None else [self.let_go])]
+        """Return whether the server had a reason to treat the channel as closed."""
+        ends = [*self.closed, *([] if self.abandoned_at is None else [self.abandoned_at])]
         return min(ends, default=at) < at
 
 
 @attrs.define(eq=False)
 class Exchange:
-    """A request, and what it was answered."""
+    """A request and its response."""
 
     owner: str
     wire: Wire
@@ -95,23 +94,22 @@ class Exchange:
     answer: JSON | None = None
     answers: int = 0
     is_dropped: bool = False
-    """By us: nobody waits for the answer."""
-    given_up: int | None = None
-    """When the server was told so."""
+    """Whether the client gave up the request."""
+    cancelled_at: int | None = None
+    """When the client sent `notifications/cancelled`."""
     failure: str | None = None
     channel: Channel | None = None
     streaming: threading.Event = attrs.field(factory=threading.Event)
-    over: threading.Event = attrs.field(factory=threading.Event)
+    done: threading.Event = attrs.field(factory=threading.Event)
 
-    def take(self, answer: JSON, raw: bytes) -> None:
-        """The answer is here."""
+    def complete(self, answer: JSON, raw: bytes) -> None:
         self.answers += 1
         if self.answer is None:
             self.answer, self.raw, self.received = answer, raw, now()
 
     @property
     def result(self) -> JSON:
-        """Of a request that succeeded."""
+        """The result of a request that must have succeeded."""
         assert self.answer is not None, f"{self.method} was not answered: {self.failure}"
         assert "result" in self.answer, f"{self.method} {self.params}: {self.answer}"
         result: JSON = self.answer["result"]
@@ -119,7 +117,7 @@ class Exchange:
 
     @property
     def code(self) -> int | None:
-        """Of the error that it was answered with."""
+        """The error code, or None if the request succeeded."""
         if self.answer is None or "error" not in self.answer:
             return None
         code: int = self.answer["error"]["code"]
@@ -128,7 +126,7 @@ class Exchange:
 
 @attrs.frozen
 class End:
-    """Something that may have ended a task.  `done` is when it certainly had its effect."""
+    """An operation that may have ended a task; after `done` it has had its effect."""
 
     outcome: tuple[Any, ...]
     sent: int
@@ -136,8 +134,8 @@ class End:
 
 
 @attrs.define(eq=False)
-class Life:
-    """What a test knows of a task, since all that happens to it is its own doing."""
+class TaskModel:
+    """The model of a task: the test itself causes everything that happens to it."""
 
     id: str
     name: str
@@ -146,21 +144,20 @@ class Life:
     session: str | None
     arguments: JSON
     key: str | None = None
-    tool: str = "steered"
+    tool: str = "controlled"
     progress: int = 0
     asked: dict[str, bool] = attrs.field(factory=dict)
-    """Key by key, whether the tool parked."""
+    """By question key, whether the tool parked."""
     groups: list[list[str]] = attrs.field(factory=list)
-    """Keys that were asked together."""
+    """Question keys that were asked together."""
     answers: dict[str, str] = attrs.field(factory=dict)
-    """Key by key, the first one that was accepted."""
+    """By question key, the first answer."""
     answered_at: dict[str, int] = attrs.field(factory=dict)
     ends: list[End] = attrs.field(factory=list)
     is_stubborn: bool = False
 
     @property
     def is_live(self) -> bool:
-        """As far as the test knows."""
         return not self.ends
 
     @property
@@ -174,44 +171,44 @@ class Life:
 
 @attrs.define
 class Evidence:
-    """All of one run."""
+    """Everything that was sent and received in one run."""
 
     exchanges: list[Exchange] = attrs.field(factory=list)
     channels: list[Channel] = attrs.field(factory=list)
-    lives: list[Life] = attrs.field(factory=list)
+    models: list[TaskModel] = attrs.field(factory=list)
     keys: list[tuple[str, str, str]] = attrs.field(factory=list)
-    """Owner, idempotency key, the task that was named."""
+    """Owner, idempotency key, task id."""
     listed: list[tuple[str, list[list[str]]]] = attrs.field(factory=list)
-    """Owner, and the ids on each page."""
+    """Owner, and the task ids of each page."""
     foreign: list[tuple[str, bytes, bytes]] = attrs.field(factory=list)
-    """What was asked; what a foreign and a nonsense id were answered."""
+    """Request, and the responses for a foreign and for an unknown id."""
     raw: list[tuple[str, bytes]] = attrs.field(factory=list)
-    """Owner, and the bytes that came in."""
-    complaints: list[str] = attrs.field(factory=list)
-    """What was expected and did not come, or came and was wrong."""
+    """Owner, and the bytes received."""
+    problems: list[str] = attrs.field(factory=list)
+    """Problems found while requests were sent."""
     secrets: dict[str, str] = attrs.field(factory=dict)
-    """Words that only one owner may ever see, and whose they are."""
+    """Words that only one owner may receive, with that owner."""
     changed: threading.Condition = attrs.field(factory=threading.Condition)
 
-    def hear(self, channel: Channel, message: JSON, event_id: str | None = None) -> None:
+    def receive(self, channel: Channel, message: JSON, event_id: str | None = None) -> None:
         with self.changed:
-            channel.heard.append(Heard(now(), message, event_id))
+            channel.messages.append(Received(now(), message, event_id))
             self.changed.notify_all()
 
-    def mark(self, channel: Channel, event_id: str) -> None:
-        """Where to go on after a break."""
+    def mark_event_id(self, channel: Channel, event_id: str) -> None:
+        """Record the event id from which the stream is resumed."""
         with self.changed:
             channel.last_event_id = event_id
             self.changed.notify_all()
 
     def until(self, is_so: Callable[[], Any], bound_s: float) -> Any:
-        """What it returns as soon as that is true, or the last when time is over."""
+        """Return the value of `is_so` once it is true, or its last value after the bound."""
         with self.changed:
             return self.changed.wait_for(is_so, bound_s)
 
-    def expect(self, is_so: Callable[[], Any], bound_s: float, complaint: str) -> Any:
-        """The same; it is complained of if it did not come."""
+    def expect(self, is_so: Callable[[], Any], bound_s: float, problem: str) -> Any:
+        """Do the same, and record a problem if it did not become true."""
         came = self.until(is_so, bound_s)
         if not came:
-            self.complaints.append(complaint)
+            self.problems.append(problem)
         return came

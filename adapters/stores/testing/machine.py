@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from taskmachine.adapters.stores import Caps, KeptSession, Store, Worker
 from taskmachine.adapters.stores.testing.model import Model
@@ -27,7 +27,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 
-__all__ = ["NewPlace", "Place", "World"]
+__all__ = ["NewPlace", "Place", "StoreMachine"]
 
 Place = Callable[[], Awaitable[Store]]
 """Opens the store in one place, again after it was closed."""
@@ -46,6 +46,7 @@ _owners = st.sampled_from(["alice", "bob", ""])
 _workers = st.sampled_from(["w1", "w2"])
 _limits = st.integers(1, 4)
 _times = st.integers(0, 60)
+_sessions = st.builds(KeptSession, _keys, st.binary(max_size=3), st.integers(0, 3))
 _calls = st.builds(
     Call,
     method=st.sampled_from(["tools/call", "sampling/createMessage"]),
@@ -70,9 +71,9 @@ _caps = st.just(Caps()) | st.builds(
 _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
 # Listed by hand, with weights that cover more: stores do not check the lifecycle.
 _MOVES: Final = {
-    State.SUBMITTED: [*_ANYTIME, "start", "start"],
-    State.WORKING: [*_ANYTIME, "requeue", "ask", "ask"],
-    State.INPUT_REQUIRED: [*_ANYTIME, "answer", "requeue"],
+    State.SUBMITTED: [*_ANYTIME, *["start"] * 4],
+    State.WORKING: [*_ANYTIME, "requeue", *["ask"] * 4],
+    State.INPUT_REQUIRED: [*_ANYTIME, "ask", "answer", "answer", "requeue"],
     State.COMPLETED: ["purge"],
     State.FAILED: ["purge"],
     State.CANCELLED: ["purge"],
@@ -110,7 +111,7 @@ def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Ent
     return step.task, [step.entry]
 
 
-class World(RuleBasedStateMachine):
+class StoreMachine(RuleBasedStateMachine):
     """Rules act on both and compare the answers; `persists` if a place can be opened again."""
 
     def __init__(self, new_place: NewPlace, *, persists: bool) -> None:
@@ -139,6 +140,12 @@ class World(RuleBasedStateMachine):
 
     # --- writing -----------------------------------------------------------------------------
 
+    @initialize(step=_submits, data=st.data(), worker=_workers, race=st.booleans())
+    def begin(self, step: lifecycle.Step, data: st.DataObject, worker: str, race: bool) -> None:
+        """Every run moves at least one task: Hypothesis leaves out some rules in each run."""
+        self.create(step, Caps())
+        self.follow_and_move(data, 10, worker, 5, race)
+
     @rule(step=_submits, caps=_caps)
     def create(self, step: lifecycle.Step, caps: Caps) -> None:
         self.both("create", step.task, [step.entry], caps)
@@ -160,11 +167,26 @@ class World(RuleBasedStateMachine):
         move = data.draw(st.sampled_from(_MOVES[task.state]), "move")
         self.both("commit", *_moved(task, move, now, worker), task.version + stale)
 
-    @rule(task_id=_ids, now=_times)
-    def end_and_delete(self, task_id: str, now: int) -> None:
-        task = self.model.tasks.get(task_id)
-        assume(task is not None)
-        assert task is not None
+    @precondition(lambda self: self.model.tasks)
+    @rule(data=st.data(), now=_times, worker=_workers, moves=st.integers(2, 5), race=st.booleans())
+    def follow_and_move(
+        self, data: st.DataObject, now: int, worker: str, moves: int, race: bool
+    ) -> None:
+        """Move one task several times; in a race a second writer moves the same versions."""
+        task_id = data.draw(st.sampled_from(sorted(self.model.tasks)), "task")
+        self.follow(task_id)
+        for _ in range(moves):
+            task = self.model.tasks.get(task_id)
+            if task is None:
+                return
+            for _ in range(1 + race):
+                move = data.draw(st.sampled_from(_MOVES[task.state]), "move")
+                self.both("commit", *_moved(task, move, now, worker), task.version)
+
+    @precondition(lambda self: self.model.tasks)
+    @rule(data=st.data(), now=_times)
+    def end_and_delete(self, data: st.DataObject, now: int) -> None:
+        task = self.model.tasks[data.draw(st.sampled_from(sorted(self.model.tasks)), "task")]
         for move in ("purge",) if task.is_terminal else ("complete", "purge"):
             after, entries = _moved(task, move, now, "")
             self.both("commit", after, entries, task.version)
@@ -231,12 +253,10 @@ class World(RuleBasedStateMachine):
 
     # --- sessions ----------------------------------------------------------------------------
 
-    @rule(
-        session=st.builds(KeptSession, _keys, st.binary(max_size=3), st.integers(0, 3)),
-        maximum=st.integers(0, 3),
-    )
-    def keep_session(self, session: KeptSession, maximum: int) -> None:
-        self.both("keep_session", session, maximum)
+    @rule(sessions=st.lists(_sessions, min_size=1, max_size=3), maximum=st.integers(0, 3))
+    def keep_sessions(self, sessions: list[KeptSession], maximum: int) -> None:
+        for session in sessions:
+            self.both("keep_session", session, maximum)
 
     @rule(key=st.none() | _keys, now=st.integers(0, 3), limit=st.integers(0, 3))
     def end_sessions(self, key: str | None, now: int, limit: int) -> None:

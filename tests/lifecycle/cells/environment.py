@@ -1,6 +1,4 @@
-"""A real runtime with peers that speak JSON to it, a second process on the same store, and tools
-that do what a test tells them.
-"""
+"""A runtime with JSON clients and controllable tools, and a second process on the same store."""
 
 import asyncio
 import json
@@ -26,7 +24,7 @@ from taskmachine.statemachine import IllegalTransition, Task
 from taskmachine.statemachine.lifecycle import Step
 from tests.adapters.lines import NAME_FORM, Line, meta_2026
 
-__all__ = ["G1", "G2", "OWN", "Message", "Peer", "World", "a_world", "within"]
+__all__ = ["G1", "G2", "OWN", "Environment", "Message", "Peer", "environment", "within"]
 
 Message = dict[str, Any]
 
@@ -35,7 +33,7 @@ FORM: Final = form("Who are you?", NAME_FORM)
 
 
 class Clock:
-    """Milliseconds since the epoch, by the loop's own time and by what a test adds."""
+    """Milliseconds since the epoch: the time of the event loop, and what a test adds."""
 
     def __init__(self) -> None:
         self.ahead = 1_700_000_000_000
@@ -45,19 +43,19 @@ class Clock:
 
 
 class Peer(Line):
-    """One conversation in JSON.  Every wait is bounded."""
+    """One connection that speaks JSON.  Every wait is bounded."""
 
-    def __init__(self, runtime: Runtime, dialect: str, patience_s: float) -> None:
+    def __init__(self, runtime: Runtime, dialect: str, timeout_s: float) -> None:
         super().__init__(runtime, dialect, "alice")
-        self._patience_s = patience_s
+        self._patience_s = timeout_s
         self._ids = count(100)
 
     @property
     def messages(self) -> list[Message]:
         return [json.loads(encode_message(send.message)) for send in self.sent]
 
-    async def hears(self, method: str, **params: Any) -> Message:
-        """The first such notification or request, once it is there."""
+    async def receives(self, method: str, **params: Any) -> Message:
+        """Wait for a notification or request, and return the first."""
 
         def fits(message: Message) -> bool:
             found = message.get("params", {})
@@ -66,7 +64,7 @@ class Peer(Line):
         return await self._first(fits)
 
     def request(self, method: str, params: Message) -> int:
-        """Send a request; the id that its answer will have."""
+        """Send a request and return its id."""
         id = next(self._ids)
         if self.dialect == G2:
             params = {**params, "_meta": meta_2026(self.capabilities)}
@@ -74,7 +72,7 @@ class Peer(Line):
         return id
 
     async def answer(self, id: int) -> Message:
-        """The one answer to a request, once it is there."""
+        """Wait for the response to a request, and check that there is only one."""
 
         def fits(message: Message) -> bool:
             return message.get("id") == id and "method" not in message
@@ -90,7 +88,7 @@ class Peer(Line):
         return result
 
     async def begin(self, tool: str, ttl: int | None = None) -> str:
-        """The id of a new task, of which this peer wants to know the progress."""
+        """Create a task with a progress token and return its id."""
         params: Message = {"name": tool, "arguments": {}}
         params["task"] = {} if ttl is None else {"ttl": ttl}
         if self.dialect == G1:
@@ -105,10 +103,10 @@ class Peer(Line):
         return task
 
     def collect(self, task_id: str) -> int:
-        """Ask for the outcome, which blocks in 2025-11-25."""
+        """Send `tasks/result`, which blocks in 2025-11-25, and return its id."""
         return self.request("tasks/result", {"taskId": task_id})
 
-    def says_nothing_to(self, id: int) -> None:
+    def has_not_answered(self, id: int) -> None:
         assert [m for m in self.messages if m.get("id") == id and "method" not in m] == []
 
     def reply(self, question: Message, name: str = "Ada") -> None:
@@ -126,17 +124,17 @@ class Peer(Line):
                 await self.heard.wait()
 
 
-class World:
-    """What a behaviour needs."""
+class Environment:
+    """A runtime, its peers and its tools, for one behaviour."""
 
-    def __init__(self, store: Store, secret: bytes, patience_s: float) -> None:
+    def __init__(self, store: Store, secret: bytes, timeout_s: float) -> None:
         self.store = store
-        self.patience_s = patience_s
+        self.timeout_s = timeout_s
         self.clock = Clock()
         self.tools = Tools()
         self.runs: list[str] = []
-        """The task of each run of a tool, in the order in which they began."""
-        self.began = asyncio.Event()
+        """Task ids of the tool runs, in the order in which they started."""
+        self.started = asyncio.Event()
         self.may_end = asyncio.Event()
         numbers = count(1)
         self.surroundings = Surroundings(
@@ -149,17 +147,17 @@ class World:
             new_id=lambda: f"e{next(numbers)}",
             limits=Limits(caps=Caps(live=10_000)),
         )
-        """Another process on the same store, which runs no tools."""
+        """The second process on the store, which runs no tools."""
         self.peers: list[Peer] = []
         self._offer()
 
     def _offer(self) -> None:
         @self.tools.task()
         async def hold(ctx: Context) -> str:
-            """Begin, wait for the test, and say which run this was."""
+            """Wait for the test, and return the number of this run."""
             self.runs.append(ctx.task_id or "")
             run = self.runs.count(ctx.task_id or "")
-            self.began.set()
+            self.started.set()
             await self.may_end.wait()
             return f"run {run}"
 
@@ -175,7 +173,7 @@ class World:
         async def report(ctx: Context) -> str:
             await ctx.progress(1, 2)
             await ctx.status("halfway")
-            self.began.set()
+            self.started.set()
             await self.may_end.wait()
             return "done"
 
@@ -183,7 +181,7 @@ class World:
         async def greet(ctx: Context) -> str:
             self.runs.append(ctx.task_id or "")
             answer = await ctx.ask("name", FORM)
-            self.began.set()
+            self.started.set()
             await self.may_end.wait()
             return f"Hello, {answer.content['name']}! (run {len(self.runs)})"
 
@@ -210,7 +208,7 @@ class World:
             return "never mind"
 
     async def peer(self, dialect: str) -> Peer:
-        peer = Peer(self.runtime, dialect, self.patience_s)
+        peer = Peer(self.runtime, dialect, self.timeout_s)
         self.peers.append(peer)
         await peer.introduce()
         return peer
@@ -226,9 +224,9 @@ class World:
         await self.runtime.stop(0)
 
     async def move(self, task_id: str, *acts: Callable[[Task, int], Step]) -> None:
-        """Let the other process commit these steps at once: followers see only the last version.
+        """Commit these steps together in the other process, so that followers see the last version.
 
-        What the table refuses, it refuses there: the peers see that nothing happens.
+        A step that the table forbids is dropped: the peers see no change.
         """
 
         def steps(task: Task, now: int) -> Sequence[Step]:
@@ -241,24 +239,24 @@ class World:
             await self.elsewhere.move(task_id, steps)
 
     async def enlist(self, worker: str) -> None:
-        """A worker of another process, that lives."""
+        """Register a live worker of another process."""
         await self.store.enlist(Worker(worker, "elsewhere", 1))
 
 
 @asynccontextmanager
-async def a_world(url: str, patience_s: float) -> AsyncIterator[World]:
-    """On a new store."""
+async def environment(url: str, timeout_s: float) -> AsyncIterator[Environment]:
+    """Open a new store, and close it afterwards."""
     store = await open_store(url)
-    world = World(store, await store.secret(), patience_s)
+    env = Environment(store, await store.secret(), timeout_s)
     try:
-        yield world
+        yield env
     finally:
-        if hasattr(world, "runtime"):
-            await world.stop()
+        if hasattr(env, "runtime"):
+            await env.stop()
         await store.close()
 
 
-async def within(world: World, event: asyncio.Event) -> None:
-    """Wait for something that a tool does."""
-    async with asyncio.timeout(world.patience_s):
+async def within(env: Environment, event: asyncio.Event) -> None:
+    """Wait for an event that a tool sets."""
+    async with asyncio.timeout(env.timeout_s):
         await event.wait()

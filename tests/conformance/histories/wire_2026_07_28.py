@@ -1,4 +1,4 @@
-"""Histories of 2026-07-28 by hand: requests carry all that they must, unless told not to."""
+"""Handwritten histories of 2026-07-28; requests carry the required metadata."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Self
@@ -6,12 +6,21 @@ from typing import Any, Final, Self
 import attrs
 
 from taskmachine.adapters.conformance.history import MISSING
-from taskmachine.adapters.conformance.judging import CHECKS
 from tests.conformance.histories.wire import Wire
 
 __all__ = [
-    "CAPABILITIES", "CLIENT", "DISCOVERED", "LISTED", "MCP", "SERVER", "TASKS", "VERSION",
-    "Modern", "by_http", "by_pipe", "outcomes", "shown",
+    "CAPABILITIES",
+    "CLIENT",
+    "DISCOVERED",
+    "LISTED",
+    "MCP",
+    "SERVER",
+    "TASKS",
+    "VERSION",
+    "StatelessWire",
+    "http",
+    "shown",
+    "stdio",
 ]  # fmt: skip
 
 MCP: Final = "io.modelcontextprotocol/"
@@ -30,8 +39,8 @@ _NAMED_BY: Final = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel":
 
 
 @attrs.define
-class Modern(Wire):
-    """A history of this revision."""
+class StatelessWire(Wire):
+    """A history builder for 2026-07-28."""
 
     def ask(
         self,
@@ -42,7 +51,7 @@ class Modern(Wire):
         headers: Mapping[str, str | None] | None = None,
         id: Any = MISSING,
     ) -> Self:
-        """A request; a value of None takes out a key of `_meta`, or a header."""
+        """Send a request; a value of None removes a key of `_meta` or a header."""
         metadata = {VERSION: "2026-07-28", CLIENT: {"name": "a", "version": "1"}}
         filled = _merged({**metadata, CAPABILITIES: TASKS}, meta)
         name = (params or {}).get(_NAMED_BY.get(method, ""))
@@ -57,19 +66,19 @@ class Modern(Wire):
         self.request(method, whole, id=id, headers=_merged(usual, headers))
         return self
 
-    def lists(self, **how: Any) -> Self:
-        """A list of tools that is served."""
+    def list_tools(self, **how: Any) -> Self:
+        """List the tools."""
         self.ask("tools/list", **how).answer(LISTED)
         return self
 
-    def discovers(self, *versions: str) -> Self:
-        """The target names its versions."""
+    def discover(self, *versions: str) -> Self:
+        """Perform `server/discover`; the target supports these versions."""
         named = {"supportedVersions": list(versions or ("2026-07-28",))}
         self.ask("server/discover").answer({**DISCOVERED, **named})
         return self
 
-    def creates(self, id: str = "t1", **how: Any) -> Self:
-        """A call that becomes a task."""
+    def create(self, id: str = "t1", **how: Any) -> Self:
+        """Call a tool; the target creates a task."""
         self.ask("tools/call", {"name": "tool", "arguments": {}}, **how)
         self.answer({**shown(id), "resultType": "task"})
         return self
@@ -80,24 +89,16 @@ def _merged(usual: Mapping[str, Any], more: Mapping[str, Any] | None) -> dict[st
 
 
 def shown(id: str = "t1", status: Any = "working", **fields: Any) -> dict[str, Any]:
-    """A task as `tasks/get` shows it."""
+    """Return a task as `tasks/get` returns it."""
     moments = dict.fromkeys(("createdAt", "lastUpdatedAt"), "2026-11-16T10:00:00.000Z")
     return {"resultType": "complete", "taskId": id, "status": status, **moments, **fields}
 
 
-def by_http() -> Any:
-    """Over HTTP."""
-    return Modern("http", "2026-07-28")
+def http(**options: Any) -> Any:
+    """Begin a history over HTTP."""
+    return StatelessWire("http", "2026-07-28", **options)
 
 
-def by_pipe() -> Any:
-    """Over a pipe."""
-    return Modern("stdio", "2026-07-28")
-
-
-def outcomes(id: str, tale: Wire, principals: Mapping[str, str | None] | None = None) -> set[str]:
-    """What the check of a requirement says of a history."""
-    history = tale.history
-    if principals is not None:
-        history = attrs.evolve(history, principals=principals)
-    return {observation.outcome for observation in CHECKS[id].observe(history)}
+def stdio() -> Any:
+    """Begin a history over stdio."""
+    return StatelessWire("stdio", "2026-07-28")

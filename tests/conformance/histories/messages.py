@@ -1,12 +1,11 @@
-"""Histories written by hand: what was said to a target and heard from it, line by line."""
+"""Handwritten histories of messages, where HTTP details do not matter."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, History, Http, Kind
-from taskmachine.adapters.conformance.judging import CHECKS
 
-__all__ = ["CAPABILITIES", "Told", "a_task", "offering", "says", "told"]
+__all__ = ["CAPABILITIES", "Messages", "a_task", "messages", "server"]
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
@@ -17,19 +16,19 @@ SECOND_MS = 1000.0
 
 
 def a_task(id: Any = "task-a", status: Any = "working", **fields: Any) -> dict[str, Any]:
-    """A complete task of 2025-11-25 as a target shows it."""
-    shown = {
+    """Return a complete task of 2025-11-25."""
+    task = {
         "taskId": id,
         "status": status,
         "createdAt": "2026-11-16T10:00:00.000Z",
         "lastUpdatedAt": "2026-11-16T10:00:00.000Z",
         "ttl": 60_000,
     }
-    return {name: value for name, value in (shown | fields).items() if value is not MISSING}
+    return {name: value for name, value in (task | fields).items() if value is not MISSING}
 
 
-class Told:
-    """A history in the making; each step takes 10 ms, and returns the same object."""
+class Messages:
+    """A history builder; each step takes 10 ms and returns the builder."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class Told:
 
     @property
     def history(self) -> History:
-        """All that was told so far."""
+        """The history so far."""
         return History(self._revision, self._transport, tuple(self._entries), self._principals)
 
     def wait(self, ms: float) -> Self:
@@ -55,7 +54,7 @@ class Told:
         self._at += ms
         return self
 
-    # --- we say ----------------------------------------------------------------------------------
+    # --- the tester ------------------------------------------------------------------------------
 
     def request(
         self,
@@ -67,7 +66,7 @@ class Told:
         line: int = 1,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """We send a request; over HTTP in a POST of its own."""
+        """Send a request; over HTTP in a POST of its own."""
         id = len(self._entries) if id is None else id
         message = {"jsonrpc": "2.0", "id": id, "method": method}
         if params is not MISSING:
@@ -79,12 +78,19 @@ class Told:
         self._last = id
         return self
 
-    def say(self, message: Any, *, caller: str = "A", line: int = 1) -> Self:
-        """We send a notification, or the answer to a question."""
+    def send(self, message: Any, *, caller: str = "A", line: int = 1) -> Self:
+        """Send a notification, or the response to a request of the target."""
         self._add(Kind.SENT, caller, line, self._new_post(), message)
         return self
 
-    # --- the target says -------------------------------------------------------------------------
+    def time_out(self, *, after_ms: float = 10 * SECOND_MS, of: Any = None) -> Self:
+        """Stop waiting for the response to the last request, or to the one with that id."""
+        asked = self._asked[self._last if of is None else of]
+        self._at = max(self._at, asked.at + after_ms)
+        self._add(Kind.GAVE_UP, asked.caller, asked.line, asked.post, asked.message)
+        return self
+
+    # --- the target ------------------------------------------------------------------------------
 
     def answer(
         self,
@@ -94,7 +100,7 @@ class Told:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """The target answers the last request, or the one with that id."""
+        """Answer the last request, or the one with that id."""
         return self._respond({"result": result}, to, status, headers)
 
     def error(
@@ -107,39 +113,33 @@ class Told:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """The target refuses the last request, or the one with that id."""
+        """Refuse the last request, or the one with that id."""
         error = {"code": code, "message": message}
         if data is not MISSING:
             error["data"] = data
         return self._respond({"error": error}, to, status, headers)
 
-    def hear(self, message: Any, *, on: Any = None, line: int = 1, caller: str = "A") -> Self:
-        """The target sends a message, on the stream of the request `on` or on one of its own."""
+    def receive(self, message: Any, *, on: Any = None, line: int = 1, caller: str = "A") -> Self:
+        """Receive a message on the stream of the request `on`, or on a stream of its own."""
         asked = self._asked.get(on)
         post = self._new_post() if asked is None else asked.post
         self._add(Kind.HEARD, caller, line, post, message)
         return self
 
-    def notify(self, method: str, params: Any = None, *, on: Any = None, line: int = 1) -> Self:
-        """The target sends a notification."""
-        return self.hear({"jsonrpc": "2.0", "method": method, "params": params}, on=on, line=line)
+    def push(self, method: str, params: Any = None, *, on: Any = None, line: int = 1) -> Self:
+        """Receive a notification."""
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        return self.receive(message, on=on, line=line)
 
-    def give_up(self, *, after_ms: float = 10 * SECOND_MS, of: Any = None) -> Self:
-        """We wait for an answer in vain."""
-        asked = self._asked[self._last if of is None else of]
-        self._at = max(self._at, asked.at + after_ms)
-        self._add(Kind.GAVE_UP, asked.caller, asked.line, asked.post, asked.message)
-        return self
-
-    # --- short hands -----------------------------------------------------------------------------
+    # --- exchanges -------------------------------------------------------------------------------
 
     def initialize(self, capabilities: Any, *, line: int = 1, **options: Any) -> Self:
-        """The handshake of 2025-11-25."""
+        """Perform the handshake of 2025-11-25."""
         self.request("initialize", {"capabilities": {}}, line=line, **options)
         return self.answer({"protocolVersion": self._revision, "capabilities": capabilities})
 
     def create(self, shown: Any, *, tool: str = "tool", task: Any = None, **options: Any) -> Self:
-        """A call of a tool becomes this task."""
+        """Call a tool; the target creates this task."""
         params: dict[str, Any] = {"name": tool, "arguments": {}}
         if self._revision == "2025-11-25":
             params["task"] = {} if task is None else task
@@ -147,11 +147,13 @@ class Told:
         self.request("tools/call", params, **options)
         return self.answer({"resultType": "task", **shown})
 
-    def get(self, shown: Any, *, takes_ms: float = 0, **options: Any) -> Self:
-        """`tasks/get` shows this task."""
+    def get(self, *shown: Any, takes_ms: float = 0, **options: Any) -> Self:
+        """Poll once for each of these tasks, which `tasks/get` returns."""
         more = {} if self._revision == "2025-11-25" else {"resultType": "complete"}
-        self.request("tasks/get", {"taskId": shown.get("taskId")}, **options)
-        return self.wait(takes_ms).answer({**more, **shown})
+        for task in shown:
+            self.request("tasks/get", {"taskId": task.get("taskId")}, **options)
+            self.wait(takes_ms).answer({**more, **task})
+        return self
 
     def _respond(self, body: Any, to: Any, status: int, headers: Mapping[str, str] | None) -> Self:
         id = self._last if to is None else to
@@ -181,30 +183,25 @@ class Told:
         return entry
 
 
-def told(
+def messages(
     revision: Literal["2025-11-25", "2026-07-28"] = "2025-11-25",
     transport: Literal["stdio", "http"] = "http",
     principals: Mapping[str, str | None] | None = None,
-) -> Told:
-    """Begin a history; without principals nobody has credentials."""
-    return Told(revision, transport, principals or {"A": None, "B": None})
+) -> Messages:
+    """Begin a history; without principals, callers have no credentials."""
+    return Messages(revision, transport, principals or {"A": None, "B": None})
 
 
-def offering(
+def server(
     support: Any = "optional",
     *,
     capabilities: Any = CAPABILITIES,
     transport: Literal["stdio", "http"] = "http",
     principals: Mapping[str, str | None] | None = None,
-) -> Told:
-    """A server of 2025-11-25 that said hello on line 1 and has one tool with that mark."""
+) -> Messages:
+    """Begin with an initialized server of 2025-11-25 that lists one tool with this taskSupport."""
     tool: dict[str, Any] = {"name": "tool", "inputSchema": {"type": "object"}}
     if support is not MISSING:
         tool["execution"] = {"taskSupport": support}
-    tale = told("2025-11-25", transport, principals).initialize(capabilities)
-    return tale.request("tools/list").answer({"tools": [tool]})
-
-
-def says(id: str, tale: Told) -> set[str]:
-    """What the check of a requirement says of a history, in one word each."""
-    return {observation.outcome for observation in CHECKS[id].observe(tale.history)}
+    history = messages("2025-11-25", transport, principals).initialize(capabilities)
+    return history.request("tools/list").answer({"tools": [tool]})

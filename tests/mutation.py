@@ -1,6 +1,6 @@
 """Change the code in small ways and see whether a test notices: `python -m tests.mutation`.
 
-Not part of the usual checks; see docs/testing.md for what it needs and what it found.  Arguments
+Not part of the usual checks; docs/explanation/testing.md has its needs and findings.  Arguments
 are packages or modules, such as `statemachine` or `protocol.jsonrpc`.
 
 mutmut wants files to lie where their names say, so it works on a copy in build/mutation in which

@@ -239,7 +239,7 @@ def test_the_notes_of_an_earlier_run_are_there(tmp_path: Path) -> None:
 
 
 def test_the_store_is_found_by_the_entry_point_of_the_guide(tmp_path: Path) -> None:
-    guide = (REPOSITORY / "docs" / "adapters.md").read_text()
+    guide = (REPOSITORY / "docs" / "howto" / "adapters.md").read_text()
     [shown] = re.findall(r"^```toml\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
     points = tomllib.loads(shown)["project"]["entry-points"]["taskmachine.stores"]
     installed = tmp_path / "small_store-1.dist-info"

@@ -1,4 +1,4 @@
-"""The log as JSON lines with documented keys (docs/telemetry.md).
+"""The log as JSON lines with documented keys (docs/howto/watch.md).
 
 It contains no data of callers or tools.  Exceptions are logged by type and place only, because
 their messages may quote such data.

@@ -1,4 +1,4 @@
-"""All names of spans, attributes and metrics, as listed in docs/telemetry.md.
+"""All names of spans, attributes and metrics, as listed in docs/howto/watch.md.
 
 They follow the OpenTelemetry semantic conventions for MCP and generative AI.  These are in
 development, so their constants are not imported: an update must not rename a metric.

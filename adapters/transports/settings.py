@@ -78,7 +78,7 @@ class Settings:
     public_url: str | None = None
     """The URL by which clients reach the server through a proxy."""
     console: bool = True
-    """Whether to serve the console at `/console` if that is safe; see docs/console.md."""
+    """Whether to serve the console at `/console` if that is safe; see docs/howto/watch.md."""
     insecure: bool = False
     """Whether to serve a public address without authentication."""
     otel: bool = False

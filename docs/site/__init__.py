@@ -1,1 +1,1 @@
-"""What the site is made with; not part of it."""
+"""The hook and the filter that mkdocs builds the site with."""

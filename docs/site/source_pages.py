@@ -1,8 +1,8 @@
-"""What pages link to outside of this folder is part of the site.
+"""Add linked files outside of this folder to the site, and the filter to the requirements.
 
 Pages are written for the repository: `[the judge](../tests/chaos/judge.py)` leads to a file there.
-The site has a page with the text of each such file, so the same link leads somewhere in both, and
-the site needs no address of a repository.
+The site has a page with the text of each such file, so the same link works in both, and the site
+needs no address of a repository.
 """
 
 import ast
@@ -17,14 +17,15 @@ from mkdocs.structure.pages import Page
 
 REPOSITORY: Final = Path(__file__).parents[2]
 
-_LINK: Final = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#])")
+_FILTER: Final = Path(__file__).with_name("filter.html")
+_LINK: Final = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#\s])")
 _FENCED: Final = re.compile(r"^(`{3,}).*?^\1$", re.DOTALL | re.MULTILINE)
 _PICTURES: Final = (".svg", ".png")
 _LANGUAGES: Final = {".py": "python", ".mjs": "js", ".toml": "toml", ".json": "json"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what pages link to and the folder does not have, and what that links to."""
+    """Add the linked files that the folder does not have, and the files that those link to."""
     asked = [(file.src_uri, file.content_string) for file in files.documentation_pages()]
     while asked:
         place, text = asked.pop()
@@ -38,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links lead to where the site has what they mean."""
+    """Rewrite the links of a page for the site."""
     here = page.file.src_uri
     begin = posixpath.dirname(here)
 
@@ -51,12 +52,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return "".join(text for pair in zip(prose, [*blocks, ""], strict=True) for text in pair)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the filter in place of its mark."""
+    return html.replace("<!-- filter -->", _FILTER.read_text())
+
+
 def _targets(place: str, text: str) -> list[str]:
     return [_target(place, link) for link in _LINK.findall(_FENCED.sub("", text))]
 
 
 def _target(place: str, link: str) -> str:
-    """The path in the repository that a link of a page means."""
+    """Return the path in the repository that a link of a page leads to."""
     at_the_top = place in _AT_THE_TOP or place.startswith(_SOURCE)
     folder = "" if at_the_top else posixpath.join("docs", posixpath.dirname(place))
     return posixpath.normpath(posixpath.join(folder, link))
@@ -67,7 +73,7 @@ _AT_THE_TOP: Final = frozenset(path.name for path in REPOSITORY.glob("*.md"))
 
 
 def _place_of(target: str) -> str:
-    """Where in the site a path of the repository is."""
+    """Return the path in the site for a path of the repository."""
     if target == "README.md":
         return "index.md"
     if target.endswith((".md", *_PICTURES)):
@@ -88,7 +94,7 @@ def _text_of(target: str) -> str:
 
 
 def _summary(path: Path) -> str:
-    """The first sentence of a module, if it has one."""
+    """Return the first sentence of a module, or an empty text."""
     if path.is_dir():
         path /= "__init__.py"
     if path.suffix != ".py" or not path.exists():

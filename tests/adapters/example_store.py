@@ -1,4 +1,4 @@
-"""A store as a server leaves it: what the tests of the operators look at, and docs/cli.md shows."""
+"""A store left by a server, for the tests of operators and docs/reference/cli.md."""
 
 from collections.abc import Callable
 from itertools import count

@@ -107,7 +107,7 @@ def test_pytest_has_a_test_for_each_requirement(tmp_path: Path) -> None:
 def test_the_commands_of_the_page_are_understood(tmp_path: Path) -> None:
     from taskmachine.adapters.conformance.command_line import read_arguments
 
-    page = (REPOSITORY / "docs" / "conformance.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "check.md").read_text()
     shown = re.findall(r"^\$ taskmachine check (.*)$", page, re.MULTILINE)
     assert len(shown) > 5
     for line in shown:

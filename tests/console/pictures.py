@@ -1,4 +1,4 @@
-"""Take the screenshots of docs/console.md: `python -m tests.console.pictures`."""
+"""Take the screenshots of docs/howto/watch.md: `python -m tests.console.pictures`."""
 
 import tempfile
 from pathlib import Path

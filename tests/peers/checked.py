@@ -1,4 +1,4 @@
-"""Third-party servers, and the failures that `taskmachine check` finds (docs/findings.md)."""
+"""Third-party servers, and the failures that `taskmachine check` finds (docs/explanation/findings.md)."""
 
 import contextlib
 import json

@@ -52,6 +52,6 @@ def _broken(report: Mapping[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_is_known_is_written_down(name: str) -> None:
-    page = (Path(REPOSITORY) / "docs" / "findings.md").read_text()
+    page = (Path(REPOSITORY) / "docs" / "explanation" / "findings.md").read_text()
     for id in SERVERS[name].known:
         assert f"`{id}`" in page

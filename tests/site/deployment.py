@@ -1,4 +1,4 @@
-"""The picture of docs/operations.md: who talks to whom where there are many machines."""
+"""The picture of docs/howto/operations.md: who talks to whom where there are many machines."""
 
 from typing import Final, NamedTuple
 

@@ -1,7 +1,7 @@
 """Take the pictures of programs at work: `python -m tests.site.pictures`.
 
 docs/report.svg is what `taskmachine check` says of a server in which a cancelled task completes
-all the same: a bug that servers in use have (docs/findings.md).
+all the same: a bug that servers in use have (docs/explanation/findings.md).
 """
 
 import io

@@ -1,7 +1,7 @@
 """Every block of every page is executed or compared by a test, and this is the list of them.
 
-Somebody who writes a page gives each block a test and adds a line here: docs/testing.md says how.
-`console` needs none: such commands are run for every page by tests/test_docs.py.
+For a new block add its test here: docs/explanation/testing.md says how.  `console` needs none: such
+commands are run for every page by tests/test_docs.py.
 """
 
 import re
@@ -23,211 +23,164 @@ _FASTMCP: Final = "tests/adapters/bridges/test_fastmcp_example.py"
 _COMMANDS: Final = "tests/site/test_commands.py"
 _EXCERPTS: Final = "tests/site/test_excerpts.py"
 _README: Final = "tests/site/test_readme.py"
+_BRIDGES: Final = "tests/adapters/bridges"
+_OPTIONS: Final = f"{_COMMANDS}::test_programs_of_the_tests_know_their_options"
+_AUTHENTICATION: Final = (
+    "tests/adapters/transports/test_authentication.py"
+    "::test_the_settings_that_the_page_shows_are_accepted"
+)
+_SDK: Final = (
+    f"{_BRIDGES}/mcp/test_server_page.py::test_the_programs_of_the_page_print_what_it_says"
+)
+_SDK_CLIENT: Final = f"{_BRIDGES}/mcp/test_client_docs.py"
+_FASTMCP: Final = f"{_BRIDGES}/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"
+_MCP1: Final = f"{_BRIDGES}/mcp1/test_server_bridge.py::test_the_page_shows_what_happens"
+_MCP1_CLIENT: Final = (
+    f"{_BRIDGES}/mcp1/test_client.py::test_the_example_of_the_page_prints_what_the_page_says"
+)
+_RECEIVER: Final = (
+    "tests/adapters/client/test_receiving_example.py"
+    "::test_the_example_of_the_page_prints_what_the_page_says"
+)
 
-CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
-    "CONTRIBUTING.md": {
-        "sh": (1, f"{_COMMANDS}::test_contributors_are_told_the_test_command_of_the_readme"),
-    },
+CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
+    "CONTRIBUTING.md": {"sh": [f"{_README}::test_pages_show_the_same_test_command"]},
     "README.md": {
-        "sh": (4, f"{_README}::test_every_command_of_the_readme"),
-        "python": (2, f"{_README}::test_every_program_of_the_readme"),
-        "text": (1, f"{_README}::test_every_program_of_the_readme"),
+        "sh": [f"{_README}::test_every_command_of_the_readme"] * 4,
+        "python": [f"{_README}::test_every_program_of_the_readme"] * 2,
+        "text": [f"{_README}::test_every_program_of_the_readme"],
     },
-    "docs/adapters.md": {
-        "toml": (
-            1,
-            "tests/test_examples.py::test_the_store_is_found_by_the_entry_point_of_the_guide",
-        ),
-        "python": (1, _EXAMPLES),
-        "text": (1, _EXAMPLES),
+    "docs/explanation/findings.md": {
+        "sh": [f"{_EXCERPTS}::test_findings_are_of_the_versions_that_are_pinned"],
+        "": [f"{_EXCERPTS}::test_findings_are_transcripts_of_known_requirements"] * 16,
     },
-    "docs/authentication.md": {
-        "toml": (
-            4,
-            "tests/adapters/transports/test_authentication.py"
-            "::test_the_settings_that_the_page_shows_are_accepted",
-        ),
+    "docs/explanation/generations.md": {"text": [_GENERATED] * 10},
+    "docs/explanation/performance.md": {
+        "text": [_GENERATED],
+        "sh": [
+            "tests/adapters/cli/bench/test_command.py::test_commands_of_the_page_are_understood"
+        ],
     },
-    "docs/chaos.md": {"sh": (1, f"{_COMMANDS}::test_programs_of_the_tests_know_their_options")},
-    "docs/cli.md": {
-        "text": (
-            7,
-            "tests/adapters/cli/test_operators.py::test_the_document_shows_what_is_printed",
-        ),
+    "docs/explanation/testing.md": {
+        "sh": [f"{_README}::test_pages_show_the_same_test_command", *[_OPTIONS] * 4]
     },
-    "docs/client.md": {
-        "python": (1, _EXAMPLES),
-        "text": (1, _EXAMPLES),
-        "": (1, f"{_COMMANDS}::test_the_usage_of_call_is_what_it_takes"),
-        "sh": (1, f"{_COMMANDS}::test_calls_of_the_page_are_answered"),
+    "docs/howto/adapters.md": {
+        "toml": ["tests/test_examples.py::test_the_store_is_found_by_the_entry_point_of_the_guide"],
+        "python": [_EXAMPLES],
+        "text": [_EXAMPLES],
     },
-    "docs/conformance.md": {
-        "shell": (
-            3,
-            "tests/conformance/test_command.py::test_the_commands_of_the_page_are_understood",
-        ),
-        "toml": (1, f"{_EXCERPTS}::test_the_profile_is_understood"),
-        "yaml": (1, f"{_EXCERPTS}::test_the_steps_of_continuous_integration_are_understood"),
+    "docs/howto/authentication.md": {"toml": [_AUTHENTICATION] * 4},
+    "docs/howto/check.md": {
+        "shell": ["tests/conformance/test_command.py::test_the_commands_of_the_page_are_understood"]
+        * 3,
+        "toml": [f"{_EXCERPTS}::test_the_profile_is_understood"],
+        "yaml": [f"{_EXCERPTS}::test_the_steps_of_continuous_integration_are_understood"],
     },
-    "docs/console.md": {
-        "shell": (
-            1,
+    "docs/howto/client.md": {
+        "python": [_EXAMPLES, f"{_SDK_CLIENT}::test_the_page_prints_what_it_says", _RECEIVER],
+        "text": [_EXAMPLES, f"{_SDK_CLIENT}::test_the_page_prints_what_it_says", _RECEIVER],
+        "py": [f"{_SDK_CLIENT}::test_the_excerpt_of_the_page_is_python_and_its_names_are_there"],
+        "": [f"{_COMMANDS}::test_the_usage_of_call_is_what_it_takes"],
+        "sh": [f"{_COMMANDS}::test_calls_of_the_page_are_answered"],
+    },
+    "docs/howto/fastmcp.md": {
+        "sh": [f"{_COMMANDS}::test_extras_that_pages_name_are_there"],
+        "python": [_FASTMCP],
+        "text": [_FASTMCP],
+    },
+    "docs/howto/mcp-sdk.md": {"python": [_SDK] * 2, "text": [_SDK]},
+    "docs/howto/mcp1.md": {
+        "py": [
+            f"{_EXCERPTS}::test_the_line_for_servers_of_mcp_1_is_in_the_example",
+            _MCP1_CLIENT,
+        ],
+        "python": [_MCP1],
+        "text": [_MCP1, _MCP1_CLIENT],
+    },
+    "docs/howto/operations.md": {
+        "text": ["tests/adapters/cli/test_cluster.py::documented"],
+        "toml": [f"{_OPERATIONS}::test_the_settings_are_understood"],
+        "sh": [f"{_OPERATIONS}::test_every_block_of_the_page_is_run"] * 5,
+        "sql": [f"{_OPERATIONS}::test_every_block_of_the_page_is_run"],
+        "shell": ["tests/adapters/cli/test_worker.py::commands_of_the_page"],
+        "py": [f"{_EXCERPTS}::test_an_engine_is_one_argument"],
+    },
+    "docs/howto/protocol.md": {"python": [_EXAMPLES], "text": [_EXAMPLES]},
+    "docs/howto/server.md": {
+        "text": [f"{_COMMANDS}::test_servers_say_what_the_page_shows", _EXAMPLES],
+        "toml": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],
+        "nginx": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],
+        "python": [_EXAMPLES],
+    },
+    "docs/howto/stores.md": {
+        "text": ["tests/adapters/stores/test_postgresql.py::test_the_document_shows_the_plans"]
+    },
+    "docs/howto/tools.md": {
+        "python": [f"{_README}::test_pages_show_the_same_tool", _EXAMPLES],
+        "py": [f"{_EXCERPTS}::test_a_tool_that_asks_first"],
+        "text": [_EXAMPLES],
+    },
+    "docs/howto/watch.md": {
+        "shell": [
             "tests/adapters/console/test_mounted.py"
-            "::test_the_printed_link_logs_in",
-        ),
-        "python": (1, _EXAMPLES),
-        "text": (1, _EXAMPLES),
-    },
-    "docs/endpoints.md": {
-        "js": (1, f"{_EXCERPTS}::test_the_script_listens_to_what_is_served"),
-        "json": (
-            1,
-            "tests/adapters/transports/test_openapi.py::test_the_page_for_people_says_the_same",
-        ),
-    },
-    "docs/findings.md": {
-        "sh": (1, f"{_EXCERPTS}::test_findings_are_of_the_versions_that_are_pinned"),
-        "": (16, f"{_EXCERPTS}::test_findings_are_transcripts_of_known_requirements"),
-    },
-    "docs/http.md": {
-        "py": (1, f"{_EXCERPTS}::test_a_tool_that_asks_first"),
-        "python": (1, _EXAMPLES),
-        "text": (1, _EXAMPLES),
-    },
-    "docs/interoperability.md": {
-        "sh": (1, f"{_COMMANDS}::test_programs_of_the_tests_know_their_options"),
-    },
-    "docs/migration.md": {"text": (10, _GENERATED)},
-    "docs/operations.md": {
-        "text": (1, "tests/adapters/cli/test_cluster.py::documented"),
-        "toml": (1, f"{_OPERATIONS}::test_the_settings_are_understood"),
-        "sh": (5, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
-        "sql": (1, f"{_OPERATIONS}::test_every_block_of_the_page_is_run"),
-    },
-    "docs/performance.md": {
-        "text": (1, _GENERATED),
-        "sh": (
-            1,
-            "tests/adapters/cli/bench/test_command.py::test_commands_of_the_page_are_understood",
-        ),
-    },
-    "docs/receiver.md": {
-        "python": (
-            1,
-            "tests/adapters/client/test_receiving_example.py"
-            "::test_the_example_of_the_page_prints_what_the_page_says",
-        ),
-        "text": (
-            1,
-            "tests/adapters/client/test_receiving_example.py"
-            "::test_the_example_of_the_page_prints_what_the_page_says",
-        ),
-        "py": (
-            1,
-            "tests/adapters/bridges/mcp1/test_client.py"
-            "::test_the_example_of_the_page_prints_what_the_page_says",
-        ),
-    },
-    "docs/runtime.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
-    "docs/sans-io.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
-    "docs/sdk-fastmcp.md": {
-        "sh": (1, f"{_COMMANDS}::test_extras_that_pages_name_are_there"),
-        "python": (1, f"{_FASTMCP}::test_the_code_of_the_page_prints_its_output"),
-        "text": (1, f"{_FASTMCP}::test_the_code_of_the_page_prints_its_output"),
-    },
-    "docs/sdk-mcp-client.md": {
-        "python": (
-            1,
-            "tests/adapters/bridges/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
-        ),
-        "text": (
-            1,
-            "tests/adapters/bridges/mcp/test_client_docs.py::test_the_page_prints_what_it_says",
-        ),
-        "py": (
-            1,
-            "tests/adapters/bridges/mcp/test_client_docs.py"
-            "::test_the_excerpt_of_the_page_is_python_and_its_names_are_there",
-        ),
-    },
-    "docs/sdk-mcp.md": {
-        "python": (
-            2,
-            "tests/adapters/bridges/mcp/test_server_page.py"
-            "::test_the_programs_of_the_page_print_what_it_says",
-        ),
-        "text": (
-            1,
-            "tests/adapters/bridges/mcp/test_server_page.py"
-            "::test_the_programs_of_the_page_print_what_it_says",
-        ),
-    },
-    "docs/sdk-mcp1.md": {
-        "py": (1, f"{_EXCERPTS}::test_the_line_for_servers_of_mcp_1_is_in_the_example"),
-        "python": (
-            1,
-            "tests/adapters/bridges/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
-        ),
-        "text": (
-            1,
-            "tests/adapters/bridges/mcp1/test_server_bridge.py::test_the_page_shows_what_happens",
-        ),
-    },
-    "docs/server.md": {
-        "text": (1, f"{_COMMANDS}::test_servers_say_what_the_page_shows"),
-        "toml": (
-            1,
-            "tests/adapters/transports/test_settings.py"
-            "::test_the_page_shows_every_key_with_its_default",
-        ),
-    },
-    "docs/stores.md": {
-        "text": (
-            1,
-            "tests/adapters/stores/test_postgresql.py::test_the_document_shows_the_plans",
-        ),
-    },
-    "docs/testing.md": {"sh": (2, f"{_COMMANDS}::test_programs_of_the_tests_know_their_options")},
-    "docs/telemetry.md": {
-        "py": (
-            1,
-            "tests/adapters/telemetry/test_page.py::test_the_program_of_the_page_runs",
-        ),
-        "text": (
-            1,
+            "::test_the_link_that_the_command_prints_lets_its_reader_in"
+        ],
+        "python": [_EXAMPLES],
+        "py": ["tests/adapters/telemetry/test_page.py::test_the_program_of_the_page_runs"],
+        "text": [
+            _EXAMPLES,
             "tests/adapters/telemetry/test_page.py::test_the_tree_of_the_page_is_what_is_emitted",
-        ),
+        ],
     },
-    "docs/tutorial.md": {
-        "sh": (10, _TUTORIAL),
-        "python": (2, _TUTORIAL),
-        "text": (8, _TUTORIAL),
+    "docs/reference/cli.md": {
+        "text": ["tests/adapters/cli/test_operators.py::test_the_document_shows_what_is_printed"]
+        * 7
     },
-    "docs/workers.md": {
-        "shell": (1, "tests/adapters/cli/test_worker.py::commands_of_the_page"),
-        "py": (1, f"{_EXCERPTS}::test_an_engine_is_one_argument"),
+    "docs/reference/http.md": {
+        "js": [f"{_EXCERPTS}::test_the_script_listens_to_what_is_served"],
+        "json": [
+            "tests/adapters/transports/test_openapi.py::test_the_page_for_people_says_the_same"
+        ],
+    },
+    "docs/reference/settings.md": {
+        "toml": [
+            "tests/adapters/transports/test_settings.py"
+            "::test_the_page_shows_every_key_with_its_default"
+        ]
+    },
+    "docs/tutorial/first-server.md": {
+        "sh": [_TUTORIAL] * 10,
+        "python": [_TUTORIAL] * 2,
+        "text": [_TUTORIAL] * 8,
     },
 }
-"""Page and language: how many blocks, and the test that runs or compares them.
+"""The test that runs or compares each block, by page and language, in the order of the page.
 
-The language is what follows the fence; nothing does where it is ''.
+The language is the text behind the fence, or ''.
 """
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_has_a_test(page: str) -> None:
     found = Counter(block.language for block in blocks_of(page) if block.language != "console")
-    claimed = {language: count for language, (count, _) in CLAIMS.get(page, {}).items()}
-    assert found == claimed, "docs/testing.md says what to do"
+    claimed = {language: len(tests) for language, tests in CLAIMS.get(page, {}).items()}
+    assert found == claimed, "docs/explanation/testing.md says what to do"
 
 
-def test_no_page_is_claimed_that_is_not_there() -> None:
+def test_every_page_of_the_list_exists() -> None:
     assert set(CLAIMS) <= set(PAGES)
 
 
 @pytest.mark.parametrize(
     ("page", "test"),
-    sorted({(page, test) for page, claims in CLAIMS.items() for _, test in claims.values()}),
+    sorted(
+        {
+            (page, test)
+            for page, claims in CLAIMS.items()
+            for tests in claims.values()
+            for test in tests
+        }
+    ),
 )
 def test_every_test_that_is_named_reads_the_page(page: str, test: str) -> None:
     path, _, name = test.partition("::")

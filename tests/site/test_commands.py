@@ -1,4 +1,4 @@
-"""Commands that pages show, where no other test runs them."""
+"""Commands of pages without a test elsewhere."""
 
 import re
 import shlex
@@ -6,16 +6,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Final
-
-import pytest
 
 from tests.oracle import REPOSITORY
 from tests.ports import free_port
 from tests.site.pages import PAGES, blocks_of, page
 from tests.site.serving import PATIENCE_S, TASKMACHINE, first_line_of, served
-
-README: Final = "README.md"
 
 
 def _lines(path: str, language: str) -> list[str]:
@@ -23,31 +18,25 @@ def _lines(path: str, language: str) -> list[str]:
     return [line.partition("  #")[0].strip() for line in text.splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("path", ["docs/chaos.md", "docs/interoperability.md", "docs/testing.md"])
-def test_programs_of_the_tests_know_their_options(path: str) -> None:
-    commands = re.findall(r"python -m (tests[\w.]*)(.*)", "\n".join(_lines(path, "sh")))
-    assert commands
+def test_programs_of_the_tests_know_their_options() -> None:
+    commands = re.findall(
+        r"python -m (tests[\w.]*)(.*)", "\n".join(_lines("docs/explanation/testing.md", "sh"))
+    )
+    assert len(commands) > 4
     for module, rest in commands:
-        if module in ("tests", "tests.mutation"):  # these take no options
-            assert (REPOSITORY / "tests" / "mutation.py").exists()
+        if module == "tests.mutation":  # it takes no options
             assert "--" not in rest
             continue
-        asked = [sys.executable, "-m", module]
-        subcommand = [word for word in shlex.split(rest) if not word.startswith("--")][:1]
+        command = [sys.executable, "-m", module]
         if module == "tests.peers":
-            asked += subcommand
+            command += [word for word in shlex.split(rest) if not word.startswith("--")][:1]
         shown = subprocess.run(
-            [*asked, "--help"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+            [*command, "--help"], cwd=REPOSITORY, check=True, capture_output=True, text=True
         ).stdout
         for option in re.findall(r"--[\w-]+", rest):
             assert option in shown, f"{module} has no {option}"
         for name in shlex.split(rest)[1:] if module == "tests.peers" else []:
             assert name in shown.replace("\n", " "), f"there is no client {name}"
-
-
-def test_contributors_are_told_the_test_command_of_the_readme() -> None:
-    [told] = blocks_of("CONTRIBUTING.md", "sh")
-    assert told.text in page(README)
 
 
 def test_extras_that_pages_name_are_there() -> None:
@@ -59,7 +48,7 @@ def test_extras_that_pages_name_are_there() -> None:
 
 
 def test_the_usage_of_call_is_what_it_takes() -> None:
-    [usage] = blocks_of("docs/client.md", "")
+    [usage] = blocks_of("docs/howto/client.md", "")
     shown = subprocess.run(
         [TASKMACHINE, "call", "--help"], check=True, capture_output=True, text=True
     ).stdout
@@ -70,7 +59,7 @@ def test_the_usage_of_call_is_what_it_takes() -> None:
 
 
 def test_calls_of_the_page_are_answered(tmp_path: Path) -> None:
-    first, second = _lines("docs/client.md", "sh")
+    first, second = _lines("docs/howto/client.md", "sh")
     with served(tmp_path, "--tools", "demo") as address:
         quick = first.replace('"to": 20', '"to": 2').replace("127.0.0.1:8000", address)
         assert _said(quick, tmp_path) == '{"counted":2}'
@@ -98,7 +87,7 @@ def test_servers_say_what_the_page_shows(tmp_path: Path) -> None:
     )
     (tmp_path / "server.toml").write_text('store = "sqlite:taskmachine.db"\n')
     address = f"127.0.0.1:{free_port()}"
-    [shown] = blocks_of("docs/server.md", "text")
+    shown = next(blocks_of("docs/howto/server.md", "text"))
     pairs = re.findall(r"^\$ taskmachine (.*)\n(.*)$", shown.text, re.MULTILINE)
     assert len(pairs) == 2
     for command, said in pairs:

@@ -1,7 +1,9 @@
-"""Excerpts, settings and transcripts that pages show, where no other test has them."""
+"""Excerpts, settings and transcripts of pages without a test elsewhere."""
 
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +14,7 @@ from taskmachine.adapters.engines.procrastinate import opening as procrastinate
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.rest.openapi import document
+from taskmachine.adapters.transports.settings import load_settings
 from taskmachine.specs import load_requirements
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.site.pages import blocks_of, page
@@ -20,20 +23,20 @@ _SPOKEN: Final = re.compile(r" *[\d.]* *(->|<-|!!|\.\.) \S+| *\(.*\)$|\s")
 
 
 def test_the_profile_is_understood(tmp_path: Path) -> None:
-    [shown] = blocks_of("docs/conformance.md", "toml")
+    [shown] = blocks_of("docs/howto/check.md", "toml")
     (tmp_path / "profile.toml").write_text(shown.text)
     profile = profile_files.load(tmp_path / "profile.toml")
     assert {str(role) for role in profile.calls} == set(tomllib.loads(shown.text))
 
 
 def test_the_steps_of_continuous_integration_are_understood() -> None:
-    [shown] = blocks_of("docs/conformance.md", "yaml")
+    [shown] = blocks_of("docs/howto/check.md", "yaml")
     [check] = re.findall(r"^- run: (taskmachine check .*)$", shown.text, re.MULTILINE)
     assert read_arguments(shlex.split(check)[2:]).junit
 
 
 def test_the_script_listens_to_what_is_served() -> None:
-    [script] = blocks_of("docs/endpoints.md", "js")
+    [script] = blocks_of("docs/reference/http.md", "js")
     [path] = re.findall(r"EventSource\(`(.*?)`\)", script.text)
     served: dict[str, Any] = document(needs_token=False)["paths"]
     example = str(served[path.replace("${id}", "{taskId}")])
@@ -42,7 +45,7 @@ def test_the_script_listens_to_what_is_served() -> None:
 
 
 def test_findings_are_of_the_versions_that_are_pinned() -> None:
-    [shown] = blocks_of("docs/findings.md", "sh")
+    [shown] = blocks_of("docs/explanation/findings.md", "sh")
     pins = tomllib.loads((REPOSITORY / "tests" / "peers" / "pins.toml").read_text())
     pinned = {
         (name, version)
@@ -58,17 +61,35 @@ def test_findings_are_of_the_versions_that_are_pinned() -> None:
 
 
 def test_findings_are_transcripts_of_known_requirements() -> None:
-    for shown in blocks_of("docs/findings.md", ""):
+    for shown in blocks_of("docs/explanation/findings.md", ""):
         for line in shown.text.splitlines():
             assert _SPOKEN.match(line), line
     ids = {row["id"] for revision in REVISIONS for row in load_requirements(revision)}
-    cited = set(re.findall(r"`(20\d\d-\d\d-\d\d:[a-z0-9-]+)`", page("docs/findings.md")))
+    cited = set(
+        re.findall(r"`(20\d\d-\d\d-\d\d:[a-z0-9-]+)`", page("docs/explanation/findings.md"))
+    )
     assert len(cited) > 30
     assert cited <= ids
 
 
+def test_the_proxy_suits_the_server(tmp_path: Path) -> None:
+    [settings] = blocks_of("docs/howto/server.md", "toml")
+    [proxy] = blocks_of("docs/howto/server.md", "nginx")
+    (tmp_path / "server.toml").write_text(settings.text)
+    loaded = load_settings(str(tmp_path / "server.toml"), {}, {})
+    assert f"proxy_pass http://{loaded.http};" in proxy.text
+    [timeout] = re.findall(r"proxy_read_timeout (\d+)s;", proxy.text)
+    assert int(timeout) > 60 > loaded.transport.keep_alive_s
+    if nginx := shutil.which("nginx"):
+        whole = f"events {{}}\nhttp {{ access_log off; server {{\n{proxy.text}}} }}\n"
+        (tmp_path / "nginx.conf").write_text(f"pid {tmp_path}/pid; error_log stderr;\n{whole}")
+        command = [nginx, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
 def test_a_tool_that_asks_first() -> None:
-    [shown] = blocks_of("docs/http.md", "py")
+    [shown] = blocks_of("docs/howto/tools.md", "py")
     tools = Tools()
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     exec(shown.text, {"tools": tools, "form": form, "Context": Context, "SCHEMA": schema})
@@ -77,7 +98,7 @@ def test_a_tool_that_asks_first() -> None:
 
 
 def test_an_engine_is_one_argument() -> None:
-    [shown] = blocks_of("docs/workers.md", "py")
+    [shown] = blocks_of("docs/howto/operations.md", "py")
     compile(
         f"async def shown():\n    {shown.text.replace(chr(10), chr(10) + '    ')}", "page", "exec"
     )
@@ -89,7 +110,7 @@ def test_an_engine_is_one_argument() -> None:
 
 
 def test_the_line_for_servers_of_mcp_1_is_in_the_example() -> None:
-    [line] = blocks_of("docs/sdk-mcp1.md", "py")
-    [program] = blocks_of("docs/sdk-mcp1.md", "python")
+    [line] = blocks_of("docs/howto/mcp1.md", "py", "")
+    [program] = blocks_of("docs/howto/mcp1.md", "python")
     called, _, _ = line.text.partition("(")
     assert f"{called}(server, " in program.text

@@ -1,14 +1,9 @@
 """The site: it builds without a warning, needs no other host, and has what was promised."""
 
 import importlib
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 import taskmachine
 from tests.architecture import FRONT_DOOR, modules, name_of
@@ -21,21 +16,6 @@ _LOADED: Final = re.compile(
     r"|<link[^>]*rel=\"?(?:stylesheet|preconnect|preload|icon)[^>]*href=\"?(?:https?:)?//"
     r"|url\(\"?(?:https?:)?//|@import"
 )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as docs/decisions/12-site.md says, with warnings as errors."""
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=REPOSITORY,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stderr
-    return folder
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
@@ -79,5 +59,19 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 def test_sources_that_pages_link_to_are_pages(site: Path) -> None:
     shown = (site / "source" / "statemachine" / "table.py" / "index.html").read_text()
     assert "input_required" in shown
-    assert "../tests/chaos/judge.py" in page("docs/chaos.md")
-    assert 'href="../source/tests/chaos/judge.py/"' in (site / "chaos" / "index.html").read_text()
+    assert "../../tests/chaos/judge.py" in page("docs/explanation/testing.md")
+    built = (site / "explanation" / "testing" / "index.html").read_text()
+    assert 'href="../../source/tests/chaos/judge.py/"' in built
+
+
+def test_the_requirements_have_a_filter(site: Path) -> None:
+    built = (site / "reference" / "requirements" / "index.html").read_text()
+    assert built.count('<details class="requirement"') > 700
+    assert "<!-- filter -->" not in built
+    [form] = re.findall(r'<form class="requirements-filter".*?</form>', built, re.DOTALL)
+    for name in ("revision", "level", "who", "check"):
+        [options] = re.findall(rf'<select name="{name}">(.*?)</select>', form)
+        offered = re.findall(r'<option(?: value="(.*?)")?>(.*?)</option>', options)
+        values = {value or text for value, text in offered if text not in ("any", "both") or value}
+        shown = set(re.findall(rf'class="requirement"[^>]* data-{name}="([^"]*)"', built))
+        assert shown - {"both"} == values - {"both"}, name

@@ -21,7 +21,7 @@ from tests.oracle import REPOSITORY
 from tests.ports import free_port
 from tests.site.pages import Block, blocks_of
 
-PAGE: Final = "docs/tutorial.md"
+PAGE: Final = "docs/tutorial/first-server.md"
 PATIENCE_S: Final = 90.0
 """For one command: the longest installs packages."""
 

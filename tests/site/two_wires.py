@@ -1,8 +1,7 @@
-"""The same life of a task on both wires, said to a real server and written down for a page.
+"""The messages of one task in both revisions, exchanged with a real server, for a page.
 
-A scene is what happens in one section of docs/migration.md, in each generation: lines with an
-arrow for who speaks, as in docs/findings.md.  Ids and times are replaced, since they differ from
-run to run; everything else is what the server said.
+A scene is one section of docs/explanation/generations.md: lines with an arrow for the sender, as in
+docs/explanation/findings.md.  Ids and times are replaced, because they differ from run to run.
 """
 
 import json
@@ -38,24 +37,24 @@ _WIDTH: Final = 96
 
 @attrs.define
 class Wire:
-    """One conversation with a server on pipes."""
+    """A connection to a server on pipes."""
 
     _process: "subprocess.Popen[str]"
     lines: list[str] = attrs.field(factory=list)
-    """What was said, for the page."""
+    """The messages for the page."""
     task_id: str = ""
     _ids: Iterator[int] = attrs.field(factory=lambda: count(1))
 
     def request(self, method: str, params: dict[str, Any]) -> int:
-        """Ask, and do not wait for the answer."""
+        """Send a request without waiting for its response."""
         number = next(self._ids)
-        self._say({"id": number, "method": method, "params": params})
+        self._send({"id": number, "method": method, "params": params})
         self._note("->", method, params)
         return number
 
     def answer(self, number: int) -> dict[str, Any]:
-        """The answer to that request; nothing else may come before it."""
-        message = self._hear()
+        """Return the response to that request, which must be the next response."""
+        message = self._receive()
         assert message["id"] == number, message
         kind = "result" if "result" in message else "error"
         body: dict[str, Any] = message[kind]
@@ -63,44 +62,44 @@ class Wire:
         return body
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask, and wait for the answer."""
+        """Send a request and return its response."""
         return self.answer(self.request(method, params))
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         """Send a notification."""
-        self._say({"method": method})
+        self._send({"method": method})
         self._note("->", method, None)
 
     def asked(self) -> dict[str, Any]:
-        """What the server asks for now."""
-        message = self._hear()
+        """Return the next request of the server."""
+        message = self._receive()
         self._note("<-", message["method"], message["params"])
         return message
 
     def reply(self, message: dict[str, Any], result: dict[str, Any]) -> None:
-        """Answer the server."""
-        self._say({"id": message["id"], "result": result})
+        """Answer a request of the server."""
+        self._send({"id": message["id"], "result": result})
         self._note("->", "result", result)
 
     def lines_of(self, play: "Scene") -> list[str]:
-        """What is said in a scene."""
+        """Play a scene and return its messages."""
         self.forget()
         play(self)
         return list(self.lines)
 
     def forget(self) -> None:
-        """Leave out of the page what was said so far."""
+        """Drop the messages so far from the page."""
         self.lines.clear()
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         print(json.dumps({"jsonrpc": "2.0", **message}), file=self._process.stdin, flush=True)
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         while True:
             message: dict[str, Any] = json.loads(self._process.stdout.readline())
-            if "id" in message:  # what is pushed meanwhile comes when it comes
+            if "id" in message:  # notifications may arrive at any time
                 return message
 
     def _note(self, arrow: str, name: str, body: dict[str, Any] | None) -> None:
@@ -117,7 +116,7 @@ def _shown(name: str, body: dict[str, Any] | None) -> str:
 
 
 def _laid_out(value: Any, before: int, indent: str = "") -> str:
-    """JSON in lines that fit: what is short stays on one."""
+    """Format JSON in lines of limited width."""
     line = json.dumps(value, ensure_ascii=False)
     if before + len(indent) + len(line) <= _WIDTH or not isinstance(value, dict):
         return line
@@ -131,21 +130,21 @@ def _laid_out(value: Any, before: int, indent: str = "") -> str:
 
 def _anonymous(text: str) -> str:
     text = re.sub(r'("taskId": )"[\w-]{32}"', r'\1"786512e2"', text)
-    text = re.sub(r'("ttl(?:Ms)?": \d+)\d{3}\b', r"\g<1>000", text)  # it grows by what has passed
+    text = re.sub(r'("ttl(?:Ms)?": \d+)\d{3}\b', r"\g<1>000", text)  # it grows with time
     return re.sub(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"', '"2026-07-28T10:30:00.000Z"', text)
 
 
 # --- scenes -----------------------------------------------------------------------------------
 
 
-def _hello(wire: Wire) -> None:
+def _initialize(wire: Wire) -> None:
     about = {"name": "docs", "version": "1"}
     declared: dict[str, Any] = {"elicitation": {"form": {}}}
     wire.ask(
         "initialize",
         {"protocolVersion": "2025-11-25", "capabilities": declared, "clientInfo": about},
     )
-    wire.tell("notifications/initialized")
+    wire.notify("notifications/initialized")
 
 
 def _discover(wire: Wire) -> None:
@@ -165,7 +164,7 @@ def _call_2026(wire: Wire, tool: str = "deploy", arguments: dict[str, Any] | Non
 
 
 def _until(wire: Wire, params: dict[str, Any], *statuses: str) -> None:
-    """Look until it is so; the page shows the last look."""
+    """Poll until the task has one of the statuses; the page shows the last poll."""
     before = list(wire.lines)
     while wire.ask("tasks/get", params)["status"] not in statuses:
         wire.lines[:] = before
@@ -219,17 +218,17 @@ def _late_2026(wire: Wire) -> None:
 Scene = Callable[[Wire], None]
 
 SCENES: Final[dict[str, tuple[Scene, Scene]]] = {
-    "hello": (_hello, _discover),
+    "hello": (_initialize, _discover),
     "call": (_call_2025, _call_2026),
     "question": (_answer_2025, _answer_2026),
     "error": (_fail_2025, _fail_2026),
     "too late": (_late_2025, _late_2026),
 }
-"""By name: how it goes in 2025-11-25, and in 2026-07-28."""
+"""By name: the messages of 2025-11-25, and of 2026-07-28."""
 
 
 def scene(name: str) -> str:
-    """A scene in both generations, as blocks for a page."""
+    """Return a scene in both revisions, as blocks for a page."""
     return "\n".join(
         f'```text title="{title}"\n' + "\n".join(lines) + "\n```\n"
         for title, lines in zip(("2025-11-25", "2026-07-28"), _played()[name], strict=True)
@@ -238,7 +237,7 @@ def scene(name: str) -> str:
 
 @cache
 def _played() -> dict[str, list[list[str]]]:
-    """All scenes, one after the other on the same pipe, as both generations may be."""
+    """Play all scenes on one pipe, which both revisions may share."""
     with _conversation() as wire:
         return {name: [wire.lines_of(play) for play in both] for name, both in SCENES.items()}
 

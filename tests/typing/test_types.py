@@ -12,7 +12,7 @@ from tests.oracle import REPOSITORY
 from tests.site.pages import PAGES, blocks_of
 
 API: Final = REPOSITORY / "tests" / "typing" / "api.py"
-MCP1: Final = {"docs/examples/mcp1_server.py", "docs/receiver.md", "docs/sdk-mcp1.md"}
+MCP1: Final = {"docs/examples/mcp1_server.py", "docs/howto/mcp1.md"}
 """These need `mcp` 1.x, which cannot be installed beside 2.x."""
 
 

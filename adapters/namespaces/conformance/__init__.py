@@ -1,4 +1,4 @@
-"""The conformance tests of `taskmachine check`, for programs.  See docs/conformance.md."""
+"""The conformance tests of `taskmachine check`, for programs.  See docs/howto/check.md."""
 
 from taskmachine.adapters.bridges.required import require
 

@@ -1,4 +1,4 @@
-"""Engines, which run the tools of tasks: how to choose or write one (docs/adapters.md)."""
+"""Engines, which run the tools of tasks: how to choose or write one (docs/howto/adapters.md)."""
 
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers

@@ -1,4 +1,4 @@
-"""Stores: how to open one by its URL, and how to write one (docs/adapters.md)."""
+"""Stores: how to open one by its URL, and how to write one (docs/howto/adapters.md)."""
 
 from taskmachine.adapters.stores import (
     MAX_REPORTS,

@@ -1,7 +1,7 @@
 """Plain HTTP endpoints beside MCP, for browsers and scripts that read a task or wait for it.
 
 They are read-only.  The transport authenticates callers and checks origins.  Documentation for
-callers: docs/endpoints.md and `/openapi.json`.
+callers: docs/reference/http.md and `/openapi.json`.
 """
 
 import asyncio

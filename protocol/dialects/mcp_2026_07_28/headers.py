@@ -36,7 +36,7 @@ _NAMED_BY: Final = {
 
 _NAME_REQUIRED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose requests must have `Mcp-Name`.  For `tasks/*` the extension obliges only clients,
-and some omit it (see docs/open-questions.md); if sent, it must be right."""
+and some omit it (see docs/explanation/generations.md); if sent, it must be right."""
 
 _SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _LEGAL: Final = re.compile(r"[\x20-\x7e\t]*")

@@ -115,8 +115,8 @@ def shared_memory(postgres: int) -> tuple[list[str], list[Path]]:
 
 
 def documented() -> list[str]:
-    """Return the output shown in docs/operations.md."""
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    """Return the output shown in docs/howto/operations.md."""
+    page = (REPOSITORY / "docs" / "howto" / "operations.md").read_text()
     [block] = re.findall(r"^```text\n\$ taskmachine cluster [^\n]*\n(.*?)^```", page, re.S | re.M)
     return str(block).splitlines()
 
@@ -136,7 +136,7 @@ def test_whoever_is_killed_calls_end_well_and_in_the_end_nobody_is_left(temporar
         assert all(map(is_alive, pids.values()))
         shown = [line.replace(str(temporary), "/tmp") for line in cluster.lines]
         assert max(map(len, shown)) <= WIDTH
-        assert anonymous(shown) == anonymous(documented()), "docs/operations.md"
+        assert anonymous(shown) == anonymous(documented()), "docs/howto/operations.md"
         asyncio.run(call_through_each(cluster))
         dead, new = asyncio.run(call_while_they_die(cluster))
         (folder,) = temporary.iterdir()

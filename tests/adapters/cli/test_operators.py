@@ -27,7 +27,7 @@ from tests.adapters.example_store import OTHER, OWNER, RUDE, make
 from tests.oracle import REPOSITORY
 
 COMMAND = str(Path(sys.executable).with_name("taskmachine"))
-PAGE = (REPOSITORY / "docs" / "cli.md").read_text()
+PAGE = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
 UNKNOWN = "task9" + "0" * 27
 DASHED = "--state_" + "0" * 24
 
@@ -436,7 +436,7 @@ def test_text_for_a_terminal_is_only_to_be_seen() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Return each command in a text block of docs/cli.md with its documented output."""
+    """Return each command in a text block of docs/reference/cli.md with its documented output."""
     blocks = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     return [
         (command, output)

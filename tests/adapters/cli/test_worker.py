@@ -16,7 +16,7 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from tests.adapters.stores.postgres_server import Server
 from tests.oracle import REPOSITORY
-from tests.test_docs import blocks
+from tests.site.pages import blocks_of
 
 COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 PATIENCE_S: Final = 30.0
@@ -66,7 +66,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def commands_of_the_page(url: str) -> tuple[list[str], list[str]]:
-    page = (REPOSITORY / "docs" / "workers.md").read_text()
+    [shown] = blocks_of("docs/howto/operations.md", "shell")
     said = {
         "127.0.0.1:8000": "127.0.0.1:0",
         "postgresql://tasks@db/tasks": url,
@@ -74,7 +74,7 @@ def commands_of_the_page(url: str) -> tuple[list[str], list[str]]:
     }
     serve, worker = (
         [said.get(word, word) for word in shlex.split(line.removeprefix("$ taskmachine "))]
-        for line in blocks(page, "shell")[0].splitlines()
+        for line in shown.text.splitlines()
     )
     return serve, worker
 

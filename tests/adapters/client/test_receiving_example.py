@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.oracle import REPOSITORY
+from tests.site.pages import example_of
 
 EXAMPLE: Final = str(REPOSITORY / "docs/examples/receiver.py")
 PATIENCE_S: Final = 30.0
@@ -153,9 +153,7 @@ def test_a_server_that_cannot_be_started_is_one_line() -> None:
 
 
 def test_the_example_of_the_page_prints_what_the_page_says() -> None:
-    page = (REPOSITORY / "docs" / "receiver.md").read_text()
-    [example] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    [output] = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    example, output = example_of("docs/howto/client.md", "receiver.py")
     ended = subprocess.run(
         [sys.executable, "-c", example],
         cwd=REPOSITORY,

@@ -130,7 +130,7 @@ def test_the_printed_link_logs_in(tmp_path: Path) -> None:
         assert client.get(link.partition("?")[0] + "?key=guessed").status_code == 403
         assert client.get(link).headers["location"] == "/console/"
         assert "all owners" in client.get(link.partition("login")[0]).text
-        [block] = blocks_of("docs/console.md", "shell")
+        [block] = blocks_of("docs/howto/watch.md", "shell")
         _, *shown = block.text.splitlines()
         printed = [line for line in server.log if line.startswith("taskmachine: ")]
         assert [*map(_words, shown)] == [*map(_words, printed)]

@@ -1,4 +1,4 @@
-"""What docs/operations.md tells operators to do and to expect."""
+"""What docs/howto/operations.md tells operators to do and to expect."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from tests.adapters.example_store import make
 from tests.adapters.stores.postgres_server import Server, running
 from tests.oracle import REPOSITORY
 
-PAGE: Final = (REPOSITORY / "docs" / "operations.md").read_text()
+PAGE: Final = (REPOSITORY / "docs" / "howto" / "operations.md").read_text()
 PROGRAMS: Final = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 
 
@@ -97,21 +97,11 @@ def url(server: Server) -> Iterator[str]:
 # --- the page --------------------------------------------------------------------------------
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
-    assert len(named) > 20
-    for path, name in named:
-        assert f"\ndef {name}(" in (REPOSITORY / path).read_text(), (path, name)
-    rows = re.findall(r"^\|.*", PAGE.split("\n## What happens when\n")[1], re.MULTILINE)
-    for row in rows:
-        assert "tests/" in row or "shown by" in row or row.startswith("|---"), row
-
-
 def test_every_block_of_the_page_is_run() -> None:
     found = re.findall(r"^```(\w+)$", PAGE, re.MULTILINE)
-    # Text by the tests of the command, console by those of all pages.
+    # Those of the commands by their tests, `py` by tests/site/test_excerpts.py.
     assert {name: found.count(name) for name in found} == {
-        "text": 1, "console": 1, "toml": 1, "sh": 5, "sql": 1
+        "shell": 1, "py": 1, "text": 1, "toml": 1, "sh": 5, "sql": 1
     }  # fmt: skip
 
 
@@ -156,7 +146,7 @@ def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str)
 def test_a_backup_brings_back_its_moment(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backup, restore = blocks("Backup and restore", "sh")
+    backup, restore = blocks("Back up and restore", "sh")
     monkeypatch.setattr(upkeep, "LEASE_S", 1.0)
     tasks: dict[str, Task] = {}
     cursors: list[str | None] = []
@@ -198,7 +188,7 @@ def test_a_backup_brings_back_its_moment(
 
 
 def test_a_damaged_page_does_not_go_unnoticed(server: Server, url: str, tmp_path: Path) -> None:
-    backup, _ = blocks("Backup and restore", "sh")
+    backup, _ = blocks("Back up and restore", "sh")
 
     async def scene(cluster: Cluster) -> None:
         await create(await cluster.replica(Bench().tools), "quick")
@@ -226,7 +216,7 @@ def test_a_damaged_page_does_not_go_unnoticed(server: Server, url: str, tmp_path
 
 
 def test_before_an_upgrade_one_can_look(server: Server, url: str, tmp_path: Path) -> None:
-    [look] = blocks("Upgrades", "sh")
+    [look] = blocks("Upgrade", "sh")
 
     async def scene(cluster: Cluster) -> None:
         await cluster.replica(Bench().tools)
@@ -243,7 +233,7 @@ def test_before_an_upgrade_one_can_look(server: Server, url: str, tmp_path: Path
 
 
 def test_a_file_moves_to_postgresql_and_back(server: Server, url: str, tmp_path: Path) -> None:
-    [move] = blocks("Adding, moving, changing the store", "sh")
+    [move] = blocks("Add, move, change the store", "sh")
     asyncio.run(make(f"sqlite:{tmp_path / 'tasks.db'}"))
     done = shell(move, tmp_path, STORE=url)
     assert (done.returncode, done.stderr) == (0, "")
@@ -264,7 +254,7 @@ def test_a_file_moves_to_postgresql_and_back(server: Server, url: str, tmp_path:
 
 
 def test_the_daily_care_for_a_file(tmp_path: Path) -> None:
-    [care] = blocks("Risks", "sh")
+    [care] = blocks("Monitor", "sh")
     asyncio.run(make(f"sqlite:{tmp_path / 'tasks.db'}"))
     done = shell(care, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -381,7 +371,7 @@ def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -
 
 def statements() -> dict[str, str]:
     """What the page asks the database, by the first words of the comment above it."""
-    [block] = blocks("What to watch", "sql")
+    [block] = blocks("Monitor", "sql")
     found = re.findall(r"^-- (.+)\n((?:(?!--).+\n)+)", block, re.MULTILINE)
     return {re.split("[,:]", comment)[0]: statement for comment, statement in found}
 
@@ -407,16 +397,16 @@ def test_what_to_watch_is_seen(server: Server, url: str) -> None:
         [(tool, tickets, longest)] = seen.pop("tickets that wait for a worker")
         assert (tool, tickets) == ("quick", 3), "two for the one that was lost"
         assert 0 <= longest <= 60
-        assert seen.pop("tasks in the queue without a ticket") == [(without.id,)]
+        assert seen.pop("queued tasks without a ticket") == [(without.id,)]
         [(workers, silent)] = seen.pop("workers")
         assert workers == 1
         assert silent <= 15
-        assert seen.pop("tasks that lost a worker") == [(1,)]
-        assert seen.pop("live tasks and all that are kept") == [(3, 4)]
-        assert seen.pop("who has the most") == [("alice", 3, 4)]
+        assert seen.pop("stored tasks that lost a worker") == [(1,)]
+        assert seen.pop("live and stored tasks") == [(3, 4)]
+        assert seen.pop("owners with the most tasks") == [("alice", 3, 4)]
         [(size,)] = seen.pop("bytes")
         assert size > 100_000
-        [(connections, most)] = seen.pop("connections of ours")
+        [(connections, most)] = seen.pop("connections of taskmachine")
         assert 2 <= connections <= 28
         assert [(most,)] == server.execute("SELECT current_setting('max_connections')::int")
         assert not seen

@@ -381,7 +381,7 @@ def test_what_is_asked_all_the_time_comes_from_an_index_in_its_order(
 
 def test_the_document_shows_the_plans(server: Server, filled: str) -> None:
     plans = [plan(server, filled, STATEMENTS[name]) for name in ("LOAD", "PAGE", "OVERDUE")]
-    assert "\n\n".join(plans) in (REPOSITORY / "docs" / "stores.md").read_text()
+    assert "\n\n".join(plans) in (REPOSITORY / "docs" / "howto" / "stores.md").read_text()
 
 
 def test_every_statement_of_the_store_is_looked_at() -> None:

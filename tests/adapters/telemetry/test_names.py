@@ -1,4 +1,4 @@
-"""docs/telemetry.md lists exactly the emitted names."""
+"""docs/howto/watch.md lists exactly the emitted names."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import callers
 from tests.oracle import REPOSITORY
 
-PAGE: Final = (REPOSITORY / "docs" / "telemetry.md").read_text()
+PAGE: Final = (REPOSITORY / "docs" / "howto" / "watch.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:

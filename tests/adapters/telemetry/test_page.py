@@ -1,4 +1,4 @@
-"""The blocks of docs/telemetry.md: the program runs, and the spans of its tree are emitted."""
+"""The telemetry blocks of docs/howto/watch.md: the program runs, the spans are emitted."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tests.adapters.lines import Line
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.site.pages import blocks_of
 
-PAGE = "docs/telemetry.md"
+PAGE = "docs/howto/watch.md"
 
 
 def deploying(telemetry: Telemetry) -> Tools:
@@ -49,7 +49,7 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
 
 
 def test_the_tree_of_the_page_is_what_is_emitted() -> None:
-    [tree] = blocks_of(PAGE, "text")
+    [tree] = blocks_of(PAGE, "text", "one trace")
     shown = Counter(re.findall(r"^(?:[│├└ ]+─+ )?(\S+(?: deploy)?)", tree.text, re.MULTILINE))
 
     async def main() -> None:

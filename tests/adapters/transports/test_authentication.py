@@ -635,7 +635,7 @@ def test_an_error_in_the_token_file_names_its_key(settings: dict[str, Any]) -> N
 def test_the_settings_that_the_page_shows_are_accepted(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (REPOSITORY / "docs" / "authentication.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "authentication.md").read_text()
     shown = [block.partition("```")[0] for block in page.split("```toml\n")[1:]]
     tables = [tomllib.loads(block) for block in shown]
     settings = [table["auth"] for table in tables if "auth" in table]

@@ -298,7 +298,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_the_page_shows_every_key_with_its_default(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "server.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "settings.md").read_text()
     [example] = [part.partition("```")[0] for part in page.split("```toml\n")[1:]]
     assert from_file(tmp_path, example) == attrs.evolve(Settings(), http="127.0.0.1:8000")
     shown = tomllib.loads(example)

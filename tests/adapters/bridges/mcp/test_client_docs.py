@@ -3,7 +3,6 @@
 import ast
 import os
 import pty
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,24 +11,21 @@ from typing import Final
 from taskmachine import mcp
 from tests.oracle import REPOSITORY
 from tests.peers.serving import serving
+from tests.site.pages import blocks_of, example_of
 
-PAGE: Final = (REPOSITORY / "docs" / "sdk-mcp-client.md").read_text()
+PAGE: Final = "docs/howto/client.md"
 EXAMPLE: Final = str(REPOSITORY / "docs" / "examples" / "sdk_client.py")
 PATIENCE_S: Final = 30.0
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-
-
 def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    [example], [output] = blocks("python"), blocks("text")
+    example, output = example_of(PAGE, "sdk_client.py")
     assert finished([sys.executable, "-c", example], tmp_path) == output
 
 
 def test_the_excerpt_of_the_page_is_python_and_its_names_are_there() -> None:
-    [excerpt] = blocks("py")
-    names = {node.id for node in ast.walk(ast.parse(excerpt)) if isinstance(node, ast.Name)}
+    [excerpt] = blocks_of(PAGE, "py")
+    names = {node.id for node in ast.walk(ast.parse(excerpt.text)) if isinstance(node, ast.Name)}
     assert names - {"Client", "client"} <= set(mcp.__all__)
 
 

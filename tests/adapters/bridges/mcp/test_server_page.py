@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracle import REPOSITORY
 
-PAGE: Final = (REPOSITORY / "docs" / "sdk-mcp.md").read_text()
+PAGE: Final = (REPOSITORY / "docs" / "howto" / "mcp-sdk.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -24,5 +24,5 @@ def test_the_programs_of_the_page_print_what_it_says(
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for program in blocks("python"):
-            exec(compile(program, "sdk-mcp.md", "exec"), {"__name__": "page"})
+            exec(compile(program, "mcp-sdk.md", "exec"), {"__name__": "page"})
     assert printed.getvalue() == "".join(blocks("text"))

@@ -1,11 +1,11 @@
 """A client session of `mcp` 1.x with our tasks: runs `inside_client.py` in its own environment."""
 
-import re
 from pathlib import Path
 from typing import Final
 
 from tests.adapters.bridges.mcp1.environment import run_with_mcp1
 from tests.oracle import REPOSITORY
+from tests.site.pages import example_of
 
 INSIDE: Final = Path(__file__).with_name("inside_client.py")
 
@@ -17,9 +17,7 @@ def test_a_client_session_takes_questions_as_tasks(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "receiver.md").read_text()
-    [example] = re.findall(r"^```py\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    [output] = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    example, output = example_of("docs/howto/mcp1.md", "client.py")
     (tmp_path / "docs").symlink_to(REPOSITORY / "docs")
     ended = run_with_mcp1(tmp_path, "-c", example)
     assert (ended.stdout, ended.returncode) == (output, 0), ended.stderr[-2_000:]

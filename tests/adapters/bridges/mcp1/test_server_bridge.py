@@ -12,9 +12,10 @@ import pytest
 from tests.adapters.bridges.mcp1.environment import run_with_mcp1, variables
 from tests.oracle import REPOSITORY
 from tests.peers.installed import python_of
+from tests.site.pages import example_of
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = (REPOSITORY / "docs" / "sdk-mcp1.md").read_text()
+PAGE: Final = "docs/howto/mcp1.md"
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "mcp1_server.py"
 
 # No plugin, setting or conftest of this repository: their dependencies are not installed there.
@@ -184,8 +185,7 @@ def test_the_tasks_of_a_server_that_is_killed_are_there_when_it_is_started_again
 
 
 def test_the_page_shows_what_happens(tmp_path: Path) -> None:
-    [program] = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    [output] = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    program, output = example_of(PAGE, "server.py")
     (tmp_path / "page.py").write_text(program)
     ended = run_with_mcp1(tmp_path, "-W", "ignore", "page.py")
     assert (ended.stdout, ended.stderr) == (output, "")

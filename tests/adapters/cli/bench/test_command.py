@@ -170,7 +170,7 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) 
 
 
 def test_commands_of_the_page_are_understood() -> None:
-    [block] = blocks_of("docs/performance.md", "sh")
+    [block] = blocks_of("docs/explanation/performance.md", "sh")
     install, *commands = block.text.splitlines()
     assert install == "pip install 'taskmachine[bench]'"
     assert commands
@@ -189,7 +189,7 @@ def test_commands_of_the_page_are_understood() -> None:
 
 
 def test_the_page_names_every_measure_and_contestant() -> None:
-    text = page("docs/performance.md")
+    text = page("docs/explanation/performance.md")
     for measure in MEASURES:
         assert f"| `{measure}` |" in text
     for requirement in (MCP_1, FASTMCP_3, FASTMCP_4):

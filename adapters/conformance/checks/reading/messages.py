@@ -141,13 +141,11 @@ def errors_have_the_id(history: History) -> Iterator[Observation]:
         elif asked.was_unreadable(entry):
             continue
         elif is_refusal:
-            yield warning(
-                "an error has an id that no request of the client used", *asked.last(entry), entry
-            )
+            words = "an error has an id that no request of the client used"
+            yield warning(words, *asked.last(entry), entry)
         elif id is not None:
-            yield bad(
-                "an error has an id that no request of the client used", *asked.last(entry), entry
-            )
+            words = "an error has an id that no request of the client used"
+            yield bad(words, *asked.last(entry), entry)
         elif waiting := _waiting(history, entry):
             yield bad("an error has no id, although the request had one", waiting, entry)
 

@@ -209,12 +209,8 @@ def transitions_from(history: History, source: str) -> Iterator[Observation]:
             if isinstance(later.status, str) and later.status in allowed:
                 yield good(earlier, later)
             else:
-                yield bad(
-                    f"{source!r} was followed by {later.status!r}, a transition that is not "
-                    "allowed",
-                    earlier,
-                    later,
-                )
+                words = f"{source!r} was followed by {later.status!r}, which is not allowed"
+                yield bad(words, earlier, later)
 
 
 def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator[Observation]:
@@ -303,10 +299,7 @@ def _updates(record: TaskRecord, earlier: Sighting, later: Sighting) -> Iterator
         tell = warning if later.is_terminal else note
         yield tell("'lastUpdatedAt' changed although nothing else did", earlier, later)
     elif earlier.status != later.status and _was_updated_long_before(record, earlier, later):
-        words = (
-            f"the status changed from {earlier.status!r} to {later.status!r}, but "
-            "'lastUpdatedAt' did not change"
-        )
+        words = f"'lastUpdatedAt' did not change when {earlier.status!r} became {later.status!r}"
         yield bad(words, earlier, later)
     else:
         yield good(earlier, later)

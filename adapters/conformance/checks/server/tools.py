@@ -43,9 +43,8 @@ def capability(history: History) -> Iterator[Observation]:
         if isinstance(declared, dict) and isinstance(declared.get("tools"), dict):
             yield good(hello)
         else:
-            yield bad(
-                "the target has tools, but does not declare the `tools` capability", hello, used
-            )
+            words = "the target has tools, but does not declare the `tools` capability"
+            yield bad(words, hello, used)
 
 
 @check("2026-07-28:tools-list-answered")
@@ -56,10 +55,8 @@ def list_answered(history: History) -> Iterator[Observation]:
         if exchange.request.line not in declared or not exchange.is_answered:
             continue
         if exchange.code == -32601:
-            yield bad(
-                "the target declares `tools`, but does not implement `tools/list` (error -32601)",
-                exchange,
-            )
+            words = "the target declares `tools`, but does not implement `tools/list`"
+            yield bad(words, exchange)
         elif exchange.error is None:
             is_list = isinstance(exchange.fields.get("tools"), list)
             if is_list:
@@ -108,9 +105,8 @@ def _compare(lists: list[tuple[frozenset[str], Exchange]]) -> Iterator[Observati
             if others == names:
                 yield good(other, exchange)
             else:
-                yield bad(
-                    "the result of `tools/list` depends on the connection", before, other, exchange
-                )
+                words = "the result of `tools/list` depends on the connection"
+                yield bad(words, before, other, exchange)
                 return
     if len({names for names, _ in lists}) > 1:
         yield note("the result of `tools/list` changed during the run", lists[0][1], lists[-1][1])

@@ -68,9 +68,8 @@ def trace_context(history: History) -> Iterator[Observation]:
             if is_right:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"'traceparent' is {value!r:.60}, which is not in the W3C format", exchange
-                )
+                words = f"'traceparent' is {value!r:.60}, which is not in the W3C format"
+                yield bad(words, exchange)
 
 
 @client_check(
@@ -133,10 +132,8 @@ def discovers_once(history: History) -> Iterator[Observation]:
     exchanges = list(_requests(history))
     probes = [e for e in exchanges if e.method == "server/discover"]
     if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
-        yield bad(
-            f"the client sent `server/discover` {len(probes)} times in {len(exchanges)} requests",
-            *probes[:2],
-        )
+        words = f"{len(probes)} of {len(exchanges)} requests are `server/discover`"
+        yield bad(words, *probes[:2])
     elif probes and len(exchanges) > 2 * len(probes):
         yield good(probes[0])
 
@@ -156,12 +153,8 @@ def retries_with_supported(history: History) -> Iterator[Observation]:
         if version in supported:
             yield good(refused, exchange)
         elif exchange.sent_at - refused.heard_at > _SEEN_MS or len(later) > 2:
-            yield bad(
-                f"after error -32022 the client continued with version {version!r:.30}, "
-                "which the server did not list",
-                refused,
-                exchange,
-            )
+            words = f"after -32022 the client used the unlisted version {version!r:.30}"
+            yield bad(words, refused, exchange)
     if not later and not was_stopped(history):
         yield good(refused)
 
@@ -179,12 +172,8 @@ def no_fallback_after_modern_errors(history: History) -> Iterator[Observation]:
         later = [e for e in client.exchanges if e.sent_at > (refused.heard_at or 0)]
         fallback = next((e for e in later if e.method == "initialize"), None)
         if fallback is not None:
-            yield bad(
-                f"the client fell back to `initialize` after error {refused.code}, which "
-                "only this revision has",
-                refused,
-                fallback,
-            )
+            words = f"the client fell back to `initialize` after error {refused.code}"
+            yield bad(words, refused, fallback)
         elif later:
             yield good(refused, later[0])
 
@@ -221,11 +210,8 @@ def extension_needs_the_server(history: History) -> Iterator[Observation]:
         return
     for exchange in client.exchanges:
         if exchange.method.startswith("tasks/"):
-            yield bad(
-                f"the client used {exchange.method!r}, although the server does not declare "
-                "the tasks extension",
-                exchange,
-            )
+            words = "the client used the tasks extension, which the server does not declare"
+            yield bad(words, exchange)
         elif exchange.method == "tools/call":
             yield good(exchange)
 
@@ -266,9 +252,7 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         if later or _ended(history):
             yield good(exchange)
         elif not was_stopped(history) and is_last:
-            words = (
-                "the client ended after a result without 'resultType'; the default is 'complete'"
-            )
+            words = "the client ended after a result without 'resultType' ('complete')"
             yield bad(words, exchange)
 
 
@@ -310,9 +294,8 @@ def no_invented_state(history: History) -> Iterator[Observation]:
     for first, again in _retries(history):
         if "requestState" not in first.fields:
             if "requestState" in again.params:
-                yield bad(
-                    "the retry has a `requestState`, although the server sent none", first, again
-                )
+                words = "the retry has a `requestState`, although the server sent none"
+                yield bad(words, first, again)
             else:
                 yield good(first, again)
 
@@ -357,6 +340,5 @@ def input_responses_only_in_retries(history: History) -> Iterator[Observation]:
         if exchange.request.number in retries:
             yield good(exchange)
         elif carried and exchange.method != "tasks/update":
-            yield bad(
-                f"{exchange.method!r} contains '{min(carried)}', but is not a retry", exchange
-            )
+            words = f"{exchange.method!r} contains '{min(carried)}', but is not a retry"
+            yield bad(words, exchange)

@@ -90,13 +90,11 @@ def extension_is_object(history: History) -> Iterator[Observation]:
         if _TASKS not in extensions:
             continue
         if not isinstance(extensions[_TASKS], dict):
-            yield bad(
-                "the tasks extension is declared with a value that is not an object", exchange
-            )
+            words = "the tasks extension is declared with a value that is not an object"
+            yield bad(words, exchange)
         elif extensions[_TASKS]:
-            yield note(
-                "the tasks extension is declared with settings, although it defines none", exchange
-            )
+            words = "the tasks extension is declared with settings, although it defines none"
+            yield note(words, exchange)
         else:
             yield good(exchange)
 
@@ -136,11 +134,8 @@ def methods_reserved(history: History) -> Iterator[Observation]:
             if method in _METHODS:
                 yield good(entry)
             else:
-                yield bad(
-                    f"the client sent '{method:.60}', a method that the tasks extension does "
-                    "not define",
-                    entry,
-                )
+                words = f"the tasks extension has no method '{method:.60}'"
+                yield bad(words, entry)
 
 
 # --- polling --------------------------------------------------------------------------------------
@@ -159,11 +154,8 @@ def uses_task_ids(history: History) -> Iterator[Observation]:
             if isinstance(exchange.task_id, str) and exchange.task_id in client.by_task:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"{exchange.method!r} names the task {exchange.task_id!r:.60}, which the "
-                    "server did not create",
-                    exchange,
-                )
+                words = f"the client requested the unknown task {exchange.task_id!r:.60}"
+                yield bad(words, exchange)
 
 
 def _subscriptions(client: History, task_id: str) -> list[Exchange]:
@@ -202,9 +194,8 @@ def follows_created_task(history: History) -> Iterator[Observation]:
             yield good(created, end)
         elif not asked and is_done and active_until(history) - created.sent_at > _SEEN_MS:
             # It may intend to read the task later.
-            yield warning(
-                "the client declared the tasks extension, but does not read the task", created
-            )
+            words = "the client declared the tasks extension, but does not read the task"
+            yield warning(words, created)
 
 
 @client_check(
@@ -219,10 +210,7 @@ def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
             continue
         followed = requests_for(client, task_id) or _subscriptions(client, task_id)
         if followed:
-            words = (
-                f"the client read a task that it got in response to {created.method!r}; only "
-                "tool calls create tasks"
-            )
+            words = f"the client read a task that {created.method!r} cannot create"
             yield bad(words, created, followed[0])
         else:
             yield good(created)
@@ -439,11 +427,8 @@ def checks_acknowledgement(history: History) -> Iterator[Observation]:
             if polls:
                 yield good(exchange, told, polls[0])
             elif was_stopped(history) and active_until(history) - told.at > INACTIVE_MS:
-                yield bad(
-                    "the client waited for notifications that the acknowledgement does not cover",
-                    exchange,
-                    told,
-                )
+                words = "the client waited for notifications that were not acknowledged"
+                yield bad(words, exchange, told)
 
 
 @client_check("2026-07-28:poll-beside-notifications", needs="a client that subscribes to its tasks")

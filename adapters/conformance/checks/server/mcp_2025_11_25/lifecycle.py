@@ -118,12 +118,8 @@ def no_requests_before_initialized(history: History) -> Iterator[Observation]:
             if request.line == line and request.number < ready and request.method != "ping"
         ]
         if asked:
-            yield bad(
-                f"the target sent {asked[0].method!r} before it received "
-                "'notifications/initialized'",
-                initialize,
-                asked[0],
-            )
+            words = f"the target sent {asked[0].method!r} before 'notifications/initialized'"
+            yield bad(words, initialize, asked[0])
         elif any(
             initialize.request.number < other.request.number < ready and other.is_answered
             for other in history.exchanges
@@ -171,10 +167,7 @@ def supported_versions_come_back(history: History) -> Iterator[Observation]:
         if agreed == proposed:
             yield good(exchange)
         else:
-            words = (
-                f"the client proposed {proposed}, which the target supports, but the target "
-                f"responded with {agreed}"
-            )
+            words = f"the target supports the proposed {proposed}, but responded with {agreed}"
             yield bad(words, accepted[proposed], exchange)
 
 
@@ -195,23 +188,16 @@ def other_versions_are_offered(history: History) -> Iterator[Observation]:
     for exchange in _mismatches(history):
         proposed, agreed = _proposed(exchange), _agreed(exchange)
         if agreed is not None and agreed == proposed:
-            yield bad(
-                f"the target accepted {proposed!r}, which is not a protocol version", exchange
-            )
+            words = f"the target accepted {proposed!r}, which is not a protocol version"
+            yield bad(words, exchange)
         elif agreed is not None:
             yield good(exchange)
         elif exchange.code == -32602:
-            yield note(
-                "the target rejected an unsupported version with an error instead of "
-                "offering another version",
-                exchange,
-            )
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield note(words, exchange)
         elif exchange.error is not None and exchange.status in (0, 200, 400):
-            yield bad(
-                "the target rejected an unsupported version with an error instead of "
-                "offering another version",
-                exchange,
-            )
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:server-version-latest")
@@ -243,22 +229,15 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
         calls = [e for e in history.calls("tools/call") if e.request.line == line]
         made = [e for e in calls if isinstance(e.fields.get("task"), dict)]
         if told:
-            yield bad(
-                f"the target sent a task status notification although {agreed}, which has no "
-                "tasks, was negotiated",
-                initialize,
-                told[0],
-            )
+            words = f"the target sent a task status notification under {agreed}"
+            yield bad(words, initialize, told[0])
         for call in made:
-            words = f"a call created a task although {agreed}, which has no tasks, was negotiated"
+            words = f"a call created a task under {agreed}, which has no tasks"
             is_asked = "task" in call.params
             yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
         if "tasks" in _capabilities(initialize.fields):
-            yield note(
-                f"the target declares 'tasks' under {agreed}, which does not define that "
-                "capability",
-                initialize,
-            )
+            words = f"the target declares 'tasks' under {agreed}"
+            yield note(words, initialize)
         elif not told and not made and calls:
             yield good(initialize)
 
@@ -292,9 +271,7 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
         if missing is None:
             yield good(request)
         else:
-            words = (
-                f"the target sent {request.method!r}, but the client did not declare {missing!r}"
-            )
+            words = f"the target sent {request.method!r} without the capability {missing!r}"
             yield bad(words, initialize.request, request)
     for call in history.calls("tools/call"):
         initialize = initializations.get(call.request.line)
@@ -326,9 +303,8 @@ def mismatches_are_answered(history: History) -> Iterator[Observation]:
         if exchange.is_answered or exchange.status >= 400:
             yield good(exchange)
         elif exchange.end is not None and exchange.end.kind in (Kind.GAVE_UP, Kind.EXITED):
-            yield bad(
-                "the target did not respond to 'initialize' with an unsupported version", exchange
-            )
+            words = "the target did not respond to 'initialize' with an unsupported version"
+            yield bad(words, exchange)
 
 
 # --- rules without a check ------------------------------------------------------------------------

@@ -257,17 +257,14 @@ def unknown_keys_are_ignored(history: History) -> Iterator[Observation]:
             if input_responses(update).keys() & issued or not input_responses(update):
                 continue
             if not is_acknowledged(update):
-                yield bad(
-                    f"a response with an unknown key got error {update.code!r}; the target "
-                    "must ignore it",
-                    update,
-                )
+                words = f"an unknown key got error {update.code!r} instead of being ignored"
+                yield bad(words, update)
                 continue
             moved = _moved_by(history, record, update)
             if moved is None:
                 yield good(update)
             else:
-                words = "the target used a response with an unknown key; it must ignore it"
+                words = "the target used a response with an unknown key instead of ignoring it"
                 yield bad(words, moved[0], update, moved[1])
 
 
@@ -301,20 +298,14 @@ def second_responses_are_ignored(history: History) -> Iterator[Observation]:
                 if update not in sent[1:] or update.request.number < first.response.number:
                     continue
                 if not is_acknowledged(update):
-                    yield bad(
-                        f"a second response to {key!r} got error {update.code!r}; the target must "
-                        "ignore it",
-                        first,
-                        update,
-                    )
+                    words = f"a second response to {key!r} got error {update.code!r}"
+                    yield bad(words, first, update)
                     continue
                 used = _used(record, input_responses(first)[key], input_responses(update)[key])
                 if used is None:
                     yield good(first, update)
                 else:
-                    words = (
-                        f"the task used the second response to {key!r}; the target must ignore it"
-                    )
+                    words = f"the task used the second response to {key!r}"
                     yield bad(words, first, update, used)
 
 
@@ -348,10 +339,7 @@ def late_responses_are_ignored(history: History) -> Iterator[Observation]:
             if is_acknowledged(update):
                 yield good(end, update)
             else:
-                words = (
-                    f"a response after the end of the task got error {update.code!r}; the "
-                    "target must ignore it"
-                )
+                words = f"a late input response got error {update.code!r} instead of being ignored"
                 yield bad(words, end, update)
 
 
@@ -431,9 +419,7 @@ def partial_responses_wait(history: History) -> Iterator[Observation]:
                 continue
             left = [key for key, request in rest.items() if _is_without(sighting, key, request)]
             if sighting.status in ("working", "completed"):
-                words = (
-                    f"the task was {sighting.status!r} without a response to {next(iter(rest))!r}"
-                )
+                words = f"a task is {sighting.status!r} without a response to {next(iter(rest))!r}"
                 yield warning(words, before, update, sighting)
             elif sighting.status == "input_required" and not left:
                 yield good(before, update, sighting)

@@ -193,9 +193,8 @@ def cancelled_requests_are_silent(history: History) -> Iterator[Observation]:
         elif late.is_response:
             yield warning("the target responded to a cancelled request", cancelled, entry, late)
         else:
-            yield bad(
-                "the target sent a notification of a cancelled request", cancelled, entry, late
-            )
+            words = "the target sent a notification of a cancelled request"
+            yield bad(words, cancelled, entry, late)
 
 
 def _open_request(history: History, cancellation: Entry) -> Entry | None:

@@ -191,7 +191,7 @@ class _Asked:
         return _key(answer.body.get("id")) in self._ids.get(self._place(answer), ())
 
     def last(self, answer: Entry) -> list[Entry]:
-        """Return the last request as evidence of what the response should refer to."""
+        """Return the last request that the response may belong to, as evidence."""
         last = self._last.get(self._place(answer))
         return [] if last is None else [last]
 

@@ -190,7 +190,7 @@ def was_cancelled(history: History, id: Any, before: Entry) -> bool:
 
 
 def expires_at(history: History, id: Any, before: Entry) -> float | None:
-    """Return the earliest time at which the task may expire, by what was shown until then.
+    """Return the earliest time at which the task may expire, judged by its states until then.
 
     Infinite without a ttl; None if unknown.
     """

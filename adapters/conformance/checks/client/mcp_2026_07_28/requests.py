@@ -132,7 +132,7 @@ def discovers_once(history: History) -> Iterator[Observation]:
     exchanges = list(_requests(history))
     probes = [e for e in exchanges if e.method == "server/discover"]
     if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
-        words = f"{len(probes)} of {len(exchanges)} requests are `server/discover`"
+        words = f"the client sent `server/discover` {len(probes)} times"
         yield bad(words, *probes[:2])
     elif probes and len(exchanges) > 2 * len(probes):
         yield good(probes[0])

@@ -283,7 +283,7 @@ def create_result_is_nothing_else(history: History) -> Iterator[Observation]:
     for exchange in _creations(history):
         found = [name for name in OWN_RESULT if name in exchange.fields]
         if found:
-            words = f"the result that creates a task contains {found[0]!r} of the tool result"
+            words = f"the result that creates a task also contains {found[0]!r}"
             yield bad(words, exchange)
         else:
             yield good(exchange)

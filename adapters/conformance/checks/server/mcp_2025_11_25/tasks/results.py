@@ -226,7 +226,7 @@ def jsonrpc_error_means_failed(history: History) -> Iterator[Observation]:
         if _end(record, exchange) == "failed":
             yield good(exchange)
         else:
-            words = f"'tasks/result' returned error {exchange.code} of a task that is not 'failed'"
+            words = f"'tasks/result' returned error {exchange.code}, but the task is not 'failed'"
             yield bad(words, exchange)
 
 

@@ -312,7 +312,7 @@ def legacy_tasks_are_served(history: History) -> Iterator[Observation]:
         if created is None or not _may_be_asked(history, exchange):
             continue
         if exchange.code in (-32601, -32021):
-            words = f"{exchange.method!r} of a 2025-11-25 session got error {exchange.code}"
+            words = f"{exchange.method!r} in a 2025-11-25 session got error {exchange.code}"
             yield bad(words, created, exchange)
         elif is_acknowledged(exchange):
             yield good(created, exchange)

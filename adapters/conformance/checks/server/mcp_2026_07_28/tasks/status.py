@@ -304,7 +304,7 @@ def reads_do_not_write(history: History) -> Iterator[Observation]:
                 if earlier.task.get(name) != later.task.get(name)
             ]
             if moved:
-                words = f"{moved[0]!r} of a task that had ended changed between two reads"
+                words = f"{moved[0]!r} changed between two reads although the task had ended"
                 yield bad(words, earlier, later)
             else:
                 yield good(earlier, later)

@@ -188,14 +188,14 @@ def retries_after_mismatch(history: History) -> Iterator[Observation]:
         if refused.code != -32020:
             continue
         later = [e for e in client.exchanges if e.request.number > refused.request.number]
-        again = [
+        retry = [
             e
             for e in later
             if e.method == "tools/call" and e.params.get("name") == refused.params.get("name")
         ]
         listed = [e for e in later if e.method == "tools/list"]
-        if listed and again:
-            yield good(refused, listed[0], again[0])
+        if listed and retry:
+            yield good(refused, listed[0], retry[0])
         elif later or _ended(history):
             missing = "repeat the call" if listed else "list the tools again"
             yield bad(f"after error -32020 the client did not {missing}", refused)
@@ -267,12 +267,12 @@ def _retries(history: History) -> Iterator[tuple[Exchange, Exchange]]:
         if first.fields.get("resultType") != "input_required" or first.response is None:
             continue
         later = [e for e in calls if e.request.number > first.response.number]
-        again = next((e for e in later if e.params.get("name") == first.params.get("name")), None)
-        if again is not None:
-            yield first, again
+        retry = next((e for e in later if e.params.get("name") == first.params.get("name")), None)
+        if retry is not None:
+            yield first, retry
 
 
-def _asked(exchange: Exchange) -> Mapping[str, Any]:
+def _input_requests(exchange: Exchange) -> Mapping[str, Any]:
     found = exchange.fields.get("inputRequests")
     return found if isinstance(found, dict) else {}
 
@@ -280,61 +280,61 @@ def _asked(exchange: Exchange) -> Mapping[str, Any]:
 @client_check("2026-07-28:request-state-echoed", "2026-07-28:request-state-opaque", needs=_RETRIES)
 def state_echoed(history: History) -> Iterator[Observation]:
     """Check that the retry returns the `requestState` unchanged."""
-    for first, again in _retries(history):
+    for first, retry in _retries(history):
         if "requestState" in first.fields:
-            if again.params.get("requestState") == first.fields["requestState"]:
-                yield good(first, again)
+            if retry.params.get("requestState") == first.fields["requestState"]:
+                yield good(first, retry)
             else:
-                yield bad("the retry did not return the `requestState` unchanged", first, again)
+                yield bad("the retry did not return the `requestState` unchanged", first, retry)
 
 
 @client_check("2026-07-28:no-invented-request-state", needs=_RETRIES)
 def no_invented_state(history: History) -> Iterator[Observation]:
     """Check that the retry has no `requestState` if there was none."""
-    for first, again in _retries(history):
+    for first, retry in _retries(history):
         if "requestState" not in first.fields:
-            if "requestState" in again.params:
+            if "requestState" in retry.params:
                 words = "the retry has a `requestState`, although the server sent none"
-                yield bad(words, first, again)
+                yield bad(words, first, retry)
             else:
-                yield good(first, again)
+                yield good(first, retry)
 
 
 @client_check("2026-07-28:mrtr-client-builds-answers", needs=_RETRIES)
 def retry_has_all_responses(history: History) -> Iterator[Observation]:
     """Check that the retry responds to each input request."""
-    for first, again in _retries(history):
-        answers = again.params.get("inputResponses")
-        missing = set(_asked(first)) - set(answers if isinstance(answers, dict) else ())
+    for first, retry in _retries(history):
+        answers = retry.params.get("inputResponses")
+        missing = set(_input_requests(first)) - set(answers if isinstance(answers, dict) else ())
         if missing:
             words = f"the retry has no response to the input request {sorted(missing)[0]!r}"
-            yield bad(words, first, again)
-        elif _asked(first):
-            yield good(first, again)
+            yield bad(words, first, retry)
+        elif _input_requests(first):
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:mrtr-immediate-retry", needs=_RETRIES)
 def may_retry_at_once(history: History) -> Iterator[Observation]:
     """Record retries of results without input requests, which are allowed."""
-    for first, again in _retries(history):
-        if not _asked(first):
-            yield good(first, again)
+    for first, retry in _retries(history):
+        if not _input_requests(first):
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:retry-new-id", needs=_RETRIES)
 def retry_has_new_id(history: History) -> Iterator[Observation]:
     """Check that a retry has a new request id."""
-    for first, again in _retries(history):
-        if first.request.body["id"] == again.request.body["id"]:
-            yield bad("the retry has the same request id as the first call", first, again)
+    for first, retry in _retries(history):
+        if first.request.body["id"] == retry.request.body["id"]:
+            yield bad("the retry has the same request id as the first call", first, retry)
         else:
-            yield good(first, again)
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:answers-only-for-retry", needs=_RETRIES)
 def input_responses_only_in_retries(history: History) -> Iterator[Observation]:
     """Check that no other request carries input responses or states."""
-    retries = {again.request.number for _, again in _retries(history)}
+    retries = {retry.request.number for _, retry in _retries(history)}
     for exchange in as_client(history).exchanges:
         carried = {"inputResponses", "requestState"} & set(exchange.params)
         if exchange.request.number in retries:

@@ -111,24 +111,24 @@ def _required_members(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 def no_requests_before_initialized(history: History) -> Iterator[Observation]:
     """Check that the target sends no request except pings before `notifications/initialized`."""
     for line, initialize in _initializations(history).items():
-        ready = _ready(history, line)
+        initialized_at = _initialized_at(history, line)
         asked = [
             request
             for request in requests_of_the_target(history)
-            if request.line == line and request.number < ready and request.method != "ping"
+            if request.line == line and request.number < initialized_at and request.method != "ping"
         ]
         if asked:
             words = f"the target sent {asked[0].method!r} before 'notifications/initialized'"
             yield bad(words, initialize, asked[0])
         elif any(
-            initialize.request.number < other.request.number < ready and other.is_answered
+            initialize.request.number < other.request.number < initialized_at and other.is_answered
             for other in history.exchanges
             if other.request.line == line
         ):
             yield good(initialize)
 
 
-def _ready(history: History, line: int) -> int:
+def _initialized_at(history: History, line: int) -> int:
     """Return the number of the entry that sent `initialized`; past the end if there is none."""
     return next(
         (
@@ -225,12 +225,14 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
         agreed = _agreed(initialize)
         if agreed is None or not _DATE.fullmatch(agreed) or agreed >= FIRST_WITH_TASKS:
             continue
-        told = [e for e in history.notifications("notifications/tasks/status") if e.line == line]
+        notifications = [
+            e for e in history.notifications("notifications/tasks/status") if e.line == line
+        ]
         calls = [e for e in history.calls("tools/call") if e.request.line == line]
         made = [e for e in calls if isinstance(e.fields.get("task"), dict)]
-        if told:
+        if notifications:
             words = f"the target sent a task status notification under {agreed}"
-            yield bad(words, initialize, told[0])
+            yield bad(words, initialize, notifications[0])
         for call in made:
             words = f"a call created a task under {agreed}, which has no tasks"
             is_asked = "task" in call.params
@@ -238,7 +240,7 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
         if "tasks" in _capabilities(initialize.fields):
             words = f"the target declares 'tasks' under {agreed}"
             yield note(words, initialize)
-        elif not told and not made and calls:
+        elif not notifications and not made and calls:
             yield good(initialize)
 
 

@@ -253,7 +253,7 @@ def unknown_keys_are_ignored(history: History) -> Iterator[Observation]:
     """Check that a response with an unknown key is acknowledged and has no effect."""
     for record in task_records(modern(history)):
         issued = _keys(record).keys()
-        for update in _sound_updates(history, record):
+        for update in _faultless_updates(history, record):
             if input_responses(update).keys() & issued or not input_responses(update):
                 continue
             if not is_acknowledged(update):
@@ -294,7 +294,7 @@ def second_responses_are_ignored(history: History) -> Iterator[Observation]:
             first = sent[0] if sent else None
             if first is None or first.response is None or not is_acknowledged(first):
                 continue
-            for update in _sound_updates(history, record):
+            for update in _faultless_updates(history, record):
                 if update not in sent[1:] or update.request.number < first.response.number:
                     continue
                 if not is_acknowledged(update):
@@ -331,7 +331,7 @@ def _texts(value: Any) -> Iterator[str]:
 def late_responses_are_ignored(history: History) -> Iterator[Observation]:
     """Check that a response to an input request that is no longer open is acknowledged."""
     for record in task_records(modern(history)):
-        for update in _sound_updates(history, record):
+        for update in _faultless_updates(history, record):
             end = modern(history).ended_before(record.id, update.request)
             known = input_responses(update).keys() & _keys(record).keys()
             if end is None or not known or not _is_kept(history, record, update):
@@ -343,13 +343,13 @@ def late_responses_are_ignored(history: History) -> Iterator[Observation]:
                 yield bad(words, end, update)
 
 
-def _sound_updates(history: History, record: TaskRecord) -> list[Exchange]:
+def _faultless_updates(history: History, record: TaskRecord) -> list[Exchange]:
     """Return updates that are valid except for their keys."""
-    sound = _without_fault(history)
+    faultless = _answered_updates(history)
     return [
         update
         for update in _updates(history, record)
-        if update in sound
+        if update in faultless
         and all(isinstance(reply, dict) for reply in input_responses(update).values())
         and not is_throttled_or_denied(update)
         and (is_acknowledged(update) or _is_kept(history, record, update))
@@ -357,7 +357,7 @@ def _sound_updates(history: History, record: TaskRecord) -> list[Exchange]:
 
 
 @lru_cache(maxsize=8)
-def _without_fault(history: History) -> frozenset[Exchange]:
+def _answered_updates(history: History) -> frozenset[Exchange]:
     return frozenset(answered(history, "tasks/update", declared=True))
 
 

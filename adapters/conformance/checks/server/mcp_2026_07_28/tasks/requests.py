@@ -134,9 +134,11 @@ def task_after_its_cancel(history: History, statuses: tuple[str, ...]) -> Iterat
         for cancel in requests_about(history, record, "tasks/cancel"):
             if cancel.response is None or not is_acknowledged(cancel):
                 continue
-            heard = cancel.response.number
+            acknowledged = cancel.response.number
             later = [
-                s for s in record.sightings if s.exchange and s.exchange.request.number > heard
+                s
+                for s in record.sightings
+                if s.exchange and s.exchange.request.number > acknowledged
             ]
             was_running = modern(history).ended_before(record.id, cancel.request) is None
             if later and later[0].status in statuses and was_running:
@@ -342,5 +344,5 @@ def _is_foreign(history: History, made: Exchange, exchange: Exchange) -> bool:
     creating_call = history.principals.get(made.request.caller)
     if creating_call is None:
         return False
-    is_bare = "authorization" not in exchange.sent_headers
-    return is_bare or history.principals.get(exchange.request.caller) != creating_call
+    has_no_credentials = "authorization" not in exchange.sent_headers
+    return has_no_credentials or history.principals.get(exchange.request.caller) != creating_call

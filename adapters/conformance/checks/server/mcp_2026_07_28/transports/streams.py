@@ -105,9 +105,13 @@ def _is_open_long_after(history: History, post: Post, response: Entry) -> bool:
     Without such requests the tester itself may have been suspended.
     """
     for exchange in history.exchanges:
-        heard = exchange.response
+        answer = exchange.response
         is_later = exchange.sent_at - response.at > SOON_MS and exchange.request.line == post.line
-        if is_later and heard is not None and (post.end is None or heard.number < post.end.number):
+        if (
+            is_later
+            and answer is not None
+            and (post.end is None or answer.number < post.end.number)
+        ):
             return True
     return False
 

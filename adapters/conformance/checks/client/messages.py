@@ -114,11 +114,8 @@ def id_not_reused(history: History) -> Iterator[Observation]:
             continue
         key = entry.line, repr(entry.body["id"])
         if key in seen:
-            yield bad(
-                f"the client used the id {entry.body['id']!r:.60} for two requests in one session",
-                seen[key],
-                entry,
-            )
+            words = f"two requests of a session have the id {entry.body['id']!r:.60}"
+            yield bad(words, seen[key], entry)
         else:
             yield good(entry)
         seen.setdefault(key, entry)
@@ -141,9 +138,8 @@ def id_not_in_use(history: History) -> Iterator[Observation]:
             is_open = answered is None or answered.number > later.request.number
             if is_open and earlier.request.line == later.request.line:
                 if earlier.request.body["id"] == later.request.body["id"]:
-                    yield bad(
-                        "the client reused the id of a request that was still open", earlier, later
-                    )
+                    words = "the client reused the id of a request that was still open"
+                    yield bad(words, earlier, later)
                 else:
                     yield good(earlier, later)
 
@@ -256,9 +252,8 @@ def cancels_open_requests(history: History) -> Iterator[Observation]:
             continue
         exchange = answers[named[-1].number]
         if exchange.heard_at is not None and entry.at - exchange.heard_at > _SEEN_MS:
-            yield bad(
-                "the client cancelled a request after it had received the response", exchange, entry
-            )
+            words = "the client cancelled a request after it had received the response"
+            yield bad(words, exchange, entry)
         else:
             yield good(exchange, entry)
 

@@ -87,11 +87,8 @@ def poll_interval_respected(history: History) -> Iterator[Observation]:
         if len(short) >= 2:
             a, b = short[0]
             took = f"{b.sent_at - a.sent_at:.0f} ms"
-            yield bad(
-                f"the client polled again after {took}; the poll interval is {_interval(a):g} ms",
-                a,
-                b,
-            )
+            words = f"the client polled after {took}; the poll interval is {_interval(a):g} ms"
+            yield bad(words, a, b)
         elif gaps and not short:
             yield good(*gaps[0])
 
@@ -174,9 +171,8 @@ def notifications_not_relied_on(history: History) -> Iterator[Observation]:
         if end is not None:
             yield good(created, end)
         elif _is_stuck(history, client, task_id, created.heard_at or 0):
-            yield bad(
-                "the client waited for a status notification, which servers need not send", created
-            )
+            words = "the client waited for a status notification, which servers need not send"
+            yield bad(words, created)
 
 
 @client_check(

@@ -24,10 +24,8 @@ def only_messages(history: History) -> Iterator[Observation]:
     if history.transport == "stdio":
         for entry in history.heard:
             if entry.message is MISSING or not isinstance(entry.message, dict):
-                yield bad(
-                    "the client wrote a line to the server's stdin that is not a JSON-RPC message",
-                    entry,
-                )
+                words = "the client wrote a line to stdin that is not a JSON-RPC message"
+                yield bad(words, entry)
             else:
                 yield good(entry)
 
@@ -63,9 +61,8 @@ def closes_input_first(history: History) -> Iterator[Observation]:
             if entry.text == "end of input":
                 yield good(entry)
             else:
-                yield bad(
-                    f"the client sent {entry.text} without closing the server's stdin first", entry
-                )
+                words = f"the client sent {entry.text} without closing the server's stdin first"
+                yield bad(words, entry)
 
 
 @client_check("2026-07-28:stdio-process-outlives-task", needs="a client that creates two tasks")

@@ -21,7 +21,7 @@ cannot_check_clients(
     f"{_NEW}:timeout-cancels",
 )
 cannot_check_clients(
-    "What a client reports to its user or model is not observable through the protocol.",
+    "A client's reports to its user or model are not observable through the protocol.",
     *_both("structured-result-validated"),
     f"{_OLD}:negotiation-errors-handled",
     f"{_NEW}:legacy-codes-without-meaning",

@@ -13,8 +13,8 @@ __all__ = [
     "errors_have_code_and_message",
     "errors_have_integer_codes",
     "errors_have_the_id",
+    "is_plain_http_error",
     "is_well_formed",
-    "is_word_of_http",
     "message_fault",
     "notifications_are_not_answered",
     "notifications_have_no_id",
@@ -73,17 +73,17 @@ def statuses(history: History) -> dict[int, int]:
     }
 
 
-def is_word_of_http(entry: Entry, status: dict[int, int]) -> bool:
+def is_plain_http_error(entry: Entry, status: dict[int, int]) -> bool:
     """Return whether an entry is the body of an HTTP error that does not claim to be JSON-RPC."""
     is_error = entry.post is not None and status.get(entry.post, 0) >= 300
     return is_error and "jsonrpc" not in entry.body
 
 
-def _spoken(history: History) -> Iterator[Entry]:
+def _jsonrpc_messages(history: History) -> Iterator[Entry]:
     """Yield the JSON messages of the target, without HTTP error bodies outside JSON-RPC."""
     status = statuses(history)
     for entry in history.heard:
-        if entry.message is not MISSING and not is_word_of_http(entry, status):
+        if entry.message is not MISSING and not is_plain_http_error(entry, status):
             yield entry
 
 
@@ -96,14 +96,14 @@ def requests_of_the_target(history: History) -> Iterator[Entry]:
 
 def speaks_jsonrpc(history: History) -> Iterator[Observation]:
     """Check that every message is a request, a notification, a result or an error."""
-    for entry in _spoken(history):
+    for entry in _jsonrpc_messages(history):
         fault = message_fault(entry.message)
         yield good(entry) if fault is None else bad(fault, entry)
 
 
 def results_are_objects(history: History) -> Iterator[Observation]:
     """Check that a response without `error` has a `result` that is an object."""
-    for entry in _spoken(history):
+    for entry in _jsonrpc_messages(history):
         if "method" in entry.body or "error" in entry.body or not entry.body:
             continue
         if "result" not in entry.body:
@@ -116,43 +116,43 @@ def results_are_objects(history: History) -> Iterator[Observation]:
 
 def results_have_the_id(history: History) -> Iterator[Observation]:
     """Check that each result has the id of a pending request of the same connection."""
-    asked = _Asked(history)
-    for entry in asked.answers():
+    sent_requests = _SentRequests(history)
+    for entry in sent_requests.answers():
         if "result" in entry.body:
-            if asked.knows(entry):
+            if sent_requests.has_id_of(entry):
                 yield good(entry)
             else:
                 words = "a result has an id that no request of the client used"
-                yield bad(words, *asked.last(entry), entry)
+                yield bad(words, *sent_requests.last(entry), entry)
 
 
 def errors_have_the_id(history: History) -> Iterator[Observation]:
     """Check that each error has the id of a request, unless the request could not be parsed."""
     status = statuses(history)
-    asked = _Asked(history)
-    for entry in asked.answers():
+    sent_requests = _SentRequests(history)
+    for entry in sent_requests.answers():
         if "error" not in entry.body:
             continue
         id = entry.body.get("id")
         # HTTP servers may reject before parsing: unknown session, wrong Origin, body too large.
         is_refusal = entry.post is not None and status.get(entry.post, 0) >= 400
-        if asked.knows(entry) or (id is None and (is_refusal or asked.was_unreadable(entry))):
+        if sent_requests.has_id_of(entry) or (
+            id is None and (is_refusal or sent_requests.was_unreadable(entry))
+        ):
             yield good(entry)
-        elif asked.was_unreadable(entry):
+        elif sent_requests.was_unreadable(entry):
             continue
         elif is_refusal:
-            yield warning(
-                "an error has an id that no request of the client used", *asked.last(entry), entry
-            )
+            words = "an error has an id that no request of the client used"
+            yield warning(words, *sent_requests.last(entry), entry)
         elif id is not None:
-            yield bad(
-                "an error has an id that no request of the client used", *asked.last(entry), entry
-            )
-        elif waiting := _waiting(history, entry):
-            yield bad("an error has no id, although the request had one", waiting, entry)
+            words = "an error has an id that no request of the client used"
+            yield bad(words, *sent_requests.last(entry), entry)
+        elif pending := _pending_request(history, entry):
+            yield bad("an error has no id, although the request had one", pending, entry)
 
 
-def _waiting(history: History, answer: Entry) -> Entry | None:
+def _pending_request(history: History, answer: Entry) -> Entry | None:
     """Return a request without another response, for which this response must be meant.
 
     If there is none, the response belongs to a notification.
@@ -166,7 +166,7 @@ def _waiting(history: History, answer: Entry) -> Entry | None:
     return None
 
 
-class _Asked:
+class _SentRequests:
     """Messages of the tester that a response can belong to: on its own HTTP request or connection.
 
     It is filled while `answers` is iterated, so it only contains messages sent before the current
@@ -181,19 +181,19 @@ class _Asked:
 
     def answers(self) -> Iterator[Entry]:
         """Yield the responses of the target in order."""
-        spoken = {entry.number for entry in _spoken(self._history)}
+        jsonrpc = {entry.number for entry in _jsonrpc_messages(self._history)}
         for entry in self._history.entries:
             if entry.kind is Kind.SENT:
                 self._add(entry)
-            elif entry.number in spoken and entry.is_response:
+            elif entry.number in jsonrpc and entry.is_response:
                 yield entry
 
-    def knows(self, answer: Entry) -> bool:
+    def has_id_of(self, answer: Entry) -> bool:
         """Return whether its id was sent."""
         return _key(answer.body.get("id")) in self._ids.get(self._place(answer), ())
 
     def last(self, answer: Entry) -> list[Entry]:
-        """Return the last request as evidence of what the response should refer to."""
+        """Return the last request that the response may belong to, as evidence."""
         last = self._last.get(self._place(answer))
         return [] if last is None else [last]
 
@@ -220,7 +220,7 @@ class _Asked:
 
 def _errors(history: History) -> Iterator[tuple[Any, Entry]]:
     """Yield the errors of responses and those of failed tasks (2026-07-28)."""
-    for entry in _spoken(history):
+    for entry in _jsonrpc_messages(history):
         if "method" not in entry.body and "error" in entry.body:
             yield entry.body["error"], entry
     for sighting in history.sightings:
@@ -256,7 +256,7 @@ def errors_have_integer_codes(history: History) -> Iterator[Observation]:
 
 def notifications_have_no_id(history: History) -> Iterator[Observation]:
     """Check that messages named `notifications/...` have no id."""
-    for entry in _spoken(history):
+    for entry in _jsonrpc_messages(history):
         if (entry.method or "").startswith("notifications/"):
             yield bad("a notification has an `id`", entry) if "id" in entry.body else good(entry)
 
@@ -264,11 +264,11 @@ def notifications_have_no_id(history: History) -> Iterator[Observation]:
 def notifications_are_not_answered(history: History) -> Iterator[Observation]:
     """Check that notifications receive no response; an HTTP error status is allowed."""
     if history.transport == "stdio":
-        yield from _silence_on_pipes(history)
+        yield from _no_responses_over_stdio(history)
         return
     status = statuses(history)
     answers = {entry.post: entry for entry in reversed(history.heard) if entry.is_response}
-    for entry in _notified(history):
+    for entry in _sent_notifications(history):
         answer = answers.get(entry.post)
         if entry.post not in status:
             continue
@@ -278,28 +278,28 @@ def notifications_are_not_answered(history: History) -> Iterator[Observation]:
             yield good(entry)
 
 
-def _silence_on_pipes(history: History) -> Iterator[Observation]:
+def _no_responses_over_stdio(history: History) -> Iterator[Observation]:
     """Check that no response without an id precedes the next response to a request.
 
     After an unparsable message, such a response may belong to that message.
     """
-    waiting: dict[int, list[Entry]] = {}
+    pending: dict[int, list[Entry]] = {}
     unreadable: set[int] = set()
-    notified = {entry.number for entry in _notified(history)}
+    notified = {entry.number for entry in _sent_notifications(history)}
     for entry in history.entries:
         if entry.number in notified:
-            waiting.setdefault(entry.line, []).append(entry)
+            pending.setdefault(entry.line, []).append(entry)
         elif entry.kind is Kind.SENT and not is_well_formed(entry):
             unreadable.add(entry.line)
         elif entry.kind is Kind.HEARD and entry.is_response:
-            sent = waiting.pop(entry.line, [])
+            sent = pending.pop(entry.line, [])
             if entry.body.get("id") is not None:
                 yield from map(good, sent)
             elif sent and entry.line not in unreadable:
                 yield bad("the target responded to a notification", sent[-1], entry)
 
 
-def _notified(history: History) -> Iterator[Entry]:
+def _sent_notifications(history: History) -> Iterator[Entry]:
     """Yield the well-formed notifications of the tester."""
     for entry in history.entries:
         if entry.kind is Kind.SENT and entry.is_notification and is_well_formed(entry):

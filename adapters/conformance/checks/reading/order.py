@@ -39,26 +39,26 @@ def is_after(history: History, later: Entry, earlier: Entry) -> bool:
     return opened is not None and opened.number > earlier.number and not _is_resumed(opened)
 
 
-def is_received_before(history: History, sent: Entry, heard: Entry) -> bool:
+def is_received_before(history: History, sent: Entry, received: Entry) -> bool:
     """Return whether the target certainly had received a message when it sent the other.
 
     Over a pipe it had if it responded to a request sent after the message. Over HTTP it had if it
     accepted the message before that stream was opened, or if `SOON_MS` have passed since.
     """
-    if heard.number <= sent.number:
+    if received.number <= sent.number:
         return False
     if sent.post is None:
         answer = next_response(history, sent)
-        return sent.line == heard.line and answer is not None and answer.number < heard.number
+        return sent.line == received.line and answer is not None and answer.number < received.number
     head = response_head(history, sent)
-    if head is None or head.number > heard.number:
+    if head is None or head.number > received.number:
         return False
-    return heard.at - head.at > SOON_MS or is_after(history, heard, head)
+    return received.at - head.at > SOON_MS or is_after(history, received, head)
 
 
-def is_replayed(history: History, heard: Entry) -> bool:
+def is_replayed(history: History, received: Entry) -> bool:
     """Return whether it came on a resumed stream, which repeats old messages."""
-    opened = None if heard.post is None else _index(history).opened.get(heard.post)
+    opened = None if received.post is None else _index(history).opened.get(received.post)
     return opened is not None and _is_resumed(opened)
 
 

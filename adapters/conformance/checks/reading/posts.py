@@ -149,7 +149,7 @@ def posts(history: History) -> tuple[Post, ...]:
 @lru_cache(maxsize=4)
 def stream_origins(history: History) -> dict[int | None, Post]:
     """Map each request that resumes a stream to the request that opened the stream."""
-    seen: dict[tuple[int, str], Post] = {}  # by connection and event id
+    seen: dict[tuple[int, str], Post] = {}  # keyed by connection and event id
     found: dict[int | None, Post] = {}
     for post in posts(history):
         if post.resumes is not None and (post.line, post.resumes) in seen:

@@ -80,7 +80,7 @@ class Timestamp:
         return other.ms - self.ms >= max(self.step_ms, other.step_ms, 0.001) - 0.0005
 
 
-# --- lives ---------------------------------------------------------------------------------------
+# --- records of tasks -----------------------------------------------------------------------------
 
 
 @attrs.frozen(eq=False)
@@ -107,7 +107,7 @@ class TaskRecord:
 
     @cached_property
     def _transitions(self) -> list[tuple[Sighting, Sighting]]:
-        heard = [s.entry.number for s in self.sightings]
+        received = [s.entry.number for s in self.sightings]
         asked = [-1 if s.exchange is None else s.exchange.request.number for s in self.sightings]
         latest = [-1, *accumulate(asked, max)]
         pairs = []
@@ -116,9 +116,9 @@ class TaskRecord:
                 notices = (s for s in reversed(self.sightings[:index]) if s.precedes(later))
                 before = list(islice(notices, 1))
             else:
-                known = bisect_left(heard, later.exchange.request.number)
+                known = bisect_left(received, later.exchange.request.number)
                 # A state received before another one of these was requested precedes that one.
-                before = list(self.sightings[bisect_left(heard, latest[known]) : known])
+                before = list(self.sightings[bisect_left(received, latest[known]) : known])
             pairs += [(earlier, later) for earlier in before]
         return pairs
 
@@ -209,12 +209,8 @@ def transitions_from(history: History, source: str) -> Iterator[Observation]:
             if isinstance(later.status, str) and later.status in allowed:
                 yield good(earlier, later)
             else:
-                yield bad(
-                    f"{source!r} was followed by {later.status!r}, a transition that is not "
-                    "allowed",
-                    earlier,
-                    later,
-                )
+                words = f"{source!r} was followed by {later.status!r}, which is not allowed"
+                yield bad(words, earlier, later)
 
 
 def terminal_final(history: History, statuses: tuple[str, ...] = ()) -> Iterator[Observation]:
@@ -300,13 +296,10 @@ def _updates(record: TaskRecord, earlier: Sighting, later: Sighting) -> Iterator
         values = f"{earlier.task['lastUpdatedAt']!r} to {later.task['lastUpdatedAt']!r}"
         yield bad(f"'lastUpdatedAt' decreased from {values}", earlier, later)
     elif before.is_before(after) and _is_same(earlier, later):
-        tell = warning if later.is_terminal else note
-        yield tell("'lastUpdatedAt' changed although nothing else did", earlier, later)
+        finding = warning if later.is_terminal else note
+        yield finding("'lastUpdatedAt' changed although nothing else did", earlier, later)
     elif earlier.status != later.status and _was_updated_long_before(record, earlier, later):
-        words = (
-            f"the status changed from {earlier.status!r} to {later.status!r}, but "
-            "'lastUpdatedAt' did not change"
-        )
+        words = f"'lastUpdatedAt' did not change when {earlier.status!r} became {later.status!r}"
         yield bad(words, earlier, later)
     else:
         yield good(earlier, later)
@@ -366,7 +359,7 @@ def ids_unguessable(history: History) -> Iterator[Observation]:
 
     Only a warning where the creating caller has credentials: then the task can be bound to them.
     """
-    made = [s for s in history.sightings if s.where == "create" and _is_own_choice(s)]
+    made = [s for s in history.sightings if s.where == "create" and _is_chosen_by_target(s)]
     if not made:
         return
     words = _weakness(sorted({s.id for s in made}, key=[s.id for s in made].index))
@@ -374,14 +367,14 @@ def ids_unguessable(history: History) -> Iterator[Observation]:
     if words is None:
         yield good(made[0])
     else:
-        tell: Callable[..., Observation] = warning if is_bound else bad
-        yield tell(words, *made[:3])
+        finding: Callable[..., Observation] = warning if is_bound else bad
+        yield finding(words, *made[:3])
 
 
-def _is_own_choice(sighting: Sighting) -> bool:
+def _is_chosen_by_target(sighting: Sighting) -> bool:
     asked = {} if sighting.exchange is None else sighting.exchange.params.get("task")
-    wished = asked.get("taskId") if isinstance(asked, dict) else None
-    return isinstance(sighting.id, str) and sighting.id != wished
+    proposed = asked.get("taskId") if isinstance(asked, dict) else None
+    return isinstance(sighting.id, str) and sighting.id != proposed
 
 
 def _weakness(ids: Sequence[str]) -> str | None:

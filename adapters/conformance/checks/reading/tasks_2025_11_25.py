@@ -232,7 +232,7 @@ def results_of_ended_tasks(history: History) -> Iterator[tuple[TaskRecord, Excha
         if (
             exchange.is_answered
             and not is_overloaded(exchange)
-            and not _is_gone(history, record, exchange)
+            and not _may_be_deleted(history, record, exchange)
         ):
             yield record, exchange
 
@@ -258,7 +258,7 @@ def lifetime_end(record: TaskRecord) -> float | None:
     return record.created.since + min(known)
 
 
-def _is_gone(history: History, record: TaskRecord, exchange: Exchange) -> bool:
+def _may_be_deleted(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     """Return whether the response may mean that the task no longer exists."""
     until = kept_until(history, record)
     is_late = until is None or exchange.heard_at is None or exchange.heard_at >= until
@@ -270,16 +270,22 @@ def _is_gone(history: History, record: TaskRecord, exchange: Exchange) -> bool:
 
 def has_principals(history: History) -> bool:
     """Return whether there are callers with different credentials."""
-    return len({who for who in history.principals.values() if who is not None}) > 1
+    return (
+        len({principal for principal in history.principals.values() if principal is not None}) > 1
+    )
 
 
 def has_access(history: History, record: TaskRecord, exchange: Exchange) -> bool:
     """Return whether the caller created the task, or has the same credentials and was shown it."""
-    line, who = exchange.request.line, history.principals.get(exchange.request.caller)
+    line, principal = exchange.request.line, history.principals.get(exchange.request.caller)
     if record.created is not None and record.created.entry.line == line:
         return True
     is_shown = any(s.entry.line == line and s.where == "get" for s in record.sightings)
-    return is_shown and who is not None and not is_foreign(history, record, exchange.request.caller)
+    return (
+        is_shown
+        and principal is not None
+        and not is_foreign(history, record, exchange.request.caller)
+    )
 
 
 def is_foreign(history: History, record: TaskRecord, asked_by: str) -> bool:

@@ -133,8 +133,8 @@ def detailed_tasks(history: History) -> Iterator[Sighting]:
     Those equal to the previous one are left out.
     """
     last: dict[Any, str] = {}
-    told = [s for s in modern(history).sightings if s.where == "notification"]
-    for sighting in sorted([*get_results(history), *told], key=lambda s: s.entry.number):
+    notifications = [s for s in modern(history).sightings if s.where == "notification"]
+    for sighting in sorted([*get_results(history), *notifications], key=lambda s: s.entry.number):
         key, said = (sighting.where, sighting.entry.line, repr(sighting.id)), repr(sighting.task)
         if last.get(key) != said:
             last[key] = said
@@ -160,11 +160,11 @@ def _by_task(history: History) -> dict[tuple[int | None, str], list[Exchange]]:
 
 def was_mentioned(history: History, id: Any) -> bool:
     """Return whether the target ever mentioned that task, in any form."""
-    return isinstance(id, str) and id in _spoken_of(history)
+    return isinstance(id, str) and id in _mentioned(history)
 
 
 @lru_cache(maxsize=8)
-def _spoken_of(history: History) -> frozenset[str]:
+def _mentioned(history: History) -> frozenset[str]:
     answers = [call.fields for call in history.calls("tools/call")]
     nested = [fields["task"] for fields in answers if isinstance(fields.get("task"), dict)]
     ids = [task.get("taskId") for task in (*answers, *nested)]
@@ -190,7 +190,7 @@ def was_cancelled(history: History, id: Any, before: Entry) -> bool:
 
 
 def expires_at(history: History, id: Any, before: Entry) -> float | None:
-    """Return the earliest time at which the task may expire, by what was shown until then.
+    """Return the earliest time at which the task may expire, judged by its states until then.
 
     Infinite without a ttl; None if unknown.
     """
@@ -215,10 +215,10 @@ def whole_milliseconds(value: Any) -> float | None:
 def contradicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two states of a terminal task have different outcomes."""
     shared = [name for name in ("result", "error") if name in one and name in other]
-    return any(_lasting(one[name]) != _lasting(other[name]) for name in shared)
+    return any(_comparable(one[name]) != _comparable(other[name]) for name in shared)
 
 
-def _lasting(result: Any) -> Any:
+def _comparable(result: Any) -> Any:
     """Return a result without the members that may differ between responses."""
     if not isinstance(result, dict):
         return result

@@ -165,9 +165,8 @@ def only_for_listen(history: History) -> Iterator[Observation]:
     subscriptions = _subscriptions(history)
     for notice in history.notifications(CANCELLED):
         if (notice.line, *id_key(notice.params.get("requestId"))) not in subscriptions:
-            yield bad(
-                "the target cancelled a request other than an open 'subscriptions/listen'", notice
-            )
+            words = "the target cancelled a request other than an open 'subscriptions/listen'"
+            yield bad(words, notice)
     for sighting in history.sightings:
         if sighting.is_terminal:
             yield good(sighting)
@@ -183,9 +182,8 @@ def names_listen(history: History) -> Iterator[Observation]:
     for notice in history.notifications(CANCELLED):
         listen = subscriptions.get((notice.line, *id_key(notice.params.get("requestId"))))
         if listen is None or listen.request.number > notice.number:
-            yield bad(
-                "the target cancelled a request other than an open 'subscriptions/listen'", notice
-            )
+            words = "the target cancelled a request other than an open 'subscriptions/listen'"
+            yield bad(words, notice)
             continue
         late = _late_notification(history, listen, notice)
         if late is not None:
@@ -386,17 +384,11 @@ def invalid_ignored(history: History) -> Iterator[Observation]:
             cancellation.sent
         )  # a malformed message may be rejected before it is parsed
         if status in (400, 422) and is_message:
-            yield bad(
-                f"the target responded to an invalid cancellation with HTTP status {status}; "
-                "it must ignore it",
-                *shown,
-            )
+            words = f"an invalid cancellation got HTTP status {status} instead of being ignored"
+            yield bad(words, *shown)
         elif is_message and (error := _error_on_the_pipe(history, cancellation.sent)) is not None:
-            yield bad(
-                "the target responded to an invalid cancellation with an error; it must ignore it",
-                cancellation.sent,
-                error,
-            )
+            words = "an invalid cancellation got an error instead of being ignored"
+            yield bad(words, cancellation.sent, error)
         else:
             yield from _survives(history, cancellation.sent, "an invalid cancellation")
 

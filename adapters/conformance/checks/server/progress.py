@@ -173,9 +173,8 @@ def message_readable(history: History) -> Iterator[Observation]:
         if isinstance(message, str) and message.strip():
             yield good(notice.entry)
         else:
-            yield bad(
-                "the `message` of a progress notification is empty or not a string", notice.entry
-            )
+            words = "the `message` of a progress notification is empty or not a string"
+            yield bad(words, notice.entry)
 
 
 @check("2025-11-25:progress-total-optional", "2026-07-28:progress-total-optional", needs=NEEDS)

@@ -39,11 +39,8 @@ def tools_only_if_declared(history: History) -> Iterator[Observation]:
     for request, capability in _samplings(history):
         used = [name for name in ("tools", "toolChoice") if name in request.params]
         if used and "tools" not in capability:
-            yield bad(
-                f"a sampling request has `{used[0]}`, but the client did not declare "
-                "'sampling.tools'",
-                request.where,
-            )
+            words = f"`{used[0]}` requires 'sampling.tools', which the client did not declare"
+            yield bad(words, request.where)
         else:
             yield good(request.where)
 
@@ -54,11 +51,8 @@ def context_avoided(history: History) -> Iterator[Observation]:
     for request, capability in _samplings(history):
         wanted = request.params.get("includeContext", "none")
         if wanted != "none" and "context" not in capability:
-            yield bad(
-                f"a sampling request has `includeContext` {wanted!r}, but the client did not "
-                "declare 'sampling.context'",
-                request.where,
-            )
+            words = f"`includeContext` {wanted!r} requires 'sampling.context', which is undeclared"
+            yield bad(words, request.where)
         else:
             yield good(request.where)
 
@@ -91,11 +85,8 @@ def tool_uses_answered(history: History) -> Iterator[Observation]:
             if used <= answered and len(results) == len(_blocks(following)):
                 yield good(request.where)
             else:
-                yield bad(
-                    "a sampling message with a tool use is not followed by a message with "
-                    "its result",
-                    request.where,
-                )
+                words = "a tool use is not followed by its result in the next message"
+                yield bad(words, request.where)
 
 
 @check("2025-11-25:sampling-content-validated", needs=f"{SAMPLES} and returns the model's response")

@@ -35,17 +35,16 @@ def capability(history: History) -> Iterator[Observation]:
         for exchange in history.calls("tools/call", "tools/list")
         if exchange.fields and exchange.fields.get("tools") != []
     }
-    for hello in history.calls("initialize", "server/discover"):
-        used = works.get(hello.request.line)
-        declared = hello.fields.get("capabilities")
-        if used is None or not hello.fields:
+    for initialize in history.calls("initialize", "server/discover"):
+        used = works.get(initialize.request.line)
+        declared = initialize.fields.get("capabilities")
+        if used is None or not initialize.fields:
             continue
         if isinstance(declared, dict) and isinstance(declared.get("tools"), dict):
-            yield good(hello)
+            yield good(initialize)
         else:
-            yield bad(
-                "the target has tools, but does not declare the `tools` capability", hello, used
-            )
+            words = "the target has tools, but does not declare the `tools` capability"
+            yield bad(words, initialize, used)
 
 
 @check("2026-07-28:tools-list-answered")
@@ -56,10 +55,8 @@ def list_answered(history: History) -> Iterator[Observation]:
         if exchange.request.line not in declared or not exchange.is_answered:
             continue
         if exchange.code == -32601:
-            yield bad(
-                "the target declares `tools`, but does not implement `tools/list` (error -32601)",
-                exchange,
-            )
+            words = "the target declares `tools`, but does not implement `tools/list`"
+            yield bad(words, exchange)
         elif exchange.error is None:
             is_list = isinstance(exchange.fields.get("tools"), list)
             if is_list:
@@ -82,8 +79,8 @@ def list_not_per_connection(history: History) -> Iterator[Observation]:
     for exchange in history.calls("tools/list"):
         names = _whole_list(exchange)
         if names is not None:
-            who = history.principals.get(exchange.request.caller)
-            key = (who, repr(capabilities(exchange)))
+            principal = history.principals.get(exchange.request.caller)
+            key = (principal, repr(capabilities(exchange)))
             seen.setdefault(key, []).append((names, exchange))
     for lists in seen.values():
         yield from _compare(lists)
@@ -108,9 +105,8 @@ def _compare(lists: list[tuple[frozenset[str], Exchange]]) -> Iterator[Observati
             if others == names:
                 yield good(other, exchange)
             else:
-                yield bad(
-                    "the result of `tools/list` depends on the connection", before, other, exchange
-                )
+                words = "the result of `tools/list` depends on the connection"
+                yield bad(words, before, other, exchange)
                 return
     if len({names for names, _ in lists}) > 1:
         yield note("the result of `tools/list` changed during the run", lists[0][1], lists[-1][1])
@@ -218,8 +214,8 @@ def access_controlled(history: History) -> Iterator[Observation]:
     It is only a warning, since some tools may be public.
     """
     for call in history.calls("tools/call"):
-        who = history.principals.get(call.request.caller)
-        if who is None or call.sent_headers.get("authorization") == who:
+        principal = history.principals.get(call.request.caller)
+        if principal is None or call.sent_headers.get("authorization") == principal:
             continue
         if call.status in (401, 403) or call.error is not None:
             yield good(call)

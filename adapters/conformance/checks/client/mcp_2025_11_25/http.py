@@ -66,10 +66,8 @@ def one_message_each(history: History) -> Iterator[Observation]:
     """Check that the body of a POST is a single message."""
     for entry in _posts(history, "POST"):
         if isinstance(entry.message, list):
-            yield bad(
-                "the client sent a POST with a batch of messages; each message needs its own POST",
-                entry,
-            )
+            words = "the client sent a batch of messages in a POST; each needs its own POST"
+            yield bad(words, entry)
         elif entry.message is MISSING:
             yield bad("the body of a POST is not a JSON-RPC message", entry)
         else:
@@ -170,11 +168,8 @@ def session_id_sent(history: History) -> Iterator[Observation]:
         if sent == given:
             yield good(entry)
         elif sent is None:
-            yield bad(
-                "an HTTP request has no 'Mcp-Session-Id' header, although the server "
-                "assigned a session",
-                entry,
-            )
+            words = "a request in a session has no 'Mcp-Session-Id' header"
+            yield bad(words, entry)
         else:
             words = "the 'Mcp-Session-Id' of a request differs from the id that the server assigned"
             yield bad(words, entry)
@@ -201,9 +196,8 @@ def version_header_negotiated(history: History) -> Iterator[Observation]:
             if sent == initialize.get("protocolVersion"):
                 yield good(entry)
             else:
-                yield bad(
-                    f"'MCP-Protocol-Version' is {sent!r:.40}, not the negotiated version", entry
-                )
+                words = f"'MCP-Protocol-Version' is {sent!r:.40}, not the negotiated version"
+                yield bad(words, entry)
 
 
 @client_check("2025-11-25:session-404-starts-anew", needs="a client that continues after a 404")
@@ -339,13 +333,8 @@ def waits_for_retry_time(history: History) -> Iterator[Observation]:
             continue
         waited = back.at - end.at
         if waited < retry - _EARLY_MS:
-            yield bad(
-                f"the client reconnected after {waited:.0f} ms, before the `retry` time of "
-                f"{retry} ms",
-                event,
-                end,
-                back,
-            )
+            words = f"the client reconnected after {waited:.0f} ms; `retry` is {retry} ms"
+            yield bad(words, event, end, back)
         else:
             yield good(event, end, back)
 

@@ -90,9 +90,8 @@ def one_mode(history: History) -> Iterator[Observation]:
         request, response = forms[0]
         declared = _declared(history, request.line, "elicitation")
         if declared is not None and not set(declared) - {"form"}:
-            yield bad(
-                "the client declared `elicitation`, but rejects every form", request, response
-            )
+            words = "the client declared `elicitation`, but rejects every form"
+            yield bad(words, request, response)
 
 
 @client_check("2025-11-25:elicitation-no-mode-is-form", needs=_RESPONDS)

@@ -31,10 +31,8 @@ def begins_with_initialize(history: History) -> Iterator[Observation]:
             name for name, kind in _REQUIRED_PARAMS if not isinstance(first.params.get(name), kind)
         ]
         if first.method != "initialize":
-            yield bad(
-                f"the first message is {first.method or 'not a request'}; it must be 'initialize'",
-                first,
-            )
+            words = "the first message is not 'initialize'"
+            yield bad(words, first)
         elif missing:
             yield bad(f"`initialize` has no valid `{missing[0]}`", first)
         else:

@@ -61,18 +61,13 @@ def undeclared_is_plain(history: History) -> Iterator[Observation]:
     for exchange in _augmented(history, declared=False):
         required = _REQUIRED[exchange.method]
         if "task" in exchange.fields:
-            yield bad(
-                f"the client created a task for {exchange.method!r} without declaring tasks for it",
-                exchange,
-            )
+            words = f"the client created an undeclared task for {exchange.method!r}"
+            yield bad(words, exchange)
         elif exchange.error is None and all(name in exchange.fields for name in required):
             yield good(exchange)
         elif exchange.error is not None and exchange.code in (-32602, -32600):
-            yield bad(
-                f"the client rejected 'params.task' with {exchange.code}; it must ignore it "
-                "for undeclared types",
-                exchange,
-            )
+            words = f"the client rejected 'params.task' with {exchange.code} instead of ignoring it"
+            yield bad(words, exchange)
 
 
 @client_check("2025-11-25:result-matches-request-type", needs=_TASKS)
@@ -85,12 +80,8 @@ def result_fits_request(history: History) -> Iterator[Observation]:
                 continue
             missing = [n for n in _REQUIRED.get(created.method, ()) if n not in exchange.fields]
             if missing:
-                yield bad(
-                    f"the result of the task has no `{missing[0]}`, which {created.method!r} "
-                    "requires",
-                    created,
-                    exchange,
-                )
+                words = f"the result of a {created.method!r} task has no `{missing[0]}`"
+                yield bad(words, created, exchange)
             else:
                 yield good(created, exchange)
 
@@ -108,12 +99,8 @@ def result_blocks(history: History) -> Iterator[Observation]:
                 if s.exchange is not None and s.since > exchange.response.at
             ]
             if later and later[0].status not in TERMINAL:
-                yield bad(
-                    "'tasks/result' returned before the task ended: afterwards it was "
-                    f"{later[0].status!r}",
-                    exchange,
-                    later[0],
-                )
+                words = f"'tasks/result' returned while the task was {later[0].status!r}"
+                yield bad(words, exchange, later[0])
             elif later:
                 yield good(exchange, later[0])
 
@@ -162,11 +149,8 @@ def lists_if_declared(history: History) -> Iterator[Observation]:
             if is_list:
                 yield good(exchange)
             else:
-                yield bad(
-                    "the client declared 'tasks.list', but its response to 'tasks/list' has no "
-                    "array 'tasks'",
-                    exchange,
-                )
+                words = "the result of 'tasks/list' has no array 'tasks'"
+                yield bad(words, exchange)
 
 
 @client_check("2025-11-25:cancel-capability", needs=f"{_TASKS} and can cancel it")
@@ -176,11 +160,8 @@ def cancels_if_declared(history: History) -> Iterator[Observation]:
         if exchange.is_answered:
             is_unknown = exchange.code == -32601
             if is_unknown:
-                yield bad(
-                    "the client declared 'tasks.cancel', but does not implement 'tasks/cancel' "
-                    "(error -32601)",
-                    exchange,
-                )
+                words = "the client declared 'tasks.cancel', but does not implement it"
+                yield bad(words, exchange)
             else:
                 yield good(exchange)
 
@@ -231,9 +212,8 @@ def cancelled_not_answered(history: History) -> Iterator[Observation]:
         if target.response is None:
             yield good(target, sent, known)
         elif target.response.number > known.response.number:
-            yield bad(
-                "the client responded to a request after it was cancelled", target, sent, known
-            )
+            words = "the client responded to a request after it was cancelled"
+            yield bad(words, target, sent, known)
 
 
 def _is_named(exchange: Exchange, cancellation: Entry) -> bool:

@@ -70,11 +70,8 @@ def no_tool_tasks_without_capability(history: History) -> Iterator[Observation]:
     for exchange, capabilities in _calls_and_capabilities(as_client(history)):
         if not _has(capabilities, "tasks", "requests", "tools", "call"):
             if "task" in exchange.params:
-                yield bad(
-                    "the client sent 'params.task' to a server that does not declare "
-                    "'tasks.requests.tools.call'",
-                    exchange,
-                )
+                words = "the server does not declare tasks for tool calls, but got 'params.task'"
+                yield bad(words, exchange)
             else:
                 yield good(exchange)
 
@@ -99,11 +96,8 @@ def only_negotiated(history: History) -> Iterator[Observation]:
             if _has(capabilities, *needed):
                 yield good(exchange)
             else:
-                yield bad(
-                    f"the client used {exchange.method!r} although the server does not "
-                    f"declare {'.'.join(needed)}",
-                    exchange,
-                )
+                words = f"the client used {'.'.join(needed)!r}, which the server did not declare"
+                yield bad(words, exchange)
 
 
 def _tool_calls(client: History) -> Iterator[tuple[Exchange, Any]]:
@@ -153,11 +147,8 @@ def required_as_task(history: History) -> Iterator[Observation]:
             if "task" in exchange.params:
                 yield good(exchange)
             else:
-                yield bad(
-                    "the client called a tool whose 'taskSupport' is 'required' without "
-                    "'params.task'",
-                    exchange,
-                )
+                words = "the client called a 'required' tool without 'params.task'"
+                yield bad(words, exchange)
 
 
 @client_check(
@@ -218,15 +209,11 @@ def capability_shape(history: History) -> Iterator[Observation]:
         if not isinstance(tasks, dict):
             yield bad("the client's capability 'tasks' is not an object", entry)
         elif unknown := set(tasks) - {"list", "cancel", "requests"}:
-            yield bad(
-                f"the client's capability 'tasks' contains {sorted(unknown)[0]!r}, which the "
-                "specification does not define",
-                entry,
-            )
+            words = f"the client's capability 'tasks' has the unknown item {sorted(unknown)[0]!r}"
+            yield bad(words, entry)
         elif not all(isinstance(value, dict) for value in tasks.values()):
-            yield bad(
-                "the client's capability 'tasks' contains a value that is not an object", entry
-            )
+            words = "the client's capability 'tasks' contains a value that is not an object"
+            yield bad(words, entry)
         else:
             yield good(entry)
 
@@ -248,11 +235,8 @@ def capability_keys(history: History) -> Iterator[Observation]:
         if found <= allowed:
             yield good(entry)
         else:
-            yield bad(
-                f"the client declares tasks for {'.'.join(sorted(found - allowed)[0])}; "
-                "clients can declare only sampling and elicitation",
-                entry,
-            )
+            words = f"the client declares tasks for {'.'.join(sorted(found - allowed)[0])}"
+            yield bad(words, entry)
 
 
 @client_check("2025-11-25:capability-declared", needs="a client that accepts requests as tasks")
@@ -283,7 +267,7 @@ def no_related_task(history: History, methods: tuple[str, ...]) -> Iterator[Obse
     """Check that task requests have no related-task metadata."""
     for exchange in as_client(history).calls(*methods):
         if RELATED in exchange.request.meta:
-            yield bad(f"{exchange.method!r} must not have related-task metadata", exchange)
+            yield bad(f"the client sent {exchange.method!r} with related-task metadata", exchange)
         else:
             yield good(exchange)
 
@@ -301,16 +285,11 @@ def related_task_on_answer(history: History) -> Iterator[Observation]:
         if answer.related_task == question.related_task:
             yield good(question, answer)
         elif answer.related_task is None:
-            yield bad(
-                "the response to a request of a task has no related-task metadata", question, answer
-            )
+            words = "the response to a task's request has no related-task metadata"
+            yield bad(words, question, answer)
         else:
-            yield bad(
-                "the response to a request of a task names another task in its related-task "
-                "metadata",
-                question,
-                answer,
-            )
+            words = "the related-task metadata of a response names another task"
+            yield bad(words, question, answer)
 
 
 @client_check(
@@ -361,9 +340,8 @@ def result_on_input_required(history: History) -> Iterator[Observation]:
         elif called is not None or waiting:
             yield good(shown, *([] if called is None else [called]))
         elif not later and silence > (INACTIVE_MS if was_stopped(history) else _SOON_MS):
-            yield bad(
-                "the client read 'input_required' and sent no more requests for the task", shown
-            )
+            words = "the client read 'input_required' and sent no more requests for the task"
+            yield bad(words, shown)
 
 
 _INPUT: Final = "input_required"
@@ -395,9 +373,8 @@ def polls_when_not_waiting(history: History) -> Iterator[Observation]:
             if later:
                 yield good(broken, later[0])
             else:
-                yield note(
-                    "the client did not poll after its 'tasks/result' was disconnected", broken
-                )
+                words = "the client did not poll after its 'tasks/result' was disconnected"
+                yield note(words, broken)
 
 
 @client_check(

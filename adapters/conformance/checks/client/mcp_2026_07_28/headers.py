@@ -177,11 +177,8 @@ def names_encoded(history: History) -> Iterator[Observation]:
             if is_encoded(sent) and decode_value(sent) == name:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"the name {name!r:.40} must be encoded in Base64, but was sent as "
-                    f"'Mcp-Name: {sent:.60}'",
-                    exchange,
-                )
+                words = f"the name {name!r:.40} is not in Base64: 'Mcp-Name: {sent:.60}'"
+                yield bad(words, exchange)
 
 
 @client_check("2026-07-28:header-value-base64", "2026-07-28:header-values-encoded", needs=_UNUSUAL)
@@ -192,11 +189,8 @@ def values_encoded(history: History) -> Iterator[Observation]:
             if is_encoded(sent) and decode_value(sent) == value:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"the value {value!r:.40} must be encoded in Base64, but was sent as "
-                    f"{sent!r:.60}",
-                    exchange,
-                )
+                words = f"the value {value!r:.40} is not in Base64: {sent!r:.60}"
+                yield bad(words, exchange)
 
 
 @client_check("2026-07-28:header-sentinel-exact", needs=_UNUSUAL)
@@ -219,11 +213,8 @@ def lookalike_encoded(history: History) -> Iterator[Observation]:
             if decode_value(sent) == value:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"the value {value!r:.40} looks encoded and must be encoded itself, but "
-                    "was sent unchanged",
-                    exchange,
-                )
+                words = f"{value!r:.40} looks encoded, so it must be encoded itself"
+                yield bad(words, exchange)
 
 
 # --- parameters -----------------------------------------------------------------------------------
@@ -327,10 +318,8 @@ def integers_safe(history: History) -> Iterator[Observation]:
                 if is_safe:
                     yield good(call)
                 else:
-                    yield bad(
-                        f"the header {name!r} is {value:.40}, outside the range of safe integers",
-                        call,
-                    )
+                    words = f"the header {name!r} is {value:.40}, which is not a safe integer"
+                    yield bad(words, call)
 
 
 @client_check(
@@ -346,10 +335,7 @@ def wrong_marks_rejected(history: History) -> Iterator[Observation]:
         if tool is None:
             continue
         if not is_rightly_marked(tool["inputSchema"]):
-            yield bad(
-                f"the client called {tool['name']!r}, although its 'x-mcp-header' "
-                "annotations are invalid",
-                call,
-            )
+            words = f"the client called {tool['name']!r}, whose annotations are invalid"
+            yield bad(words, call)
         elif not all(is_rightly_marked(one["inputSchema"]) for one in tools.values()):
             yield good(call)

@@ -68,9 +68,8 @@ def trace_context(history: History) -> Iterator[Observation]:
             if is_right:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"'traceparent' is {value!r:.60}, which is not in the W3C format", exchange
-                )
+                words = f"'traceparent' is {value!r:.60}, which is not in the W3C format"
+                yield bad(words, exchange)
 
 
 @client_check(
@@ -133,10 +132,8 @@ def discovers_once(history: History) -> Iterator[Observation]:
     exchanges = list(_requests(history))
     probes = [e for e in exchanges if e.method == "server/discover"]
     if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
-        yield bad(
-            f"the client sent `server/discover` {len(probes)} times in {len(exchanges)} requests",
-            *probes[:2],
-        )
+        words = f"the client sent `server/discover` {len(probes)} times"
+        yield bad(words, *probes[:2])
     elif probes and len(exchanges) > 2 * len(probes):
         yield good(probes[0])
 
@@ -156,12 +153,8 @@ def retries_with_supported(history: History) -> Iterator[Observation]:
         if version in supported:
             yield good(refused, exchange)
         elif exchange.sent_at - refused.heard_at > _SEEN_MS or len(later) > 2:
-            yield bad(
-                f"after error -32022 the client continued with version {version!r:.30}, "
-                "which the server did not list",
-                refused,
-                exchange,
-            )
+            words = f"after -32022 the client used the unlisted version {version!r:.30}"
+            yield bad(words, refused, exchange)
     if not later and not was_stopped(history):
         yield good(refused)
 
@@ -179,12 +172,8 @@ def no_fallback_after_modern_errors(history: History) -> Iterator[Observation]:
         later = [e for e in client.exchanges if e.sent_at > (refused.heard_at or 0)]
         fallback = next((e for e in later if e.method == "initialize"), None)
         if fallback is not None:
-            yield bad(
-                f"the client fell back to `initialize` after error {refused.code}, which "
-                "only this revision has",
-                refused,
-                fallback,
-            )
+            words = f"the client fell back to `initialize` after error {refused.code}"
+            yield bad(words, refused, fallback)
         elif later:
             yield good(refused, later[0])
 
@@ -199,14 +188,14 @@ def retries_after_mismatch(history: History) -> Iterator[Observation]:
         if refused.code != -32020:
             continue
         later = [e for e in client.exchanges if e.request.number > refused.request.number]
-        again = [
+        retry = [
             e
             for e in later
             if e.method == "tools/call" and e.params.get("name") == refused.params.get("name")
         ]
         listed = [e for e in later if e.method == "tools/list"]
-        if listed and again:
-            yield good(refused, listed[0], again[0])
+        if listed and retry:
+            yield good(refused, listed[0], retry[0])
         elif later or _ended(history):
             missing = "repeat the call" if listed else "list the tools again"
             yield bad(f"after error -32020 the client did not {missing}", refused)
@@ -221,11 +210,8 @@ def extension_needs_the_server(history: History) -> Iterator[Observation]:
         return
     for exchange in client.exchanges:
         if exchange.method.startswith("tasks/"):
-            yield bad(
-                f"the client used {exchange.method!r}, although the server does not declare "
-                "the tasks extension",
-                exchange,
-            )
+            words = "the client used the tasks extension, which the server does not declare"
+            yield bad(words, exchange)
         elif exchange.method == "tools/call":
             yield good(exchange)
 
@@ -266,9 +252,7 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         if later or _ended(history):
             yield good(exchange)
         elif not was_stopped(history) and is_last:
-            words = (
-                "the client ended after a result without 'resultType'; the default is 'complete'"
-            )
+            words = "the client ended after a result without 'resultType' ('complete')"
             yield bad(words, exchange)
 
 
@@ -283,12 +267,12 @@ def _retries(history: History) -> Iterator[tuple[Exchange, Exchange]]:
         if first.fields.get("resultType") != "input_required" or first.response is None:
             continue
         later = [e for e in calls if e.request.number > first.response.number]
-        again = next((e for e in later if e.params.get("name") == first.params.get("name")), None)
-        if again is not None:
-            yield first, again
+        retry = next((e for e in later if e.params.get("name") == first.params.get("name")), None)
+        if retry is not None:
+            yield first, retry
 
 
-def _asked(exchange: Exchange) -> Mapping[str, Any]:
+def _input_requests(exchange: Exchange) -> Mapping[str, Any]:
     found = exchange.fields.get("inputRequests")
     return found if isinstance(found, dict) else {}
 
@@ -296,67 +280,65 @@ def _asked(exchange: Exchange) -> Mapping[str, Any]:
 @client_check("2026-07-28:request-state-echoed", "2026-07-28:request-state-opaque", needs=_RETRIES)
 def state_echoed(history: History) -> Iterator[Observation]:
     """Check that the retry returns the `requestState` unchanged."""
-    for first, again in _retries(history):
+    for first, retry in _retries(history):
         if "requestState" in first.fields:
-            if again.params.get("requestState") == first.fields["requestState"]:
-                yield good(first, again)
+            if retry.params.get("requestState") == first.fields["requestState"]:
+                yield good(first, retry)
             else:
-                yield bad("the retry did not return the `requestState` unchanged", first, again)
+                yield bad("the retry did not return the `requestState` unchanged", first, retry)
 
 
 @client_check("2026-07-28:no-invented-request-state", needs=_RETRIES)
 def no_invented_state(history: History) -> Iterator[Observation]:
     """Check that the retry has no `requestState` if there was none."""
-    for first, again in _retries(history):
+    for first, retry in _retries(history):
         if "requestState" not in first.fields:
-            if "requestState" in again.params:
-                yield bad(
-                    "the retry has a `requestState`, although the server sent none", first, again
-                )
+            if "requestState" in retry.params:
+                words = "the retry has a `requestState`, although the server sent none"
+                yield bad(words, first, retry)
             else:
-                yield good(first, again)
+                yield good(first, retry)
 
 
 @client_check("2026-07-28:mrtr-client-builds-answers", needs=_RETRIES)
 def retry_has_all_responses(history: History) -> Iterator[Observation]:
     """Check that the retry responds to each input request."""
-    for first, again in _retries(history):
-        answers = again.params.get("inputResponses")
-        missing = set(_asked(first)) - set(answers if isinstance(answers, dict) else ())
+    for first, retry in _retries(history):
+        answers = retry.params.get("inputResponses")
+        missing = set(_input_requests(first)) - set(answers if isinstance(answers, dict) else ())
         if missing:
             words = f"the retry has no response to the input request {sorted(missing)[0]!r}"
-            yield bad(words, first, again)
-        elif _asked(first):
-            yield good(first, again)
+            yield bad(words, first, retry)
+        elif _input_requests(first):
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:mrtr-immediate-retry", needs=_RETRIES)
 def may_retry_at_once(history: History) -> Iterator[Observation]:
     """Record retries of results without input requests, which are allowed."""
-    for first, again in _retries(history):
-        if not _asked(first):
-            yield good(first, again)
+    for first, retry in _retries(history):
+        if not _input_requests(first):
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:retry-new-id", needs=_RETRIES)
 def retry_has_new_id(history: History) -> Iterator[Observation]:
     """Check that a retry has a new request id."""
-    for first, again in _retries(history):
-        if first.request.body["id"] == again.request.body["id"]:
-            yield bad("the retry has the same request id as the first call", first, again)
+    for first, retry in _retries(history):
+        if first.request.body["id"] == retry.request.body["id"]:
+            yield bad("the retry has the same request id as the first call", first, retry)
         else:
-            yield good(first, again)
+            yield good(first, retry)
 
 
 @client_check("2026-07-28:answers-only-for-retry", needs=_RETRIES)
 def input_responses_only_in_retries(history: History) -> Iterator[Observation]:
     """Check that no other request carries input responses or states."""
-    retries = {again.request.number for _, again in _retries(history)}
+    retries = {retry.request.number for _, retry in _retries(history)}
     for exchange in as_client(history).exchanges:
         carried = {"inputResponses", "requestState"} & set(exchange.params)
         if exchange.request.number in retries:
             yield good(exchange)
         elif carried and exchange.method != "tasks/update":
-            yield bad(
-                f"{exchange.method!r} contains '{min(carried)}', but is not a retry", exchange
-            )
+            words = f"{exchange.method!r} contains '{min(carried)}', but is not a retry"
+            yield bad(words, exchange)

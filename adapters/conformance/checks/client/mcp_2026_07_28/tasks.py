@@ -90,13 +90,11 @@ def extension_is_object(history: History) -> Iterator[Observation]:
         if _TASKS not in extensions:
             continue
         if not isinstance(extensions[_TASKS], dict):
-            yield bad(
-                "the tasks extension is declared with a value that is not an object", exchange
-            )
+            words = "the tasks extension is declared with a value that is not an object"
+            yield bad(words, exchange)
         elif extensions[_TASKS]:
-            yield note(
-                "the tasks extension is declared with settings, although it defines none", exchange
-            )
+            words = "the tasks extension is declared with settings, although it defines none"
+            yield note(words, exchange)
         else:
             yield good(exchange)
 
@@ -136,11 +134,8 @@ def methods_reserved(history: History) -> Iterator[Observation]:
             if method in _METHODS:
                 yield good(entry)
             else:
-                yield bad(
-                    f"the client sent '{method:.60}', a method that the tasks extension does "
-                    "not define",
-                    entry,
-                )
+                words = f"the tasks extension has no method '{method:.60}'"
+                yield bad(words, entry)
 
 
 # --- polling --------------------------------------------------------------------------------------
@@ -159,11 +154,8 @@ def uses_task_ids(history: History) -> Iterator[Observation]:
             if isinstance(exchange.task_id, str) and exchange.task_id in client.by_task:
                 yield good(exchange)
             else:
-                yield bad(
-                    f"{exchange.method!r} names the task {exchange.task_id!r:.60}, which the "
-                    "server did not create",
-                    exchange,
-                )
+                words = f"the client requested the unknown task {exchange.task_id!r:.60}"
+                yield bad(words, exchange)
 
 
 def _subscriptions(client: History, task_id: str) -> list[Exchange]:
@@ -176,7 +168,7 @@ def _subscriptions(client: History, task_id: str) -> list[Exchange]:
     return found
 
 
-def _is_over(client: History, task_id: str) -> Sighting | None:
+def _terminal_state(client: History, task_id: str) -> Sighting | None:
     return next((s for s in client.by_task[task_id] if s.is_terminal), None)
 
 
@@ -195,16 +187,15 @@ def follows_created_task(history: History) -> Iterator[Observation]:
     for task_id, created in client.created.items():
         if not _is_task_for_call(created):
             continue
-        end = _is_over(client, task_id)
+        end = _terminal_state(client, task_id)
         asked = requests_for(client, task_id) or _subscriptions(client, task_id)
         is_done = was_stopped(history) or _exited_normally(history)
         if end is not None and asked:
             yield good(created, end)
         elif not asked and is_done and active_until(history) - created.sent_at > _SEEN_MS:
             # It may intend to read the task later.
-            yield warning(
-                "the client declared the tasks extension, but does not read the task", created
-            )
+            words = "the client declared the tasks extension, but does not read the task"
+            yield warning(words, created)
 
 
 @client_check(
@@ -219,10 +210,7 @@ def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
             continue
         followed = requests_for(client, task_id) or _subscriptions(client, task_id)
         if followed:
-            words = (
-                f"the client read a task that it got in response to {created.method!r}; only "
-                "tool calls create tasks"
-            )
+            words = f"the client read a task that {created.method!r} cannot create"
             yield bad(words, created, followed[0])
         else:
             yield good(created)
@@ -231,12 +219,12 @@ def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
 # --- input requests -------------------------------------------------------------------------------
 
 
-def _questions(sighting: Sighting) -> Mapping[str, Any]:
+def _input_requests(sighting: Sighting) -> Mapping[str, Any]:
     found = sighting.task.get("inputRequests")
     return found if isinstance(found, dict) and sighting.status == "input_required" else {}
 
 
-def _answers(exchange: Exchange) -> Mapping[str, Any]:
+def _input_responses(exchange: Exchange) -> Mapping[str, Any]:
     found = exchange.params.get("inputResponses")
     return found if isinstance(found, dict) else {}
 
@@ -254,10 +242,10 @@ def responds_to_input_requests(history: History) -> Iterator[Observation]:
     """Check that the client responds to an open input request; it may also leave or cancel."""
     client = as_client(history)
     for task_id in client.created:
-        asking = [s for s in client.by_task[task_id] if _questions(s)]
+        asking = [s for s in client.by_task[task_id] if _input_requests(s)]
         if not asking:
             continue
-        answered = [e for e in _updates(client, task_id) if _answers(e)]
+        answered = [e for e in _updates(client, task_id) if _input_responses(e)]
         polls = [s for s in asking if s.where == "get"]
         asked_ms = polls[-1].until - polls[0].until if polls else 0
         if answered:
@@ -295,7 +283,7 @@ def responds_once(history: History) -> Iterator[Observation]:
     for task_id in client.created:
         first: dict[str, Exchange] = {}
         for exchange in _updates(client, task_id):
-            for key in _answers(exchange):
+            for key in _input_responses(exchange):
                 if key in first and first[key].error is None:
                     words = f"the client responded to the input request {key!r:.40} twice"
                     yield bad(words, first[key], exchange)
@@ -304,9 +292,9 @@ def responds_once(history: History) -> Iterator[Observation]:
             again = [
                 s
                 for s in client.by_task[task_id]
-                if key in _questions(s) and s.entry.number > exchange.request.number
+                if key in _input_requests(s) and s.entry.number > exchange.request.number
             ]
-            count = sum(key in _answers(e) for e in _updates(client, task_id))
+            count = sum(key in _input_responses(e) for e in _updates(client, task_id))
             if again and count == 1:
                 yield good(exchange, again[0])
 
@@ -321,11 +309,11 @@ def keys_outstanding(history: History) -> Iterator[Observation]:
                 s for s in client.by_task[task_id] if s.entry.number < exchange.request.number
             ]
             seen = [s for s in before if exchange.sent_at - s.until > _SEEN_MS]
-            for key in _answers(exchange):
-                if not any(key in _questions(s) for s in before):
+            for key in _input_responses(exchange):
+                if not any(key in _input_requests(s) for s in before):
                     words = f"the client responded to {key!r:.40}, which the server never requested"
                     yield bad(words, exchange)
-                elif seen and seen[-1] is before[-1] and key not in _questions(seen[-1]):
+                elif seen and seen[-1] is before[-1] and key not in _input_requests(seen[-1]):
                     words = f"the client responded to {key!r:.40}, which is no longer open"
                     yield bad(words, seen[-1], exchange)
                 else:
@@ -339,20 +327,20 @@ def response_has_right_form(history: History) -> Iterator[Observation]:
     for task_id in client.created:
         asked: dict[str, Any] = {}
         for sighting in client.by_task[task_id]:
-            asked |= _questions(sighting)
+            asked |= _input_requests(sighting)
         for exchange in _updates(client, task_id):
-            for key, answer in _answers(exchange).items():
+            for key, response in _input_responses(exchange).items():
                 if key in asked:
-                    fault = _answer_fault(asked[key], answer)
+                    fault = _response_fault(asked[key], response)
                     yield good(exchange) if fault is None else bad(fault, exchange)
 
 
-def _answer_fault(question: Mapping[str, Any], answer: Any) -> str | None:
-    if question["method"] == "elicitation/create":
-        return elicit_result_fault(answer, question["params"].get("requestedSchema"))
-    if not isinstance(answer, dict):
+def _response_fault(request: Mapping[str, Any], response: Any) -> str | None:
+    if request["method"] == "elicitation/create":
+        return elicit_result_fault(response, request["params"].get("requestedSchema"))
+    if not isinstance(response, dict):
         return "an input response is not an object"
-    missing = [name for name in ("role", "content", "model") if name not in answer]
+    missing = [name for name in ("role", "content", "model") if name not in response]
     return f"the sampling result has no `{missing[0]}`" if missing else None
 
 
@@ -374,10 +362,10 @@ def answers_are_declared(history: History, method: str, kind: str) -> Iterator[O
     for task_id, created in client.created.items():
         asked: dict[str, Any] = {}
         for sighting in client.by_task[task_id]:
-            asked |= _questions(sighting)
+            asked |= _input_requests(sighting)
         keys = {key for key, one in asked.items() if one["method"] == method}
         for exchange in _updates(client, task_id):
-            if keys & set(_answers(exchange)):
+            if keys & set(_input_responses(exchange)):
                 if kind in capabilities_of(created.request):
                     yield good(created, exchange)
                 else:
@@ -392,13 +380,13 @@ def no_mode_is_form(history: History) -> Iterator[Observation]:
     for task_id in client.created:
         updates = _updates(client, task_id)
         for sighting in client.by_task[task_id]:
-            for key, question in _questions(sighting).items():
-                is_form = question["method"] == "elicitation/create"
-                if is_form and "mode" not in question["params"]:
+            for key, request in _input_requests(sighting).items():
+                is_form = request["method"] == "elicitation/create"
+                if is_form and "mode" not in request["params"]:
                     for exchange in updates:
-                        if key in _answers(exchange):
-                            schema = question["params"]["requestedSchema"]
-                            fault = elicit_result_fault(_answers(exchange)[key], schema)
+                        if key in _input_responses(exchange):
+                            schema = request["params"]["requestedSchema"]
+                            fault = elicit_result_fault(_input_responses(exchange)[key], schema)
                             yield good(exchange) if fault is None else bad(fault, exchange)
 
 
@@ -439,11 +427,8 @@ def checks_acknowledgement(history: History) -> Iterator[Observation]:
             if polls:
                 yield good(exchange, told, polls[0])
             elif was_stopped(history) and active_until(history) - told.at > INACTIVE_MS:
-                yield bad(
-                    "the client waited for notifications that the acknowledgement does not cover",
-                    exchange,
-                    told,
-                )
+                words = "the client waited for notifications that were not acknowledged"
+                yield bad(words, exchange, told)
 
 
 @client_check("2026-07-28:poll-beside-notifications", needs="a client that subscribes to its tasks")

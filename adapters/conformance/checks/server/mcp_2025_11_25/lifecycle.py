@@ -111,28 +111,24 @@ def _required_members(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 def no_requests_before_initialized(history: History) -> Iterator[Observation]:
     """Check that the target sends no request except pings before `notifications/initialized`."""
     for line, initialize in _initializations(history).items():
-        ready = _ready(history, line)
+        initialized_at = _initialized_at(history, line)
         asked = [
             request
             for request in requests_of_the_target(history)
-            if request.line == line and request.number < ready and request.method != "ping"
+            if request.line == line and request.number < initialized_at and request.method != "ping"
         ]
         if asked:
-            yield bad(
-                f"the target sent {asked[0].method!r} before it received "
-                "'notifications/initialized'",
-                initialize,
-                asked[0],
-            )
+            words = f"the target sent {asked[0].method!r} before 'notifications/initialized'"
+            yield bad(words, initialize, asked[0])
         elif any(
-            initialize.request.number < other.request.number < ready and other.is_answered
+            initialize.request.number < other.request.number < initialized_at and other.is_answered
             for other in history.exchanges
             if other.request.line == line
         ):
             yield good(initialize)
 
 
-def _ready(history: History, line: int) -> int:
+def _initialized_at(history: History, line: int) -> int:
     """Return the number of the entry that sent `initialized`; past the end if there is none."""
     return next(
         (
@@ -171,10 +167,7 @@ def supported_versions_come_back(history: History) -> Iterator[Observation]:
         if agreed == proposed:
             yield good(exchange)
         else:
-            words = (
-                f"the client proposed {proposed}, which the target supports, but the target "
-                f"responded with {agreed}"
-            )
+            words = f"the target supports the proposed {proposed}, but responded with {agreed}"
             yield bad(words, accepted[proposed], exchange)
 
 
@@ -195,23 +188,16 @@ def other_versions_are_offered(history: History) -> Iterator[Observation]:
     for exchange in _mismatches(history):
         proposed, agreed = _proposed(exchange), _agreed(exchange)
         if agreed is not None and agreed == proposed:
-            yield bad(
-                f"the target accepted {proposed!r}, which is not a protocol version", exchange
-            )
+            words = f"the target accepted {proposed!r}, which is not a protocol version"
+            yield bad(words, exchange)
         elif agreed is not None:
             yield good(exchange)
         elif exchange.code == -32602:
-            yield note(
-                "the target rejected an unsupported version with an error instead of "
-                "offering another version",
-                exchange,
-            )
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield note(words, exchange)
         elif exchange.error is not None and exchange.status in (0, 200, 400):
-            yield bad(
-                "the target rejected an unsupported version with an error instead of "
-                "offering another version",
-                exchange,
-            )
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:server-version-latest")
@@ -239,27 +225,22 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
         agreed = _agreed(initialize)
         if agreed is None or not _DATE.fullmatch(agreed) or agreed >= FIRST_WITH_TASKS:
             continue
-        told = [e for e in history.notifications("notifications/tasks/status") if e.line == line]
+        notifications = [
+            e for e in history.notifications("notifications/tasks/status") if e.line == line
+        ]
         calls = [e for e in history.calls("tools/call") if e.request.line == line]
         made = [e for e in calls if isinstance(e.fields.get("task"), dict)]
-        if told:
-            yield bad(
-                f"the target sent a task status notification although {agreed}, which has no "
-                "tasks, was negotiated",
-                initialize,
-                told[0],
-            )
+        if notifications:
+            words = f"the target sent a task status notification under {agreed}"
+            yield bad(words, initialize, notifications[0])
         for call in made:
-            words = f"a call created a task although {agreed}, which has no tasks, was negotiated"
+            words = f"a call created a task under {agreed}, which has no tasks"
             is_asked = "task" in call.params
             yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
         if "tasks" in _capabilities(initialize.fields):
-            yield note(
-                f"the target declares 'tasks' under {agreed}, which does not define that "
-                "capability",
-                initialize,
-            )
-        elif not told and not made and calls:
+            words = f"the target declares 'tasks' under {agreed}"
+            yield note(words, initialize)
+        elif not notifications and not made and calls:
             yield good(initialize)
 
 
@@ -292,9 +273,7 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
         if missing is None:
             yield good(request)
         else:
-            words = (
-                f"the target sent {request.method!r}, but the client did not declare {missing!r}"
-            )
+            words = f"the target sent {request.method!r} without the capability {missing!r}"
             yield bad(words, initialize.request, request)
     for call in history.calls("tools/call"):
         initialize = initializations.get(call.request.line)
@@ -326,9 +305,8 @@ def mismatches_are_answered(history: History) -> Iterator[Observation]:
         if exchange.is_answered or exchange.status >= 400:
             yield good(exchange)
         elif exchange.end is not None and exchange.end.kind in (Kind.GAVE_UP, Kind.EXITED):
-            yield bad(
-                "the target did not respond to 'initialize' with an unsupported version", exchange
-            )
+            words = "the target did not respond to 'initialize' with an unsupported version"
+            yield bad(words, exchange)
 
 
 # --- rules without a check ------------------------------------------------------------------------

@@ -29,12 +29,8 @@ def cursors_stable(history: History) -> Iterator[Observation]:
         elif exchange.method != "tasks/list" or not _have_gone(
             history, exchange, set(known) - set(page)
         ):
-            yield bad(
-                "the same cursor returned a different page the second time, although the "
-                "list had not changed",
-                before,
-                exchange,
-            )
+            words = "the same cursor returned different pages of an unchanged list"
+            yield bad(words, before, exchange)
 
 
 def _page(exchange: Exchange) -> list[str] | None:
@@ -83,9 +79,8 @@ def bad_cursor_graceful(history: History) -> Iterator[Observation]:
             continue
         gone = exited_after(history, exchange.request)
         if exchange.status >= 500 and exchange.status != 503:
-            yield bad(
-                f"the target responded to an invalid cursor with HTTP {exchange.status}", exchange
-            )
+            words = f"the target responded to an invalid cursor with HTTP {exchange.status}"
+            yield bad(words, exchange)
         elif gone is not None:
             yield bad("the target's process exited after an invalid cursor", exchange.request, gone)
         elif exchange.is_answered and next_response(history, exchange.request) is not None:

@@ -122,9 +122,7 @@ def types_were_negotiated(history: History) -> Iterator[Observation]:
         if kind in ("complete", "input_required") or (kind == "task" and declares_tasks(exchange)):
             yield good(exchange)
         elif kind == "task" or not _declares_others(exchange):
-            words = (
-                f"'resultType' is {kind!r}, but the request declared no extension that defines it"
-            )
+            words = f"'resultType' is {kind!r}, which no declared extension defines"
             yield bad(words, exchange)
 
 

@@ -66,11 +66,8 @@ def unknown_keys_are_tolerated(history: History) -> Iterator[Observation]:
         elif exchange.error is not None and not is_unrelated_rejection(exchange):
             equivalent = successful_equivalent(history, exchange)
             if equivalent is not None and not any(map(_is_unknown, meta(equivalent))):
-                yield bad(
-                    f"the target rejected a request because of the unknown `_meta` key {unknown!r}",
-                    exchange,
-                    equivalent,
-                )
+                words = f"the target rejected the unknown reserved `_meta` key {unknown!r}"
+                yield bad(words, exchange, equivalent)
 
 
 @check("2026-07-28:meta-name-characters", needs="any request")
@@ -111,11 +108,8 @@ def missing_keys_are_refused(history: History) -> Iterator[Observation]:
         elif exchange.error is not None and not is_unrelated_rejection(exchange):
             is_by_header = missing == VERSION and exchange.code == -32020
             if not is_by_header and successful_equivalent(history, exchange) is not None:
-                yield bad(
-                    f"the target rejected a request without {missing!r} in '_meta' with "
-                    f"{exchange.code}, not -32602",
-                    exchange,
-                )
+                words = f"a request without {missing!r} got error {exchange.code}, not -32602"
+                yield bad(words, exchange)
 
 
 @check("2026-07-28:meta-missing-400", needs="HTTP")
@@ -127,10 +121,7 @@ def missing_keys_get_400(history: History) -> Iterator[Observation]:
         if exchange.status == 400:
             yield good(exchange)
         elif exchange.code == -32602 and successful_equivalent(history, exchange) is not None:
-            words = (
-                f"the rejection of a request without {missing!r} has HTTP status "
-                f"{exchange.status}, not 400"
-            )
+            words = f"a request without {missing!r} got HTTP status {exchange.status}, not 400"
             yield bad(words, exchange)
 
 
@@ -151,10 +142,7 @@ def declarations_do_not_persist(history: History) -> Iterator[Observation]:
         is_task = exchange.fields.get("resultType") == "task"
         is_served = exchange.method in _TASK_METHODS and isinstance(exchange.result, dict)
         if is_task or is_served:
-            words = (
-                f"{exchange.method!r} did not declare the tasks extension, but was served as "
-                "if it had"
-            )
+            words = f"the target served {exchange.method!r} without the tasks extension"
             yield bad(words, declared[line], exchange)
         else:
             yield good(exchange)
@@ -171,9 +159,8 @@ def tasks_do_not_disturb_each_other(history: History) -> Iterator[Observation]:
         known = seen.setdefault(exchange.request.line, set())
         known.add(exchange.task_id)
         if shown != exchange.task_id:
-            yield bad(
-                f"a request for the task {exchange.task_id!r} returned the task {shown!r}", exchange
-            )
+            words = f"a request for the task {exchange.task_id!r} returned the task {shown!r}"
+            yield bad(words, exchange)
         elif len(known) > 1:
             yield good(exchange)
 
@@ -255,14 +242,11 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
         if not missing:
             yield good(exchange)
         elif is_poll and (created is None or missing[0] in capabilities(created)):
-            yield note(
-                f"the target requests {missing[0]}, which this poll did not declare", exchange
-            )
+            words = f"the target requests {missing[0]}, which this poll did not declare"
+            yield note(words, exchange)
         else:
-            yield bad(
-                f"the target requests {missing[0]}, a capability that the request did not declare",
-                exchange,
-            )
+            words = f"the target requests {missing[0]}, which the request did not declare"
+            yield bad(words, exchange)
 
 
 # --- client and server information ------------------------------------------------------------
@@ -279,11 +263,8 @@ def results_name_the_server(history: History) -> Iterator[Observation]:
         if _is_text(named.get("name")) and _is_text(named.get("version")):
             yield good(exchange)
         else:
-            yield bad(
-                f"the result of {exchange.method!r} has no 'serverInfo' with name and "
-                "version in '_meta'",
-                exchange,
-            )
+            words = f"the result of {exchange.method!r} has no complete 'serverInfo' in '_meta'"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:info-changes-nothing", needs="any request")
@@ -335,12 +316,8 @@ def client_info_gives_no_access(history: History) -> Iterator[Observation]:
         elif isinstance(exchange.result, dict):
             refused = _refused_by_name(history, exchange)
             if refused is not None:
-                yield bad(
-                    "another principal got access to a task by using the client name of its "
-                    "creator",
-                    refused,
-                    exchange,
-                )
+                words = "the client name of a task's creator gave another principal access"
+                yield bad(words, refused, exchange)
 
 
 def _who(history: History, exchange: Exchange) -> str | None:
@@ -372,9 +349,8 @@ def notifications_name_their_subscription(history: History) -> Iterator[Observat
             if SUBSCRIPTION in entry.meta:
                 yield good(entry)
             else:
-                yield bad(
-                    f"{entry.method!r} of a subscription has no subscription id in '_meta'", entry
-                )
+                words = f"{entry.method!r} has no subscription id in '_meta'"
+                yield bad(words, entry)
 
 
 _TRACEPARENT: Final = re.compile(
@@ -400,9 +376,8 @@ def trace_contexts_have_their_format(history: History) -> Iterator[Observation]:
             if isinstance(value, str) and form.fullmatch(value):
                 yield good(entry)
             else:
-                yield bad(
-                    f"{name!r} in '_meta' is {value!r}, which is not in the W3C format", entry
-                )
+                words = f"{name!r} in '_meta' is {value!r}, which is not in the W3C format"
+                yield bad(words, entry)
 
 
 def _is_sent(entry: Entry) -> bool:

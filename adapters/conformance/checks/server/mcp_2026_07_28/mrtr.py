@@ -125,15 +125,11 @@ def unknown_state_is_harmless(history: History) -> Iterator[Observation]:
             continue
         gone = exited_after(history, retry.request)
         if retry.status >= 500 and retry.status != 503:
-            yield bad(
-                "the target responded to a modified `requestState` with HTTP status "
-                f"{retry.status}",
-                retry,
-            )
+            words = f"a modified `requestState` got HTTP status {retry.status}"
+            yield bad(words, retry)
         elif gone is not None:
-            yield bad(
-                "the target's process exited after a modified `requestState`", retry.request, gone
-            )
+            words = "the target's process exited after a modified `requestState`"
+            yield bad(words, retry.request, gone)
         elif retry.is_answered:
             yield good(retry)
 
@@ -213,11 +209,8 @@ def no_requests(history: History) -> Iterator[Observation]:
     """Check that a server sends no requests."""
     for entry in history.heard:
         if entry.is_request:
-            yield bad(
-                f"the target sent the request {entry.method!r}; servers of this revision "
-                "send no requests",
-                entry,
-            )
+            words = f"the target sent the request {entry.method!r}; servers send no requests"
+            yield bad(words, entry)
     for exchange in history.calls("tools/call", "tasks/get"):
         if exchange.is_answered:
             yield good(exchange)
@@ -228,9 +221,8 @@ def input_requested_in_results(history: History) -> Iterator[Observation]:
     """Check that input is requested in a result or in a task."""
     for entry in history.heard:
         if entry.is_request and entry.method in REQUIRED_CAPABILITY:
-            yield bad(
-                f"the target sent {entry.method!r} as a request instead of inside a result", entry
-            )
+            words = f"the target sent {entry.method!r} as a request instead of inside a result"
+            yield bad(words, entry)
     for requested in all_input_requests(history):
         yield good(requested.where)
 
@@ -262,11 +254,8 @@ def no_other_requests(history: History) -> Iterator[Observation]:
         if exchange.method in MAY_REQUEST_INPUT or not exchange.fields:
             continue
         if exchange.fields.get("resultType") == "input_required":
-            yield bad(
-                f"the target responded to {exchange.method!r} with `input_required`, which "
-                "this method does not allow",
-                exchange,
-            )
+            words = f"the target returned `input_required` for {exchange.method!r}"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -312,10 +301,7 @@ def input_request_kinds(history: History) -> Iterator[Observation]:
         if isinstance(requested.method, str) and requested.method in REQUIRED_CAPABILITY:
             yield good(requested.where)
         else:
-            words = (
-                f"the input request {requested.key!r} has the method {requested.method!r}, "
-                "which is not allowed"
-            )
+            words = f"an input request has the unknown method {requested.method!r}"
             yield bad(words, requested.where)
 
 
@@ -331,11 +317,8 @@ def declared_kinds_only(history: History) -> Iterator[Observation]:
         if capability in requested.declared:
             yield good(requested.where)
         else:
-            yield bad(
-                f"the target requested {requested.method!r}, but the client did not declare the "
-                "capability",
-                requested.where,
-            )
+            words = f"the client did not declare the capability for {requested.method!r}"
+            yield bad(words, requested.where)
 
 
 # --- retries and input responses --------------------------------------------------------------
@@ -348,9 +331,8 @@ def no_assumed_retry(history: History) -> Iterator[Observation]:
         if second.is_answered:
             yield good(first, second)
         elif (second.waited_ms or 0) > SOON_MS:
-            yield bad(
-                "a call is blocked by an earlier call that the client did not retry", first, second
-            )
+            words = "a call is blocked by an earlier call that the client did not retry"
+            yield bad(words, first, second)
 
 
 @check("2026-07-28:mrtr-may-ask-again", needs="a tool that requests input twice")
@@ -424,12 +406,8 @@ def extra_ignored(history: History) -> Iterator[Observation]:
         if retry.fields:
             yield good(origin, retry)
         elif retry.code in REFUSED and (equivalent := _accepted(plain, given, retry)) is not None:
-            yield bad(
-                "the target rejected a retry because of an additional input response, which "
-                "it should ignore",
-                equivalent,
-                retry,
-            )
+            words = "the target rejected a retry because of an additional input response"
+            yield bad(words, equivalent, retry)
 
 
 def _accepted(
@@ -459,12 +437,8 @@ def missing_asked_again(history: History) -> Iterator[Observation]:
         if retry.fields.get("resultType") == "input_required":
             yield good(origin, retry)
         elif retry.code in REFUSED:
-            yield bad(
-                "the target rejected a retry with a missing input response instead of "
-                "requesting it again",
-                origin,
-                retry,
-            )
+            words = "the target did not request a missing input response again"
+            yield bad(words, origin, retry)
 
 
 cannot_check(

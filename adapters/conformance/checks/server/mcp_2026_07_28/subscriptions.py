@@ -114,10 +114,7 @@ def acknowledgement_is_first(history: History) -> Iterator[Observation]:
         if messages and messages[0] is one.acknowledgement:
             yield good(one.listen.request, messages[0])
         elif messages:
-            words = (
-                f"the first message of the subscription was {messages[0].method or 'a result'!r}, "
-                "not the acknowledgement"
-            )
+            words = f"{messages[0].method or 'a result'!r} precedes the acknowledgement"
             yield bad(words, one.listen.request, messages[0])
 
 
@@ -204,10 +201,7 @@ def subscription_has_the_id_of_the_request(history: History) -> Iterator[Observa
             if same_id(id, wanted):
                 yield good(one.listen.request, entry)
             else:
-                words = (
-                    f"the subscription of request {wanted!r} has the id {id!r}; it must "
-                    "equal the request id"
-                )
+                words = f"the subscription of request {wanted!r} has another id: {id!r}"
                 yield bad(words, one.listen.request, entry)
 
 
@@ -269,9 +263,8 @@ def notification_is_the_whole_task(history: History) -> Iterator[Observation]:
             if other is None:
                 yield good(notice)
             else:
-                yield bad(
-                    "the result of 'tasks/get' contradicts an earlier notification", notice, other
-                )
+                words = "the result of 'tasks/get' contradicts an earlier notification"
+                yield bad(words, notice, other)
 
 
 @check(
@@ -291,9 +284,8 @@ def not_on_subscriptions(history: History, method: str) -> Iterator[Observation]
             continue
         wrong = next((entry for entry in one.notices if entry.method == method), None)
         if wrong is not None:
-            yield bad(
-                f"the target sent {method!r} on a task subscription", one.listen.request, wrong
-            )
+            words = f"the target sent {method!r} on a task subscription"
+            yield bad(words, one.listen.request, wrong)
         elif any(entry.method == "notifications/tasks" for entry in one.notices):
             yield good(one.listen.request, one.notices[-1])
 
@@ -316,9 +308,8 @@ def no_progress_after_the_task_began(history: History) -> Iterator[Observation]:
             and same_id(entry.params.get("progressToken"), token)
         ]
         if late:
-            yield bad(
-                "the target sent progress for a call after it had created a task", made, late[0]
-            )
+            words = "the target sent progress for a call after it had created a task"
+            yield bad(words, made, late[0])
         elif any(s.is_terminal for s in record.sightings):
             yield good(made)
 
@@ -338,10 +329,7 @@ def listening_needs_the_extension(history: History) -> Iterator[Observation]:
         return
     for one in subscriptions(history):
         if one.listen in _undeclared(history) and one.acknowledgement is not None:
-            words = (
-                "the target acknowledged a task subscription although the client did not "
-                "declare the tasks extension"
-            )
+            words = "the target acknowledged a task subscription without the tasks extension"
             yield bad(words, one.listen.request, one.acknowledgement)
     undeclared = _undeclared(history)
     knows_none = any(
@@ -356,10 +344,7 @@ def listening_needs_the_extension(history: History) -> Iterator[Observation]:
         required = data.get("requiredCapabilities") if isinstance(data, dict) else None
         extensions = required.get("extensions") if isinstance(required, dict) else None
         if listen.code != -32021:
-            words = (
-                "a task subscription without the declared extension got error "
-                f"{listen.code!r}, not -32021"
-            )
+            words = f"a task subscription without the extension got {listen.code!r}, not -32021"
             yield bad(words, listen)
         elif not isinstance(extensions, dict) or TASKS not in extensions:
             words = "'data.requiredCapabilities' of error -32021 does not name the tasks extension"
@@ -391,12 +376,8 @@ def subscription_ends_with_a_response(history: History) -> Iterator[Observation]
         elif end is None or end.kind is not Kind.ENDED or end.text or one.acknowledgement is None:
             continue  # still open, disconnected by the tester, or lost
         elif was_told is not None:
-            yield note(
-                "the target ended a subscription with 'notifications/cancelled' only, "
-                "without a response",
-                was_told,
-                end,
-            )
+            words = "a subscription ended with 'notifications/cancelled', but no response"
+            yield note(words, was_told, end)
         else:
             yield bad("the target ended a subscription without a response", one.listen.request, end)
 
@@ -411,10 +392,8 @@ def final_response_is_empty(history: History) -> Iterator[Observation]:
         more = [name for name in fields if name not in ("resultType", "_meta")]
         if fields.get("resultType") != "complete":
             kind = fields.get("resultType")
-            yield bad(
-                f"the final response of a subscription has 'resultType' {kind!r}, not 'complete'",
-                one.listen,
-            )
+            words = f"a subscription's final response has 'resultType' {kind!r}, not 'complete'"
+            yield bad(words, one.listen)
         elif not same_id(response.meta.get(SUBSCRIPTION), one.listen.request.body.get("id")):
             words = "the final response of a subscription lacks the subscription id in '_meta'"
             yield bad(words, one.listen)
@@ -434,9 +413,8 @@ def no_notifications_without_subscription(history: History) -> Iterator[Observat
     for entry in found.notifications("notifications/tasks"):
         since = listening.get(_place(entry))
         if since is None or since > entry.number:
-            yield bad(
-                "the target sent a task notification on a connection without a subscription", entry
-            )
+            words = "the target sent a task notification on a connection without a subscription"
+            yield bad(words, entry)
     listened = {id for one in subscriptions(history) for id in _list(one.agreed, "taskIds")}
     lines = {line for line, _ in listening}
     for record in task_records(found):

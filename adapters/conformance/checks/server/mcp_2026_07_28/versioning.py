@@ -42,15 +42,11 @@ def unsupported_versions_are_refused(history: History) -> Iterator[Observation]:
         if exchange.code == -32022:
             yield _names_versions(exchange)
         elif exchange.error is None:
-            yield bad(
-                f"the target accepted a request of the unsupported version {version!r}", exchange
-            )
+            words = f"the target accepted a request of the unsupported version {version!r}"
+            yield bad(words, exchange)
         else:
-            yield bad(
-                f"the unsupported version {version!r} was rejected with {exchange.code}, not "
-                "-32022",
-                exchange,
-            )
+            words = f"unsupported version {version!r} got error {exchange.code}, not -32022"
+            yield bad(words, exchange)
 
 
 def _names_versions(exchange: Exchange) -> Observation:
@@ -82,10 +78,8 @@ def discovery_has_versions_and_capabilities(history: History) -> Iterator[Observ
             continue
         versions = exchange.fields.get("supportedVersions")
         if not isinstance(versions, list) or MODERN not in versions:
-            yield bad(
-                f"'supportedVersions' of 'server/discover' is {versions!r}, which lacks {MODERN!r}",
-                exchange,
-            )
+            words = f"'supportedVersions' lacks {MODERN!r}: {versions!r}"
+            yield bad(words, exchange)
         elif not isinstance(exchange.fields.get("capabilities"), dict):
             yield bad("'capabilities' of 'server/discover' is not an object", exchange)
         else:
@@ -167,12 +161,8 @@ def modern_requests_stay_modern(history: History) -> Iterator[Observation]:
         if not is_later or not isinstance(exchange.result, dict):
             continue
         if initialize is not None and not isinstance(exchange.fields.get("resultType"), str):
-            yield bad(
-                f"after 'initialize', a request with `_meta` of {MODERN} was served as an "
-                "older one: no 'resultType'",
-                initialize,
-                exchange,
-            )
+            words = f"after 'initialize', a result for {MODERN} has no 'resultType'"
+            yield bad(words, initialize, exchange)
         else:
             yield good(exchange)
 

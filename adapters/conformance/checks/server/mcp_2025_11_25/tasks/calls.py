@@ -37,11 +37,8 @@ def tasks_are_declared(history: History) -> Iterator[Observation]:
         if declared is None:
             continue
         if declared.get("tasks") is None:
-            yield bad(
-                "the target responded to a call with a task, but did not declare the 'tasks' "
-                "capability",
-                exchange,
-            )
+            words = "the target created a task without declaring 'tasks'"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -73,11 +70,8 @@ def servers_offer_tools_only(history: History) -> Iterator[Observation]:
             {*tools} - {"call"} if isinstance(tools, dict) else set()
         )
         if others:
-            yield bad(
-                f"the server declares tasks for {sorted(others)[0]!r}; servers can declare "
-                "only 'tools/call'",
-                exchange,
-            )
+            words = f"a server can declare tasks for 'tools/call' only, not {sorted(others)[0]!r}"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -90,10 +84,7 @@ def only_declared_types_make_tasks(history: History) -> Iterator[Observation]:
     """Check that request types without declared task support create no tasks."""
     for exchange in _undeclared(history):
         if isinstance(exchange.fields.get("task"), dict):
-            words = (
-                f"the target responded to {exchange.method!r} with a task, but does not "
-                "declare tasks for it"
-            )
+            words = f"the target created an undeclared task for {exchange.method!r}"
             yield bad(words, exchange)
         elif exchange.fields or exchange.result == {}:
             yield good(exchange)
@@ -108,16 +99,10 @@ def undeclared_types_ignore_task(history: History) -> Iterator[Observation]:
     for exchange in _undeclared(history):
         served = _same_without_task(history, exchange)
         if isinstance(exchange.fields.get("task"), dict):
-            yield bad(
-                f"the target responded to {exchange.method!r} with a task, but must ignore "
-                "'task' for this request type",
-                exchange,
-            )
+            words = f"the target must ignore 'task' of {exchange.method!r}, but created a task"
+            yield bad(words, exchange)
         elif exchange.error is not None and served is not None and not is_overloaded(exchange):
-            words = (
-                f"the target rejects {exchange.method!r} with {exchange.code} if 'task' is "
-                "present, instead of ignoring it"
-            )
+            words = f"{exchange.method!r} with 'task' got error {exchange.code}, not a plain result"
             yield bad(words, served, exchange)
         elif exchange.fields or exchange.result == {}:
             yield good(exchange)
@@ -134,11 +119,8 @@ def get_and_result_are_implemented(history: History) -> Iterator[Observation]:
             s.status in ("failed", "cancelled") for s in record.sightings
         )
         if exchange.code == METHOD_NOT_FOUND and not ended_so:
-            yield bad(
-                f"the target creates tasks, but does not implement {exchange.method!r} "
-                "(error -32601)",
-                exchange,
-            )
+            words = f"the target creates tasks, but does not implement {exchange.method!r}"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -177,13 +159,10 @@ def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.error is None:
-            words = "the target accepted a task call of a tool whose 'taskSupport' is 'forbidden'"
+            words = "the target accepted a task call of a 'forbidden' tool"
             yield bad(words, exchange)
         elif has_valid_arguments(history, exchange):
-            words = (
-                "a task call of a tool whose 'taskSupport' is 'forbidden' was rejected with "
-                f"{exchange.code}, not -32601"
-            )
+            words = f"a task call of a 'forbidden' tool got {exchange.code}, not -32601"
             yield bad(words, exchange)
 
 
@@ -194,9 +173,8 @@ def unmarked_tools_are_forbidden(history: History) -> Iterator[Observation]:
         if task_support(history, exchange) != "forbidden" or _is_marked(history, exchange):
             continue
         if isinstance(exchange.fields.get("task"), dict):
-            yield bad(
-                "a tool without 'taskSupport' created a task; the default is 'forbidden'", exchange
-            )
+            words = "a tool without 'taskSupport' created a task; the default is 'forbidden'"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -213,16 +191,13 @@ def optional_tools_work_both_ways(history: History) -> Iterator[Observation]:
         gets_task = isinstance(exchange.fields.get("task"), dict)
         way = "with 'task'" if wants_task else "without 'task'"
         if exchange.code == METHOD_NOT_FOUND:
-            yield bad(
-                f"a tool whose 'taskSupport' is 'optional' cannot be called {way} (error -32601)",
-                exchange,
-            )
+            words = f"an 'optional' tool cannot be called {way} (error -32601)"
+            yield bad(words, exchange)
         elif gets_task and not wants_task:
-            yield bad("a call without 'task' of an optional tool created a task", exchange)
+            yield bad("a plain call of an 'optional' tool created a task", exchange)
         elif exchange.code == INVALID_REQUEST and not wants_task:
-            yield note(
-                "the target rejects a call without 'task' of an optional tool with -32600", exchange
-            )
+            words = "a plain call of an 'optional' tool got -32600"
+            yield note(words, exchange)
         elif exchange.fields and gets_task == wants_task:
             yield good(exchange)
 
@@ -240,28 +215,19 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.code == INVALID_REQUEST:
-            yield note(
-                "the target rejects a call without 'task' of a required tool with -32600, "
-                "not -32601",
-                exchange,
-            )
+            words = "a plain call of a 'required' tool got -32600, not -32601"
+            yield note(words, exchange)
         elif exchange.error is None and exchange.is_answered:
             how = (
                 "returned a result with 'isError'"
                 if exchange.fields.get("isError")
                 else "was accepted"
             )
-            yield bad(
-                f"a call without 'task' of a tool whose 'taskSupport' is 'required' {how}, "
-                "instead of error -32601",
-                exchange,
-            )
+            words = f"a plain call of a 'required' tool {how} instead of error -32601"
+            yield bad(words, exchange)
         elif exchange.is_answered and has_valid_arguments(history, exchange):
-            yield bad(
-                "the target rejects a call without 'task' of a required tool with "
-                f"{exchange.code}, not -32601",
-                exchange,
-            )
+            words = f"a plain call of a 'required' tool got {exchange.code}, not -32601"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:may-require-augmentation", needs="a call of a tool without 'task'")
@@ -317,11 +283,8 @@ def create_result_is_nothing_else(history: History) -> Iterator[Observation]:
     for exchange in _creations(history):
         found = [name for name in OWN_RESULT if name in exchange.fields]
         if found:
-            yield bad(
-                f"the result that creates a task contains {found[0]!r}, which belongs to the "
-                "tool result",
-                exchange,
-            )
+            words = f"the result that creates a task also contains {found[0]!r}"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -331,11 +294,8 @@ def create_answer_is_prompt(history: History) -> Iterator[Observation]:
     """Check that the creating response does not wait for the tool to finish."""
     for exchange in _creations(history):
         if is_overdue(history, exchange):
-            yield bad(
-                f"the response that creates the task took {(exchange.waited_ms or 0) / 1000:.1f} "
-                "s; it must not wait for the tool",
-                exchange,
-            )
+            words = f"the response with the task took {(exchange.waited_ms or 0) / 1000:.1f} s"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -352,9 +312,8 @@ def immediate_response_is_text(history: History) -> Iterator[Observation]:
         if isinstance(meta[IMMEDIATE], str):
             yield good(exchange)
         else:
-            yield warning(
-                f"the model-immediate-response is {meta[IMMEDIATE]!r}, not a string", exchange
-            )
+            words = f"the model-immediate-response is {meta[IMMEDIATE]!r}, not a string"
+            yield warning(words, exchange)
 
 
 # --- selections -----------------------------------------------------------------------------------

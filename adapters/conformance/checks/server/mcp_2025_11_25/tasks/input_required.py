@@ -32,12 +32,8 @@ def open_request_means_input_required(history: History) -> Iterator[Observation]
                 if seen.status == "input_required":
                     yield good(request, seen)
                 elif seen.status == "working":
-                    yield bad(
-                        "a task is 'working' while its request for input is open; it must be "
-                        "'input_required'",
-                        request,
-                        seen,
-                    )
+                    words = "a task is 'working', not 'input_required', with an open request"
+                    yield bad(words, request, seen)
 
 
 @check("2025-11-25:leaves-input-required-when-answered", needs=A_REQUEST)
@@ -59,12 +55,8 @@ def answered_task_leaves_input_required(history: History) -> Iterator[Observatio
                 break
             is_late = seen.since > last.at + SOON_MS
             if is_late and _has_open_result(history, record, last, seen.entry):
-                yield bad(
-                    "all requests for input received a response, but the task is still "
-                    "'input_required'",
-                    last,
-                    seen,
-                )
+                words = "a task is 'input_required' after all of its requests were answered"
+                yield bad(words, last, seen)
                 break
 
 

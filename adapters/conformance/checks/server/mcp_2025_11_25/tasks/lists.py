@@ -59,9 +59,8 @@ def list_is_declared(history: History) -> Iterator[Observation]:
             continue
         if not declares(history, exchange, "list"):
             if exchange.error is None:
-                yield warning(
-                    "the target serves 'tasks/list' without declaring 'tasks.list'", exchange
-                )
+                words = "the target serves 'tasks/list' without declaring 'tasks.list'"
+                yield warning(words, exchange)
             else:
                 yield good(exchange)
         elif exchange.error is None:
@@ -69,10 +68,8 @@ def list_is_declared(history: History) -> Iterator[Observation]:
         elif (
             "cursor" not in exchange.params and _is_plain(exchange) and not is_overloaded(exchange)
         ):
-            yield bad(
-                f"the target declares 'tasks.list', but rejects 'tasks/list' with {exchange.code}",
-                exchange,
-            )
+            words = f"the target declares 'tasks.list', but responds with error {exchange.code}"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:list-result-shape", needs=A_LIST)
@@ -100,9 +97,8 @@ def lists_have_pages(history: History) -> Iterator[Observation]:
         if isinstance(exchange.fields.get("nextCursor"), str):
             yield good(exchange)
         elif len(_ids(exchange)) >= MANY:
-            yield note(
-                f"a page of 'tasks/list' has {len(_ids(exchange))} tasks and no cursor", exchange
-            )
+            words = f"a page of 'tasks/list' has {len(_ids(exchange))} tasks and no cursor"
+            yield note(words, exchange)
 
 
 @check("2025-11-25:next-cursor-when-more", needs=A_LIST)
@@ -156,9 +152,8 @@ def unknown_cursors_are_refused(history: History) -> Iterator[Observation]:
         if exchange.code == INVALID_PARAMS:
             yield good(exchange)
         elif exchange.error is not None:
-            yield bad(
-                f"the target rejects an unknown cursor with {exchange.code}, not -32602", exchange
-            )
+            words = f"the target rejects an unknown cursor with {exchange.code}, not -32602"
+            yield bad(words, exchange)
         else:
             yield bad("the target accepts a cursor that it never issued", exchange)
 

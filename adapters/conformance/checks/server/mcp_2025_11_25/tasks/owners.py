@@ -89,10 +89,7 @@ def anonymous_callers_share_no_list(history: History) -> Iterator[Observation]:
         shown = [task.get("taskId") for task in tasks if isinstance(task, dict)]
         seen = [others[id] for id in shown if isinstance(id, str) and id in others]
         if seen:
-            words = (
-                "'tasks/list' contains a task of another requestor, although neither has "
-                "credentials"
-            )
+            words = "'tasks/list' contains a task of another anonymous requestor"
             yield bad(words, *seen[0].sightings[:1], exchange)
         elif any(
             record.sightings[0].entry.number < exchange.request.number for record in others.values()
@@ -115,11 +112,8 @@ def lookups_are_limited(history: History) -> Iterator[Observation]:
         and task_record(history, exchange.task_id, exchange.request) is None
     ]
     if len(unknown) >= MANY_LOOKUPS:
-        yield note(
-            f"the target responded to {len(unknown)} lookups of unknown tasks without "
-            "limiting them",
-            unknown[-1],
-        )
+        words = f"the target did not limit {len(unknown)} lookups of unknown tasks"
+        yield note(words, unknown[-1])
 
 
 @check("2025-11-25:concurrency-limit", needs="a large number of concurrent tasks")

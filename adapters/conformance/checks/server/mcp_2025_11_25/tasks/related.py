@@ -47,9 +47,8 @@ def progress_names_its_task(history: History) -> Iterator[Observation]:
         if entry.related_task == created_task_id(created):
             yield good(entry)
         elif entry.related_task is None:
-            yield bad(
-                "a progress notification of a task has no related-task metadata", created, entry
-            )
+            words = "a progress notification of a task has no related-task metadata"
+            yield bad(words, created, entry)
         else:
             words = "the related-task metadata of a progress notification names another task"
             yield bad(words, created, entry)
@@ -78,11 +77,8 @@ def results_name_their_task(history: History) -> Iterator[Observation]:
         elif named is None:
             yield bad("the result of 'tasks/result' has no related-task metadata", exchange)
         else:
-            yield bad(
-                f"the related-task metadata of the result of 'tasks/result' names {named!r}, "
-                "not the task",
-                exchange,
-            )
+            words = f"the related-task metadata of 'tasks/result' names {named!r}"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:related-task-on-create-result", needs="a tool that can be called as a task")
@@ -90,9 +86,8 @@ def create_results_have_no_metadata(history: History) -> Iterator[Observation]:
     """Note creating responses with the metadata: allowed, but absent from the examples."""
     for exchange in history.created.values():
         if exchange.response is not None and RELATED in exchange.response.meta:
-            yield note(
-                "the response that creates the task also has related-task metadata", exchange
-            )
+            words = "the response that creates the task also has related-task metadata"
+            yield note(words, exchange)
         else:
             yield good(exchange)
 
@@ -124,11 +119,8 @@ def metadata_have_their_shape(history: History) -> Iterator[Observation]:
             continue
         id = entry.related_task
         if not isinstance(id, str):
-            yield bad(
-                f"the related-task metadata is {entry.meta[RELATED]!r}, not an object with a "
-                "'taskId'",
-                entry,
-            )
+            words = f"the related-task metadata {entry.meta[RELATED]!r} has no 'taskId'"
+            yield bad(words, entry)
         elif id in known:
             yield good(entry)
         elif is_complete:
@@ -159,11 +151,8 @@ def task_results_have_no_metadata(history: History) -> Iterator[Observation]:
         if exchange.response is None or not isinstance(exchange.result, dict):
             continue
         if RELATED in exchange.response.meta:
-            yield bad(
-                f"the result of {exchange.method!r} has related-task metadata; 'taskId' "
-                "already names the task",
-                exchange,
-            )
+            words = f"the result of {exchange.method!r} has related-task metadata"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -173,11 +162,8 @@ def status_notifications_have_no_metadata(history: History) -> Iterator[Observat
     """Check that a status notification has no related-task metadata: it already names its task."""
     for entry in history.notifications("notifications/tasks/status"):
         if RELATED in entry.meta:
-            yield bad(
-                "a task status notification has related-task metadata; 'taskId' already "
-                "names the task",
-                entry,
-            )
+            words = "a task status notification has related-task metadata"
+            yield bad(words, entry)
         else:
             yield good(entry)
 
@@ -195,23 +181,15 @@ def metadata_of_requests_are_ignored(history: History) -> Iterator[Observation]:
             shown = exchange.response.related_task
         if is_overdue(history, exchange) and _may_not_wait(record, exchange):
             if next_response(history, exchange.request) is not None:
-                words = (
-                    f"the target does not respond to {exchange.method!r} with related-task "
-                    "metadata, which it must ignore"
-                )
+                words = f"{exchange.method!r} with related-task metadata got no response"
                 yield bad(words, exchange)
         elif shown == record.id:
             yield good(exchange)
         elif shown == other:
-            yield bad(
-                "the target used the related-task metadata instead of 'taskId' to select the task",
-                exchange,
-            )
+            words = "the related-task metadata, not 'taskId', selected the task"
+            yield bad(words, exchange)
         elif exchange.error is not None and _is_served_without(history, exchange):
-            words = (
-                f"the target rejects {exchange.method!r} with related-task metadata, which "
-                "it must ignore"
-            )
+            words = f"{exchange.method!r} with related-task metadata was rejected, not served"
             yield bad(words, exchange)
 
 

@@ -58,9 +58,8 @@ def get_is_no_stream(history: History) -> Iterator[Observation]:
         if "tasks" not in history.capabilities.get(exchange.request.line, {}):
             continue  # no tasks are declared, so clients do not poll
         if kind == "text/event-stream":
-            yield bad(
-                "the target responded to 'tasks/get' with an SSE stream instead of JSON", exchange
-            )
+            words = "the target responded to 'tasks/get' with an SSE stream instead of JSON"
+            yield bad(words, exchange)
         elif kind == "application/json":
             yield good(exchange)
 
@@ -76,11 +75,8 @@ def answers_are_json_or_streams(history: History) -> Iterator[Observation]:
         if kind in ("application/json", "text/event-stream"):
             yield good(exchange)
         else:
-            yield bad(
-                f"the response to {exchange.method!r} has the content type {kind!r}, not "
-                "JSON or an SSE stream",
-                exchange,
-            )
+            words = f"{exchange.method!r} got content type {kind!r}, not JSON or SSE"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:task-id-param-decides", needs="a task")
@@ -93,9 +89,8 @@ def the_parameter_names_the_task(history: History) -> Iterator[Observation]:
         if shown == exchange.task_id:
             yield good(exchange)
         elif shown is not None:
-            yield bad(
-                f"a request for the task {exchange.task_id!r} returned the task {shown!r}", exchange
-            )
+            words = f"a request for the task {exchange.task_id!r} returned the task {shown!r}"
+            yield bad(words, exchange)
 
 
 # --- cancel --------------------------------------------------------------------------------------
@@ -110,22 +105,16 @@ def cancel_is_declared(history: History) -> Iterator[Observation]:
         record = task_record(history, exchange.task_id, exchange.request)
         if not declares(history, exchange, "cancel"):
             if exchange.error is None:
-                yield warning(
-                    "the target serves 'tasks/cancel' without declaring 'tasks.cancel'", exchange
-                )
+                words = "the target serves 'tasks/cancel' without declaring 'tasks.cancel'"
+                yield warning(words, exchange)
             else:
                 yield good(exchange)
         elif exchange.code == METHOD_NOT_FOUND:
-            yield bad(
-                "the target declares 'tasks.cancel', but does not implement 'tasks/cancel' "
-                "(error -32601)",
-                exchange,
-            )
+            words = "the target declares 'tasks.cancel', but does not implement it"
+            yield bad(words, exchange)
         elif record is not None and _is_wrongly_refused(history, record, exchange):
-            yield bad(
-                "the target rejected the cancellation of a task that was not in a terminal status",
-                exchange,
-            )
+            words = "the target rejected 'tasks/cancel' of a running task"
+            yield bad(words, exchange)
         elif record is not None:
             yield good(exchange)
 
@@ -177,16 +166,10 @@ def cancel_of_an_ended_task_is_refused(history: History) -> Iterator[Observation
         if exchange.code == INVALID_PARAMS:
             yield good(ended, exchange)
         elif exchange.error is None:
-            yield bad(
-                f"the target accepted the cancellation of a task that was already {ended.status!r}",
-                ended,
-                exchange,
-            )
+            words = f"the target accepted 'tasks/cancel' of a {ended.status!r} task"
+            yield bad(words, ended, exchange)
         elif declares(history, exchange, "cancel"):
-            words = (
-                f"the target rejected the cancellation of a task that was {ended.status!r} "
-                f"with {exchange.code}, not -32602"
-            )
+            words = f"'tasks/cancel' of a {ended.status!r} task got {exchange.code}, not -32602"
             yield bad(words, ended, exchange)
 
 
@@ -209,9 +192,8 @@ def result_of_unknown_task_is_refused(history: History) -> Iterator[Observation]
     yield from unknown_task_is_refused(history, "tasks/result")
     for exchange in _unknown(history, "tasks/result"):
         if is_overdue(history, exchange):
-            yield bad(
-                "'tasks/result' for an unknown task blocks instead of being rejected", exchange
-            )
+            words = "'tasks/result' for an unknown task blocks instead of being rejected"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:internal-error-32603", needs="a target with an internal error")
@@ -224,11 +206,8 @@ def internal_errors_have_their_code(history: History) -> Iterator[Observation]:
         elif exchange.error is not None and re.search(r"\binternal (server )?error\b", words):
             yield bad(f"an internal error has the code {exchange.code}, not -32603", exchange)
         elif not exchange.is_answered and exchange.status >= 500 and exchange.status != 503:
-            yield bad(
-                f"the target responded with HTTP status {exchange.status} instead of a "
-                "JSON-RPC error -32603",
-                exchange,
-            )
+            words = f"an internal error got HTTP status {exchange.status} without error -32603"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:informative-error-messages", needs="an error response")
@@ -244,10 +223,7 @@ def errors_are_informative(history: History) -> Iterator[Observation]:
     unknown = next((e for e in _unknown(history, "tasks/cancel") if e.error is not None), None)
     refused = next((e for e in _refused_cancels(history) if e.error is not None), None)
     if unknown is not None and refused is not None and _words(unknown) == _words(refused):
-        words = (
-            "the errors for an unknown task and for a task in a terminal status have the "
-            "same message"
-        )
+        words = "the errors for an unknown and for an ended task have the same message"
         yield bad(words, unknown, refused)
 
 
@@ -335,11 +311,8 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
         if exchange.code == INVALID_PARAMS:
             yield good(exchange)
         elif exchange.error is not None:
-            yield bad(
-                f"the target rejected {method!r} for an unknown task with {exchange.code}, "
-                "not -32602",
-                exchange,
-            )
+            words = f"{method!r} for an unknown task got {exchange.code}, not -32602"
+            yield bad(words, exchange)
         else:
             yield bad(f"the target accepted {method!r} for an unknown task", exchange)
 

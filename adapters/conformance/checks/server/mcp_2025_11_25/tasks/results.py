@@ -38,12 +38,8 @@ def result_blocks(history: History) -> Iterator[Observation]:
         if exchange.response is not None and not _is_given_up(history, exchange):
             later = next((s for s in record.sightings if _is_running_after(s, exchange)), None)
             if later is not None:
-                yield bad(
-                    "'tasks/result' returned before the task ended: afterwards it was "
-                    f"{later.status!r}",
-                    exchange,
-                    later,
-                )
+                words = f"'tasks/result' returned while the task was {later.status!r}"
+                yield bad(words, exchange, later)
                 continue
         ended = next((s for s in record.sightings if s.is_terminal), None)
         if ended is None or ended.entry.number < exchange.request.number:
@@ -62,9 +58,8 @@ def result_of_an_ended_task_comes(history: History) -> Iterator[Observation]:
         if ended is None or ended.status == "cancelled":
             continue
         if is_overdue(history, exchange):
-            yield bad(
-                "'tasks/result' did not return for a task that had already ended", ended, exchange
-            )
+            words = "'tasks/result' did not return for a task that had already ended"
+            yield bad(words, ended, exchange)
         elif exchange.is_answered:
             yield good(ended, exchange)
 
@@ -113,11 +108,8 @@ def cancelling_result_keeps_task(history: History) -> Iterator[Observation]:
             if later.exchange is None or later.exchange.request.number < exchange.request.number:
                 continue
             if later.status == "cancelled":
-                yield bad(
-                    "cancelling the 'tasks/result' request, or its connection, cancelled the task",
-                    exchange,
-                    later,
-                )
+                words = "cancelling a 'tasks/result' request cancelled the task"
+                yield bad(words, exchange, later)
                 break
             yield good(exchange, later)
 
@@ -152,10 +144,8 @@ def result_is_of_the_type_of_the_call(history: History) -> Iterator[Observation]
         if "taskId" in exchange.fields or isinstance(exchange.fields.get("task"), dict):
             yield bad("'tasks/result' returned a task instead of a tool result", exchange)
         elif not isinstance(exchange.fields.get("content"), list):
-            yield bad(
-                "'tasks/result' did not return a tool result: 'content' is missing or not an array",
-                exchange,
-            )
+            words = "the result of 'tasks/result' has no array 'content'"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 
@@ -189,15 +179,11 @@ def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
             words = "a plain call returns an error, but 'tasks/result' returns a result"
             yield bad(words, plain[0], exchange)
         elif exchange.code != plain[0].code:
-            words = (
-                f"the error code is {plain[0].code} for a plain call, but {exchange.code} for "
-                "'tasks/result'"
-            )
+            words = f"the error is {plain[0].code} for the call, {exchange.code} for 'tasks/result'"
             yield bad(words, plain[0], exchange)
         elif exchange.error != plain[0].error:
-            yield warning(
-                "the error of 'tasks/result' differs from that of a plain call", plain[0], exchange
-            )
+            words = "the error of 'tasks/result' differs from that of a plain call"
+            yield warning(words, plain[0], exchange)
         else:
             yield good(plain[0], exchange)
 
@@ -225,9 +211,8 @@ def failed_has_an_error(history: History) -> Iterator[Observation]:
         if _end(record, exchange) != "failed":
             continue
         if exchange.error is None and exchange.fields.get("isError") is not True:
-            yield bad(
-                "a failed task has a result without 'isError'", *record.sightings[-1:], exchange
-            )
+            words = "a failed task has a result without 'isError'"
+            yield bad(words, *record.sightings[-1:], exchange)
         else:
             yield good(exchange)
 
@@ -241,9 +226,7 @@ def jsonrpc_error_means_failed(history: History) -> Iterator[Observation]:
         if _end(record, exchange) == "failed":
             yield good(exchange)
         else:
-            words = (
-                f"'tasks/result' returned the error {exchange.code}, but the task is not 'failed'"
-            )
+            words = f"'tasks/result' returned error {exchange.code}, but the task is not 'failed'"
             yield bad(words, exchange)
 
 
@@ -354,6 +337,5 @@ def _compared(history: History, record: TaskRecord, exchange: Exchange) -> Itera
             words = f"'tasks/result' and a plain call differ in {names}"
             yield bad(words, plain[0], exchange)
         else:
-            yield warning(
-                "'tasks/result' and a plain call return different values", plain[0], exchange
-            )
+            words = "'tasks/result' and a plain call return different values"
+            yield warning(words, plain[0], exchange)

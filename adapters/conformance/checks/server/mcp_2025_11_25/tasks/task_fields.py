@@ -33,9 +33,8 @@ def ids_are_made_by_the_receiver(history: History) -> Iterator[Observation]:
         if proposed is None:
             continue
         if sighting.id == proposed:
-            yield bad(
-                f"the target used the task id {proposed!r} that the requestor had chosen", sighting
-            )
+            words = f"the target used the task id {proposed!r} that the requestor had chosen"
+            yield bad(words, sighting)
         else:
             yield good(sighting)
 
@@ -54,17 +53,11 @@ def begins_working(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             yield good(sighting)
         elif sighting.status in ("input_required", "completed", "failed"):
-            yield warning(
-                f"the response that creates the task shows it as {sighting.status!r}, not "
-                "'working'",
-                sighting,
-            )
+            words = f"a new task has the status {sighting.status!r}, not 'working'"
+            yield warning(words, sighting)
         elif "status" in sighting.task:
-            yield bad(
-                f"the response that creates the task shows it as {sighting.status!r}, not "
-                "'working'",
-                sighting,
-            )
+            words = f"a new task has the status {sighting.status!r}, not 'working'"
+            yield bad(words, sighting)
 
 
 check(
@@ -94,11 +87,8 @@ def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
         if asked or _has_status_message(seen):
             yield good(*asked[:1], seen)
         else:
-            yield warning(
-                "a task is 'cancelled' without a cancel request or a 'statusMessage' that "
-                "explains it",
-                seen,
-            )
+            words = "a task is 'cancelled' without cancel request or 'statusMessage'"
+            yield warning(words, seen)
 
 
 # --- times ---------------------------------------------------------------------------------------
@@ -131,9 +121,8 @@ def poll_interval_is_a_duration(history: History) -> Iterator[Observation]:
             continue
         value = sighting.task["pollInterval"]
         if milliseconds(value) is None:
-            yield note(
-                f"'pollInterval' is {value!r}, which is not a duration in milliseconds", sighting
-            )
+            words = f"'pollInterval' is {value!r}, which is not a duration in milliseconds"
+            yield note(words, sighting)
         else:
             yield good(sighting)
 
@@ -154,11 +143,8 @@ def notifications_carry_the_task(history: History) -> Iterator[Observation]:
     for entry in history.notifications("notifications/tasks/status"):
         missing = [name for name in TASK_FIELDS if name not in entry.params]
         if "task" in entry.params and missing:
-            yield bad(
-                "the task in a status notification is nested under 'task' instead of being "
-                "'params' itself",
-                entry,
-            )
+            words = "the params of a status notification contain 'task' instead of its fields"
+            yield bad(words, entry)
         elif missing:
             yield bad(f"a task status notification lacks {', '.join(map(repr, missing))}", entry)
         else:

@@ -55,12 +55,8 @@ def ttl_does_not_count_down(history: History) -> Iterator[Observation]:
         values = [sighting.task["ttl"] for sighting in seen]
         steps = [b - a for a, b in pairwise(values) if a != b]
         if len(steps) >= 2 and all(step < 0 for step in steps):
-            yield bad(
-                f"'ttl' decreases over time, from {values[0]} to {values[-1]}; it counts "
-                "from creation",
-                seen[0],
-                seen[-1],
-            )
+            words = f"'ttl' counts from creation, but fell from {values[0]} to {values[-1]}"
+            yield bad(words, seen[0], seen[-1])
         elif len(values) > 1 and not steps:
             yield good(seen[0], seen[-1])
 
@@ -85,10 +81,8 @@ def ttl_is_limited(history: History) -> Iterator[Observation]:
             granted = exchange.fields["task"].get("ttl")
             length = math.inf if granted is None else milliseconds(granted)
             if length is not None and length >= ENORMOUS_MS:
-                yield bad(
-                    f"the client requested a ttl of {requested:g} ms; the target granted {granted}",
-                    exchange,
-                )
+                words = f"a requested ttl of {requested:g} ms was granted as {granted}"
+                yield bad(words, exchange)
             elif length is not None:
                 yield good(exchange)
 

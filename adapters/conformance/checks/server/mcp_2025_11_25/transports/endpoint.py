@@ -171,11 +171,8 @@ def get_is_a_stream_or_405(history: History) -> Iterator[Observation]:
             yield good(*post.entries)
         else:
             kind = f" and the content type {post.kind!r}" if post.kind else ""
-            yield bad(
-                f"the target responded to a GET with HTTP status {post.status}{kind}, "
-                "neither an SSE stream nor 405",
-                *post.entries,
-            )
+            words = f"a GET got HTTP status {post.status}{kind}, neither an SSE stream nor 405"
+            yield bad(words, *post.entries)
 
 
 def _foreign_posts(history: History) -> Iterator[Post]:
@@ -239,11 +236,8 @@ def callers_are_authenticated(history: History) -> Iterator[Observation]:
         if exchange.status == 401:
             yield good(exchange)
         elif isinstance(exchange.result, dict) and has_credentials:
-            yield bad(
-                f"the target served {exchange.method!r} without credentials, although it "
-                "requires them elsewhere",
-                exchange,
-            )
+            words = f"the target served {exchange.method!r} without credentials"
+            yield bad(words, exchange)
         elif isinstance(exchange.result, dict):
             yield note("the target serves requests without an 'Authorization' header", exchange)
             return
@@ -288,15 +282,11 @@ def refused_notifications_get_an_error_status(history: History) -> Iterator[Obse
         if post.status >= 400:
             yield good(*post.entries)
         elif is_refused and post.status < 300:
-            yield bad(
-                "the target rejected a notification or response, but with HTTP status "
-                f"{post.status}, not an error status",
-                *post.entries,
-            )
+            words = f"a rejected notification or response got HTTP status {post.status}"
+            yield bad(words, *post.entries)
         elif post.status < 300 and not isinstance(body.get("method", ""), str):
-            yield warning(
-                "the target accepted a notification whose 'method' is not a string", *post.entries
-            )
+            words = "the target accepted a notification whose 'method' is not a string"
+            yield warning(words, *post.entries)
 
 
 @check("2025-11-25:http-refused-notification-body", needs="a notification that is rejected")

@@ -157,11 +157,8 @@ def missing_versions_are_assumed(history: History) -> Iterator[Observation]:
         if VERSION in post.sent_headers or not post.is_request or not has_session:
             continue
         if post.status == 400:
-            yield bad(
-                "a request without 'MCP-Protocol-Version' in an initialized session got HTTP "
-                "status 400",
-                *post.entries,
-            )
+            words = "a session request without 'MCP-Protocol-Version' got HTTP status 400"
+            yield bad(words, *post.entries)
         elif post.status < 300:
             yield good(*post.entries)
 

@@ -244,10 +244,7 @@ def requests_come_on_result_stream(history: History) -> Iterator[Observation]:
             for post in waiting if entry.is_request else ():
                 is_same = post.line == get.line and entry.related_task in _own_tasks(history, post)
                 if is_same and _was_running(post, entry):
-                    words = (
-                        "a request of the task came on the GET stream while the "
-                        "'tasks/result' stream of the task was open"
-                    )
+                    words = "a task's request came by GET while its 'tasks/result' stream was open"
                     yield bad(words, *post.entries[:2], get.sent, entry)
         for post in waiting:
             for entry in post.heard:
@@ -275,12 +272,8 @@ def no_responses_by_get(history: History) -> Iterator[Observation]:
         if post.resumes is not None and source is None:
             continue  # it is unknown which stream this continues
         if post.response is not None:
-            yield bad(
-                "the target sent a response on a GET stream that does not resume the stream "
-                "of its request",
-                post.sent,
-                post.response,
-            )
+            words = "the target sent a response on an unrelated GET stream"
+            yield bad(words, post.sent, post.response)
         elif post.heard:
             yield good(post.sent, post.heard[0])
 
@@ -305,9 +298,7 @@ def get_stream_closed_with_retry(history: History) -> Iterator[Observation]:
         if _has_retry(post):
             yield good(*post.entries)
         else:
-            words = (
-                "the target closed a GET stream that could be resumed, but sent no 'retry' before"
-            )
+            words = "the target closed a resumable GET stream without sending 'retry'"
             yield note(words, *post.entries, *later[0].entries)
 
 

@@ -43,9 +43,8 @@ def id_is_a_stable_string(history: History) -> Iterator[Observation]:
     for sighting in get_results(history):
         wanted = None if sighting.exchange is None else sighting.exchange.task_id
         if "taskId" in sighting.task and sighting.id != wanted:
-            yield bad(
-                f"a request for the task {wanted!r} returned the task {sighting.id!r}", sighting
-            )
+            words = f"a request for the task {wanted!r} returned the task {sighting.id!r}"
+            yield bad(words, sighting)
 
 
 @check("2026-07-28:task-id-from-server", needs="several tasks")
@@ -55,9 +54,8 @@ def id_is_made_by_the_server(history: History) -> Iterator[Observation]:
     for sighting in modern(history).sightings:
         proposed = list(_proposed_ids(sighting.exchange)) if sighting.where == "create" else []
         if sighting.id in proposed:
-            yield bad(
-                f"the target used the task id {sighting.id!r} that the caller had chosen", sighting
-            )
+            words = f"the target used the task id {sighting.id!r} that the caller had chosen"
+            yield bad(words, sighting)
         elif proposed:
             yield good(sighting)
 
@@ -184,9 +182,8 @@ def purged_is_not_found(history: History) -> Iterator[Observation]:
         if get.code == -32602:
             yield good(get)
         elif get.error is not None:
-            yield bad(
-                f"reading a task after its ttl was rejected with {get.code!r}, not -32602", get
-            )
+            words = f"reading a task after its ttl was rejected with {get.code!r}, not -32602"
+            yield bad(words, get)
 
 
 def _reads_after_ttl(history: History) -> Iterator[Exchange]:
@@ -226,9 +223,8 @@ def create_is_flat(history: History) -> Iterator[Observation]:
         if sighting.where != "create" or sighting.exchange is None:
             continue
         if isinstance(sighting.exchange.fields.get("task"), dict):
-            yield bad(
-                "the new task is nested under 'task' instead of being the result itself", sighting
-            )
+            words = "the new task is nested under 'task' instead of being the result itself"
+            yield bad(words, sighting)
         else:
             yield good(sighting)
 
@@ -243,15 +239,11 @@ def first_status(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             yield good(sighting)
         elif isinstance(sighting.status, str) and sighting.status in known:
-            yield note(
-                f"the response that creates the task shows it as {sighting.status!r}", sighting
-            )
+            words = f"a new task has the status {sighting.status!r}"
+            yield note(words, sighting)
         else:
-            yield bad(
-                f"the response that creates the task has the status {sighting.status!r}, "
-                "which is not a task status",
-                sighting,
-            )
+            words = f"a new task has the unknown status {sighting.status!r}"
+            yield bad(words, sighting)
 
 
 @check("2026-07-28:only-tools-call", needs=_A_TASK)
@@ -263,11 +255,8 @@ def only_tool_calls_become_tasks(history: History) -> Iterator[Observation]:
         if exchange.fields.get("resultType") != "task" or exchange.method == "tools/call":
             yield good(exchange)
         else:
-            yield bad(
-                f"the target responded to {exchange.method!r} with a task; only 'tools/call' "
-                "may create tasks",
-                exchange,
-            )
+            words = f"only 'tools/call' may create tasks, not {exchange.method!r}"
+            yield bad(words, exchange)
 
 
 @check(
@@ -280,11 +269,8 @@ def only_new_tasks_say_task(history: History) -> Iterator[Observation]:
         if not exchange.fields or exchange.method == "tools/call":
             continue
         if exchange.fields.get("resultType") == "task":
-            yield bad(
-                f"the result of {exchange.method!r} has 'resultType' 'task', which is only "
-                "for new tasks",
-                exchange,
-            )
+            words = f"'resultType' of {exchange.method!r} is 'task', which is for new tasks"
+            yield bad(words, exchange)
         else:
             yield good(exchange)
 

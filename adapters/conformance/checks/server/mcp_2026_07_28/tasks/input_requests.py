@@ -253,21 +253,18 @@ def unknown_keys_are_ignored(history: History) -> Iterator[Observation]:
     """Check that a response with an unknown key is acknowledged and has no effect."""
     for record in task_records(modern(history)):
         issued = _keys(record).keys()
-        for update in _sound_updates(history, record):
+        for update in _faultless_updates(history, record):
             if input_responses(update).keys() & issued or not input_responses(update):
                 continue
             if not is_acknowledged(update):
-                yield bad(
-                    f"a response with an unknown key got error {update.code!r}; the target "
-                    "must ignore it",
-                    update,
-                )
+                words = f"an unknown key got error {update.code!r} instead of being ignored"
+                yield bad(words, update)
                 continue
             moved = _moved_by(history, record, update)
             if moved is None:
                 yield good(update)
             else:
-                words = "the target used a response with an unknown key; it must ignore it"
+                words = "the target used a response with an unknown key instead of ignoring it"
                 yield bad(words, moved[0], update, moved[1])
 
 
@@ -297,24 +294,18 @@ def second_responses_are_ignored(history: History) -> Iterator[Observation]:
             first = sent[0] if sent else None
             if first is None or first.response is None or not is_acknowledged(first):
                 continue
-            for update in _sound_updates(history, record):
+            for update in _faultless_updates(history, record):
                 if update not in sent[1:] or update.request.number < first.response.number:
                     continue
                 if not is_acknowledged(update):
-                    yield bad(
-                        f"a second response to {key!r} got error {update.code!r}; the target must "
-                        "ignore it",
-                        first,
-                        update,
-                    )
+                    words = f"a second response to {key!r} got error {update.code!r}"
+                    yield bad(words, first, update)
                     continue
                 used = _used(record, input_responses(first)[key], input_responses(update)[key])
                 if used is None:
                     yield good(first, update)
                 else:
-                    words = (
-                        f"the task used the second response to {key!r}; the target must ignore it"
-                    )
+                    words = f"the task used the second response to {key!r}"
                     yield bad(words, first, update, used)
 
 
@@ -340,7 +331,7 @@ def _texts(value: Any) -> Iterator[str]:
 def late_responses_are_ignored(history: History) -> Iterator[Observation]:
     """Check that a response to an input request that is no longer open is acknowledged."""
     for record in task_records(modern(history)):
-        for update in _sound_updates(history, record):
+        for update in _faultless_updates(history, record):
             end = modern(history).ended_before(record.id, update.request)
             known = input_responses(update).keys() & _keys(record).keys()
             if end is None or not known or not _is_kept(history, record, update):
@@ -348,20 +339,17 @@ def late_responses_are_ignored(history: History) -> Iterator[Observation]:
             if is_acknowledged(update):
                 yield good(end, update)
             else:
-                words = (
-                    f"a response after the end of the task got error {update.code!r}; the "
-                    "target must ignore it"
-                )
+                words = f"a late input response got error {update.code!r} instead of being ignored"
                 yield bad(words, end, update)
 
 
-def _sound_updates(history: History, record: TaskRecord) -> list[Exchange]:
+def _faultless_updates(history: History, record: TaskRecord) -> list[Exchange]:
     """Return updates that are valid except for their keys."""
-    sound = _without_fault(history)
+    faultless = _answered_updates(history)
     return [
         update
         for update in _updates(history, record)
-        if update in sound
+        if update in faultless
         and all(isinstance(reply, dict) for reply in input_responses(update).values())
         and not is_throttled_or_denied(update)
         and (is_acknowledged(update) or _is_kept(history, record, update))
@@ -369,7 +357,7 @@ def _sound_updates(history: History, record: TaskRecord) -> list[Exchange]:
 
 
 @lru_cache(maxsize=8)
-def _without_fault(history: History) -> frozenset[Exchange]:
+def _answered_updates(history: History) -> frozenset[Exchange]:
     return frozenset(answered(history, "tasks/update", declared=True))
 
 
@@ -431,9 +419,7 @@ def partial_responses_wait(history: History) -> Iterator[Observation]:
                 continue
             left = [key for key, request in rest.items() if _is_without(sighting, key, request)]
             if sighting.status in ("working", "completed"):
-                words = (
-                    f"the task was {sighting.status!r} without a response to {next(iter(rest))!r}"
-                )
+                words = f"a task is {sighting.status!r} without a response to {next(iter(rest))!r}"
                 yield warning(words, before, update, sighting)
             elif sighting.status == "input_required" and not left:
                 yield good(before, update, sighting)

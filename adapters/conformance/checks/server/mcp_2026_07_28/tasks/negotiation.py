@@ -62,12 +62,8 @@ def task_creators_declare_extension(history: History) -> Iterator[Observation]:
         if isinstance(extensions, dict) and TASKS in extensions:
             yield good(discover)
         else:
-            yield bad(
-                "the target creates tasks, but does not declare the tasks extension in "
-                "'server/discover'",
-                discover,
-                made,
-            )
+            words = "the target creates tasks without declaring the extension in 'server/discover'"
+            yield bad(words, discover, made)
 
 
 @check("2026-07-28:extension-identifier", needs="the tasks extension")
@@ -80,9 +76,8 @@ def extension_has_exact_identifier(history: History) -> Iterator[Observation]:
         if TASKS in names:
             yield good(discover)
         elif similar:
-            yield bad(
-                f"the tasks extension is declared as {similar[0]!r} instead of {TASKS!r}", discover
-            )
+            words = f"the tasks extension is declared as {similar[0]!r} instead of {TASKS!r}"
+            yield bad(words, discover)
 
 
 def _is_similar(name: str) -> bool:
@@ -104,10 +99,8 @@ def empty_object_is_enough(history: History) -> Iterator[Observation]:
             yield bad(words, discover)
     for exchange in answered(history, "tools/call", "tasks/get", declared=True):
         if exchange.code == -32021 and _is_named_missing(exchange):
-            yield bad(
-                "the target reports the tasks extension as missing; the client declared it as {}",
-                exchange,
-            )
+            words = "the target does not accept {} as declaration of the tasks extension"
+            yield bad(words, exchange)
 
 
 def _is_named_missing(exchange: Exchange) -> bool:
@@ -136,9 +129,8 @@ def label_is_an_extension_only(history: History) -> Iterator[Observation]:
     for declared, discover in declared_extensions(history):
         experimental = declared.get("experimental")
         if TASKS in declared or (isinstance(experimental, dict) and TASKS in experimental):
-            yield bad(
-                f"the extension identifier {TASKS!r} is declared outside of 'extensions'", discover
-            )
+            words = f"the extension identifier {TASKS!r} is declared outside of 'extensions'"
+            yield bad(words, discover)
         elif isinstance(declared.get("extensions"), dict) and TASKS in declared["extensions"]:
             yield good(discover)
 
@@ -182,10 +174,7 @@ def no_field_is_needed(history: History) -> Iterator[Observation]:
         if any(_is_task(call) for call in others):
             yield good(*others[:1])
         elif len(asking) > 1 and len(others) > 1 and all(_is_task(call) for call in asking):
-            words = (
-                "calls create tasks only if their parameters contain 'task', which this "
-                "revision does not define"
-            )
+            words = "the target creates tasks only for calls with 'params.task'"
             yield bad(words, others[0], asking[0])
 
 
@@ -203,11 +192,8 @@ def undeclared_calls_get_no_task(history: History) -> Iterator[Observation]:
     task_calls = {call_key(call) for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if _is_task(call):
-            yield bad(
-                "the target responded with a task to a call that did not declare the tasks "
-                "extension",
-                call,
-            )
+            words = "a call that did not declare the tasks extension created a task"
+            yield bad(words, call)
         elif call_key(call) in task_calls:
             yield good(call)
 
@@ -220,15 +206,10 @@ def task_only_tools_say_so(history: History) -> Iterator[Observation]:
         if call.code == -32021 and _is_named_missing(call):
             yield good(call)
         elif call.error is not None and _is_named_missing(call):
-            yield bad(
-                f"a call without the required tasks extension got error {call.code!r}, not -32021",
-                call,
-            )
+            words = f"a call without the required extension got {call.code!r}, not -32021"
+            yield bad(words, call)
         elif call.code in _REFUSALS and call_key(call) in task_calls and "task" not in call.params:
-            words = (
-                f"a call that succeeds as a task got error {call.code} without the tasks "
-                "extension, not -32021"
-            )
+            words = f"a call that requires a task got error {call.code}, not -32021"
             yield bad(words, task_calls[call_key(call)], call)
 
 
@@ -256,11 +237,8 @@ def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
             if "task" not in call.params or plain is None:
                 continue
             if not declared and _is_task(call):
-                yield bad(
-                    "'params.task' created a task although the call did not declare the "
-                    "tasks extension",
-                    call,
-                )
+                words = "'params.task' created a task without the tasks extension"
+                yield bad(words, call)
             elif call.error is not None:
                 words = f"'params.task' caused error {call.code!r}; the target must ignore it"
                 yield bad(words, plain, call)
@@ -285,10 +263,7 @@ def legacy_capability_has_no_effect(history: History) -> Iterator[Observation]:
             yield good(exchange)
         else:
             got = "a result" if exchange.error is None else repr(exchange.code)
-            words = (
-                f"'tasks/get' with only the 'tasks' capability of 2025-11-25 got {got}, not "
-                "error -32021"
-            )
+            words = f"'tasks/get' with the 2025-11-25 capability got {got}, not error -32021"
             yield bad(words, exchange)
 
 
@@ -313,9 +288,8 @@ def extension_has_no_effect_in_legacy_sessions(history: History) -> Iterator[Obs
         if call.request.line not in declaring or "task" in call.params:
             continue
         if _is_task(call):
-            yield bad(
-                "the declared tasks extension created a task in a session of 2025-11-25", call
-            )
+            words = "the declared tasks extension created a task in a session of 2025-11-25"
+            yield bad(words, call)
         else:
             yield good(call)
 
@@ -338,10 +312,7 @@ def legacy_tasks_are_served(history: History) -> Iterator[Observation]:
         if created is None or not _may_be_asked(history, exchange):
             continue
         if exchange.code in (-32601, -32021):
-            words = (
-                f"{exchange.method!r} for a task of 2025-11-25 got error {exchange.code} in "
-                "its session"
-            )
+            words = f"{exchange.method!r} in a 2025-11-25 session got error {exchange.code}"
             yield bad(words, created, exchange)
         elif is_acknowledged(exchange):
             yield good(created, exchange)

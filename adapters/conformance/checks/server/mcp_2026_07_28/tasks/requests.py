@@ -52,13 +52,11 @@ def acknowledgement_is_empty(history: History, method: str) -> Iterator[Observat
         more = [name for name in exchange.fields if name not in ("resultType", "_meta")]
         known = [name for name in more if name in _OF_TASKS]
         if not isinstance(exchange.result, dict):
-            yield bad(
-                f"the result of {method!r} is {exchange.result!r}, not an empty object", exchange
-            )
+            words = f"the result of {method!r} is {exchange.result!r}, not an empty object"
+            yield bad(words, exchange)
         elif known:
-            yield bad(
-                f"the result of {method!r} must be empty, but contains {known[0]!r}", exchange
-            )
+            words = f"the result of {method!r} must be empty, but contains {known[0]!r}"
+            yield bad(words, exchange)
         elif more:  # possibly defined by another extension
             yield note(f"the result of {method!r} contains {more[0]!r}", exchange)
         else:
@@ -78,9 +76,8 @@ def acknowledgement_is_complete(history: History, method: str) -> Iterator[Obser
         if kind == "complete":
             yield good(exchange)
         else:
-            yield bad(
-                f"the result of {method!r} has 'resultType' {kind!r}, not 'complete'", exchange
-            )
+            words = f"the result of {method!r} has 'resultType' {kind!r}, not 'complete'"
+            yield bad(words, exchange)
 
 
 # --- cancellation ---------------------------------------------------------------------------------
@@ -106,10 +103,7 @@ def cancel_is_acknowledged(history: History) -> Iterator[Observation]:
             yield good(cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
             made = modern(history).created[cancel.task_id]
-            words = (
-                f"'tasks/cancel' of a running task got error {cancel.code!r} instead of an "
-                "acknowledgement"
-            )
+            words = f"'tasks/cancel' of a running task got error {cancel.code!r}"
             yield bad(words, made, cancel)
 
 
@@ -120,12 +114,8 @@ def late_cancel_is_acknowledged(history: History) -> Iterator[Observation]:
         if is_acknowledged(cancel):
             yield good(end, cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
-            yield bad(
-                f"'tasks/cancel' of a task that has ended got error {cancel.code!r} instead "
-                "of an acknowledgement",
-                end,
-                cancel,
-            )
+            words = f"'tasks/cancel' of an ended task got error {cancel.code!r}"
+            yield bad(words, end, cancel)
 
 
 @check(
@@ -144,9 +134,11 @@ def task_after_its_cancel(history: History, statuses: tuple[str, ...]) -> Iterat
         for cancel in requests_about(history, record, "tasks/cancel"):
             if cancel.response is None or not is_acknowledged(cancel):
                 continue
-            heard = cancel.response.number
+            acknowledged = cancel.response.number
             later = [
-                s for s in record.sightings if s.exchange and s.exchange.request.number > heard
+                s
+                for s in record.sightings
+                if s.exchange and s.exchange.request.number > acknowledged
             ]
             was_running = modern(history).ended_before(record.id, cancel.request) is None
             if later and later[0].status in statuses and was_running:
@@ -199,16 +191,10 @@ def extension_is_required(history: History, method: str) -> Iterator[Observation
         if exchange.code == -32021:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(
-                f"the target accepted {method!r} although the client did not declare the "
-                "tasks extension",
-                exchange,
-            )
+            words = f"the target accepted {method!r} without the declared tasks extension"
+            yield bad(words, exchange)
         else:
-            words = (
-                f"{method!r} without the declared tasks extension got error "
-                f"{exchange.code!r}, not -32021"
-            )
+            words = f"{method!r} without the extension got error {exchange.code!r}, not -32021"
             yield bad(words, exchange)
 
 
@@ -277,9 +263,7 @@ def errors_are_informative(history: History) -> Iterator[Observation]:
         if not isinstance(message, str) or not message.strip():
             yield bad("a JSON-RPC error has no message", exchange)
         elif exchange.code == -32021 and message in unknown:
-            words = (
-                "the errors for an unknown task and for a missing capability have the same message"
-            )
+            words = "the errors for an unknown task and a missing capability are the same"
             yield bad(words, unknown[message], exchange)
         else:
             yield good(exchange)
@@ -295,10 +279,8 @@ def method_is_removed(history: History, method: str) -> Iterator[Observation]:
         elif exchange.error is None:
             yield bad(f"the target accepted {method!r}, which this revision removed", exchange)
         else:
-            yield bad(
-                f"{method!r}, which this revision removed, got error {exchange.code!r}, not -32601",
-                exchange,
-            )
+            words = f"the removed {method!r} got error {exchange.code!r}, not -32601"
+            yield bad(words, exchange)
 
 
 # --- tasks of other principals --------------------------------------------------------------------
@@ -317,14 +299,11 @@ def tasks_are_bound_to_principals(history: History) -> Iterator[Observation]:
             if exchange.method == "tasks/get" and is_acknowledged(exchange):
                 yield bad("the target returned a task to another principal", made, exchange)
             elif id in _acknowledged_tasks(exchange):
-                yield bad(
-                    "the target accepted another principal's subscription to a task", made, exchange
-                )
+                words = "the target accepted another principal's subscription to a task"
+                yield bad(words, made, exchange)
             elif exchange.method in _METHODS[1:] and is_acknowledged(exchange):
                 # It may have no effect, as with unknown tasks.
-                words = (
-                    f"the target acknowledged {exchange.method!r} for a task of another principal"
-                )
+                words = f"the target accepted {exchange.method!r} for another principal's task"
                 yield warning(words, made, exchange)
             else:
                 yield good(made, exchange)
@@ -365,5 +344,5 @@ def _is_foreign(history: History, made: Exchange, exchange: Exchange) -> bool:
     creating_call = history.principals.get(made.request.caller)
     if creating_call is None:
         return False
-    is_bare = "authorization" not in exchange.sent_headers
-    return is_bare or history.principals.get(exchange.request.caller) != creating_call
+    has_no_credentials = "authorization" not in exchange.sent_headers
+    return has_no_credentials or history.principals.get(exchange.request.caller) != creating_call

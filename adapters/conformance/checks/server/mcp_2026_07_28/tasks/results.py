@@ -112,11 +112,8 @@ def is_error_means_completed(history: History) -> Iterator[Observation]:
             continue
         for end in comparison.ends:
             if end.status == "failed":
-                yield bad(
-                    "a tool result with 'isError' made the task 'failed'; it must be 'completed'",
-                    comparison.plain[0],
-                    end,
-                )
+                words = "a task with a result with 'isError' is 'failed', not 'completed'"
+                yield bad(words, comparison.plain[0], end)
             elif not _is_error(end.task.get("result")):
                 words = "a plain call returns 'isError', but the result of the task does not"
                 yield bad(words, comparison.plain[0], end)
@@ -130,21 +127,15 @@ def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
         data = error.get("data") if isinstance(error, dict) else None
         holders = (sighting.task.get("result"), error, data)
         if sighting.status == "failed" and any(_is_error(holder) for holder in holders):
-            yield bad(
-                "a 'failed' task contains a tool result with 'isError'; the task must be "
-                "'completed'",
-                sighting,
-            )
+            words = "a task with a result with 'isError' is 'failed', not 'completed'"
+            yield bad(words, sighting)
         elif sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
     for comparison in _comparisons(history):
         if all(_is_error(call.result) for call in comparison.plain):
             for end in comparison.ends:
                 if end.status == "failed":
-                    words = (
-                        "a tool result with 'isError' made the task 'failed'; it must be "
-                        "'completed'"
-                    )
+                    words = "a task with a result with 'isError' is 'failed', not 'completed'"
                     yield bad(words, comparison.plain[0], end)
 
 

@@ -75,11 +75,8 @@ def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
         if was_asked or first.task.get("statusMessage"):
             yield good(first)
         else:
-            yield warning(
-                "a task is 'cancelled' without a cancel request or a 'statusMessage' that "
-                "explains it",
-                first,
-            )
+            words = "a task is 'cancelled' without cancel request or 'statusMessage'"
+            yield warning(words, first)
 
 
 # --- fields of a status ---------------------------------------------------------------------------
@@ -264,9 +261,8 @@ def get_is_complete(history: History) -> Iterator[Observation]:
         if kind == "complete":
             yield good(sighting)
         else:
-            yield bad(
-                f"the result of 'tasks/get' has 'resultType' {kind!r}, not 'complete'", sighting
-            )
+            words = f"the result of 'tasks/get' has 'resultType' {kind!r}, not 'complete'"
+            yield bad(words, sighting)
 
 
 @check("2026-07-28:task-questions-not-mrtr", needs="a task that requests input")
@@ -274,10 +270,8 @@ def get_is_not_input_required(history: History) -> Iterator[Observation]:
     """Check that a task does not request input by `resultType: "input_required"`."""
     for sighting in get_results(history):
         if sighting.task.get("resultType") == "input_required":
-            yield bad(
-                "the result of 'tasks/get' has 'resultType' 'input_required' instead of 'complete'",
-                sighting,
-            )
+            words = "the result of 'tasks/get' has 'resultType' 'input_required'"
+            yield bad(words, sighting)
         elif sighting.status == "input_required":
             yield good(sighting)
 
@@ -310,7 +304,7 @@ def reads_do_not_write(history: History) -> Iterator[Observation]:
                 if earlier.task.get(name) != later.task.get(name)
             ]
             if moved:
-                words = f"{moved[0]!r} of a task that had ended changed between two reads"
+                words = f"{moved[0]!r} changed between two reads although the task had ended"
                 yield bad(words, earlier, later)
             else:
                 yield good(earlier, later)

@@ -101,9 +101,8 @@ def mismatches_get_32020(history: History) -> Iterator[Observation]:
         if exchange.code == -32020:
             yield good(exchange)
         elif exchange.error is not None and successful_equivalent(history, exchange) is not None:
-            yield bad(
-                f"{_words(mirror)}, and the request got error {exchange.code}, not -32020", exchange
-            )
+            words = f"{_words(mirror)}, and the request got error {exchange.code}, not -32020"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:header-missing-rejected", needs="HTTP")
@@ -144,9 +143,8 @@ def names_are_case_insensitive(history: History) -> Iterator[Observation]:
         if exchange.error is None:
             yield good(exchange)
         else:
-            yield bad(
-                "the target rejected a request whose header names are in lower case", exchange
-            )
+            words = "the target rejected a request whose header names are in lower case"
+            yield bad(words, exchange)
 
 
 @check(
@@ -163,11 +161,8 @@ def values_are_decoded(history: History) -> Iterator[Observation]:
         if exchange.error is None:
             yield good(exchange)
         elif successful_equivalent(history, exchange) is not None:
-            yield bad(
-                f"the target did not decode the header value {encoded.sent!r} to "
-                f"{encoded.expected!r}",
-                exchange,
-            )
+            words = f"the header {encoded.sent!r} was not decoded to {encoded.expected!r}"
+            yield bad(words, exchange)
 
 
 # --- tool parameters --------------------------------------------------------------------------
@@ -229,8 +224,5 @@ def integers_are_numbers(history: History) -> Iterator[Observation]:
         if exchange.error is None:
             yield good(exchange)
         else:
-            yield bad(
-                f"the target did not accept the header value {other.sent!r} for the integer "
-                f"{other.expected!r}",
-                exchange,
-            )
+            words = f"the header {other.sent!r} was not accepted for {other.expected!r}"
+            yield bad(words, exchange)

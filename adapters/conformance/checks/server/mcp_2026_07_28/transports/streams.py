@@ -105,9 +105,13 @@ def _is_open_long_after(history: History, post: Post, response: Entry) -> bool:
     Without such requests the tester itself may have been suspended.
     """
     for exchange in history.exchanges:
-        heard = exchange.response
+        answer = exchange.response
         is_later = exchange.sent_at - response.at > SOON_MS and exchange.request.line == post.line
-        if is_later and heard is not None and (post.end is None or heard.number < post.end.number):
+        if (
+            is_later
+            and answer is not None
+            and (post.end is None or answer.number < post.end.number)
+        ):
             return True
     return False
 
@@ -193,9 +197,8 @@ def cancelled_requests_are_silent(history: History) -> Iterator[Observation]:
         elif late.is_response:
             yield warning("the target responded to a cancelled request", cancelled, entry, late)
         else:
-            yield bad(
-                "the target sent a notification of a cancelled request", cancelled, entry, late
-            )
+            words = "the target sent a notification of a cancelled request"
+            yield bad(words, cancelled, entry, late)
 
 
 def _open_request(history: History, cancellation: Entry) -> Entry | None:

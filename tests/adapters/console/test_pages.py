@@ -190,7 +190,7 @@ def test_pages_have_no_style_or_script_of_their_own() -> None:
                     file = await alice.get(html.unescape(address))
                     assert file.status_code == 200
                     assert "immutable" in file.headers["cache-control"]
-                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "of nobody else"
+                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "only local URLs"
 
     run(main())
 

@@ -115,7 +115,7 @@ def begin_request(
 
 @contextmanager
 def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd], None]]:
-    """Open the span of one tool run, as current span for the tool and its tasks."""
+    """Open the span of one tool run, as current span for everything that the tool starts."""
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
         context=context_of_task(task.call.trace),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from taskmachine.adapters.server.foreground import add_log_options, prepared
+from taskmachine.adapters.server.foreground import add_log_options, configure
 from taskmachine.adapters.server.serving import run_server
 from taskmachine.statemachine import ConfigurationError
 
@@ -59,9 +59,7 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.stdio and (sys.stdin is None or sys.stdout is None):
-        raise ConfigurationError(
-            "--stdio needs standard input and output, but one of them is closed"
-        )
-    settings = prepared(options, {name: getattr(options, name) for name in FLAGS})
+        raise ConfigurationError("--stdio needs standard input and output, and one is closed")
+    settings = configure(options, {name: getattr(options, name) for name in FLAGS})
     run_server(settings, stdio=options.stdio)
     return 0

@@ -11,7 +11,7 @@ from taskmachine.adapters.runtime.runtime import open_runtime
 from taskmachine.adapters.server.foreground import (
     add_log_options,
     announce,
-    prepared,
+    configure,
     run_until_signalled,
 )
 from taskmachine.adapters.server.observing import observer_from
@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     flags: dict[str, Any] = {name: getattr(options, name) for name in FLAGS}
     if options.concurrency is not None:
         flags["limits"] = {"concurrency": options.concurrency}
-    run_until_signalled(_work(prepared(options, flags)))
+    run_until_signalled(_work(configure(options, flags)))
     return 0
 
 

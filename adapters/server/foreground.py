@@ -15,7 +15,7 @@ from taskmachine.adapters.rendering.wording import printable
 from taskmachine.adapters.server.json_log import JsonLines, ready_line
 from taskmachine.adapters.transports.settings import Settings, load_settings
 
-__all__ = ["add_log_options", "announce", "prepared", "run_until_signalled"]
+__all__ = ["add_log_options", "announce", "configure", "run_until_signalled"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -40,7 +40,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def prepared(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:
+def configure(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:
     """Load the settings, with the flags of the command line, and configure the log."""
     if sys.stderr is None:  # or the next opened file would get descriptor 2, and tools' prints
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115

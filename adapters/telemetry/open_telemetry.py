@@ -137,7 +137,7 @@ class OpenTelemetry:
         self._meters.refused.add(1, labels)
 
     def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
-        return spans.run_leg(self._tracer, task, self._tool(task.call.name))
+        return spans.tool_run_span(self._tracer, task, self._tool(task.call.name))
 
     # --- upkeep ------------------------------------------------------------------------------
 

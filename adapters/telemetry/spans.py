@@ -27,7 +27,7 @@ __all__ = [
     "emit_task",
     "outcome_name",
     "record_exception",
-    "run_leg",
+    "tool_run_span",
 ]
 
 MAX_TEXT = 256
@@ -114,8 +114,8 @@ def begin_request(
 
 
 @contextmanager
-def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[RunEnd], None]]:
-    """Open the span of one tool run, as current span for the tool and its tasks."""
+def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[RunEnd], None]]:
+    """Open the span of one tool run, as current span for everything that the tool starts."""
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
         context=context_of_task(task.call.trace),

@@ -1,4 +1,7 @@
-"""Third-party servers, and the failures that `taskmachine check` finds (docs/explanation/findings.md)."""
+"""Third-party servers and the failures that `taskmachine check` finds in them.
+
+The page about them is docs/explanation/findings.md.
+"""
 
 import contextlib
 import json

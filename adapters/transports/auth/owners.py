@@ -78,7 +78,7 @@ class Owners:
         return "session:" + self._hash("session", session_id)
 
     def session_key(self, session_id: str) -> str:
-        """Return the store key of a session; reading it does not allow to take over the session."""
+        """Return the store key of a session, from which the session id cannot be derived."""
         return self._hash("session key", session_id)
 
     def _hash(self, *parts: str) -> str:

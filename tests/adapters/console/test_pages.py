@@ -190,7 +190,7 @@ def test_pages_have_no_style_or_script_of_their_own() -> None:
                     file = await alice.get(html.unescape(address))
                     assert file.status_code == 200
                     assert "immutable" in file.headers["cache-control"]
-                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "of nobody else"
+                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "only local URLs"
 
     run(main())
 
@@ -213,15 +213,15 @@ def test_the_page_shows_the_responses_of_both_revisions() -> None:
                     if f"{method} in {revision}" not in shown:
                         assert (method, revision) == ("tasks/result", "2026-07-28")
                         continue
-                    told = await line.call(method, {"taskId": task.id})
+                    answer = await line.call(method, {"taskId": task.id})
                     ours = shown[f"{method} in {revision}"]
-                    told.get("result", {}).get("_meta", {}).pop(
+                    answer.get("result", {}).get("_meta", {}).pop(
                         "io.modelcontextprotocol/serverInfo", None
                     )
                     ours.get("result", {}).get("_meta", {}).pop(
                         "io.modelcontextprotocol/serverInfo", None
                     )
-                    assert {**ours, "id": 0} == {**told, "id": 0}
+                    assert {**ours, "id": 0} == {**answer, "id": 0}
                 await line.conversation.close()
             assert 'class="state wire failed">failed' in page
             assert 'class="state wire completed">completed' in page

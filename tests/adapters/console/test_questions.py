@@ -94,9 +94,9 @@ def test_each_kind_is_answered_in_its_shape() -> None:
     sampling = question_view(
         question("sampling/createMessage", {"messages": [{"content": [1]}, 2]})
     )
-    said = decode_json(read_answer(sampling, "", {"reply": ["Hello"]}).body)
-    assert said["content"] == {"type": "text", "text": "Hello"}
-    assert said["role"] == "assistant"
+    answer = decode_json(read_answer(sampling, "", {"reply": ["Hello"]}).body)
+    assert answer["content"] == {"type": "text", "text": "Hello"}
+    assert answer["role"] == "assistant"
     other = question_view(question("roots/list", []))
     assert read_answer(other, "", {"reply": ['{"roots":[]}']}) == Reply(b'{"roots":[]}')
     for text in ("", "{", "1"):

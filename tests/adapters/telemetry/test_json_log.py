@@ -46,12 +46,12 @@ def log_of_secrets(folder: Path, *options: str) -> list[bytes]:
 def test_every_line_is_an_object_without_secrets(tmp_path: Path) -> None:
     lines = log_of_secrets(tmp_path)
     assert SECRET.encode() not in b"".join(lines)
-    told = [json.loads(line) for line in lines]
-    for line in told:
+    decoded = [json.loads(line) for line in lines]
+    for line in decoded:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("time"))
         assert line.pop("level") in ("info", "warning", "error")
         assert line.keys() <= {*KEYS, "message", "error", "stack"}
-    events = [line for line in told if line.get("tool") == "tell"]
+    events = [line for line in decoded if line.get("tool") == "tell"]
     assert [(line["event"], line["from"], line["to"]) for line in events] == [
         ("submit", "new", "submitted"),
         ("start", "submitted", "working"),
@@ -65,8 +65,8 @@ def test_every_line_is_an_object_without_secrets(tmp_path: Path) -> None:
     assert len({line["task"] for line in events}) == 1
     (owner,) = {line["owner"] for line in events}
     assert owner != "stdio"
-    assert [line["event"] for line in told].count("ready") == 1
-    (raised, _) = [line for line in told if line.get("error") == "RuntimeError"]
+    assert [line["event"] for line in decoded].count("ready") == 1
+    (raised, _) = [line for line in decoded if line.get("error") == "RuntimeError"]
     assert raised["message"] == "tool 'crash' raised"
     assert "secret_tools.py" in raised["stack"][-1]
     assert "trace" not in events[0], "without an observer"

@@ -22,7 +22,7 @@ PAGE = "docs/howto/watch.md"
 
 def deploying(telemetry: Telemetry) -> Tools:
     tools = Tools()
-    tracer = telemetry.tracers.get_tracer("of the author")
+    tracer = telemetry.tracers.get_tracer("tool author")
 
     @tools.task()
     async def deploy(ctx: Context) -> str:

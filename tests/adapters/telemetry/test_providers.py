@@ -98,6 +98,6 @@ def test_an_unknown_exporter_is_refused(
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeons")
     assert main(["serve", "--http", "127.0.0.1:0", "--store", "memory:", "--otel"]) == 2
-    said = capsys.readouterr().err
-    assert "OTEL_TRACES_EXPORTER must be one of console, none, otlp" in said
-    assert "'pigeons'" in said
+    error = capsys.readouterr().err
+    assert "OTEL_TRACES_EXPORTER must be one of console, none, otlp" in error
+    assert "'pigeons'" in error

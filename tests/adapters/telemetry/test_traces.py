@@ -187,9 +187,9 @@ def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
             task_id = await caller.create("ask_and_park", {}, **WITH_TRACE)
             listen = {"notifications": {"taskIds": [task_id]}}
             async with caller.stream("subscriptions/listen", listen) as events:
-                told = await events.until("notifications/tasks")
-                while "inputRequests" not in told["params"]:
-                    told = await events.until("notifications/tasks")
+                notice = await events.until("notifications/tasks")
+                while "inputRequests" not in notice["params"]:
+                    notice = await events.until("notifications/tasks")
                 shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
                 answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
                 await caller.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
@@ -197,7 +197,7 @@ def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
         legs = await telemetry.until("execute_tool ask_and_park", 2)
         assert [attributes(leg)["taskmachine.leg.end"] for leg in legs] == ["parked", "result"]
         assert {trace_id(span) for span in [task, *legs]} == {CALLERS_TRACE}
-        for meta in (told["params"]["_meta"], shown["_meta"]):
+        for meta in (notice["params"]["_meta"], shown["_meta"]):
             assert meta["traceparent"].startswith(f"00-{CALLERS_TRACE:032x}-")
         assert telemetry.one("subscriptions/listen").end_time, "however it was ended"
 
@@ -307,7 +307,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    "said",
+    "traceparent",
     [
         "nonsense",
         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
@@ -319,7 +319,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
         {"a": 1},
     ],
 )
-def test_a_malformed_traceparent_is_ignored(said: Any) -> None:
+def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -327,7 +327,7 @@ def test_a_malformed_traceparent_is_ignored(said: Any) -> None:
             serving(observed.tools, observer=telemetry.observer) as url,
             callers(url) as [caller],
         ):
-            meta = {"traceparent": said, "tracestate": 3}
+            meta = {"traceparent": traceparent, "tracestate": 3}
             await caller.create("greet", {"name": "Ada"}, _meta=meta)
             task = await ended(telemetry, "greet")
         request = telemetry.one("tools/call greet")

@@ -187,8 +187,8 @@ class Client:
     def wait(self) -> int:
         """Wait for the exit and the rest of the output, and return the exit status."""
         status = self.process.wait(DEADLINE_S)
-        for heard in (self._output, self._errors):
-            assert heard is None or heard.until(lambda: False) is False
+        for reader in (self._output, self._errors):
+            assert reader is None or reader.until(lambda: False) is False
         return status
 
     def kill(self) -> None:
@@ -208,7 +208,7 @@ class Client:
         self.kill()
         with contextlib.suppress(OSError):
             self.stdin.close()
-        for heard in (self._output, self._errors):
-            if heard is not None:
-                heard.close()
+        for reader in (self._output, self._errors):
+            if reader is not None:
+                reader.close()
         self.stdout.close()

@@ -178,7 +178,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
         yield f"{name} as text", unchecked(**{name: str(right)}), MALFORMED_CLAIM
         yield f"{name} as a list", unchecked(**{name: [right]}), INVALID
         yield f"{name} without an end", unchecked(**{name: float("inf")}), INVALID
-        yield f"{name} that is no number", unchecked(**{name: float("nan")}), INVALID
+        yield f"{name} is not a number", unchecked(**{name: float("nan")}), INVALID
     yield "nbf true", unchecked(nbf=True), MALFORMED_CLAIM
     yield "empty sub", token(sub=""), MALFORMED_CLAIM
     yield "sub as a number", unchecked(sub=7), INVALID

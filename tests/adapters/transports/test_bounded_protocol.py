@@ -239,8 +239,8 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> 
             writer.write(request("GET /last HTTP/1.1", "Connection: close"))
             assert await gate.begun.get() == "/0"
             gate.opened.set()
-            said = await reader.read()
-            answered = [line[1:] for line in said.split(b"\r\n") if line.startswith(b"/")]
+            output = await reader.read()
+            answered = [line[1:] for line in output.split(b"\r\n") if line.startswith(b"/")]
             paths = [b"%d" % n for n in range(number)]
             assert answered == paths[: len(answered)]
             assert len(answered) == MAX_PIPELINED
@@ -296,8 +296,8 @@ def test_a_large_body_does_not_allow_a_large_trailer() -> None:
                 writer.write(b"%x\r\n%s\r\n0\r\n" % (size, b"x" * size))
                 writer.write(b"trailer: %s\r\n\r\n" % (b"x" * 2_000_000))
                 await writer.drain()
-                said = await reader.read()
-                assert said.startswith(b"HTTP/1.1 400 "), said
+                output = await reader.read()
+                assert output.startswith(b"HTTP/1.1 400 "), output
             writer.close()
 
     run(act)

@@ -85,8 +85,8 @@ def test_a_question_of_a_task_is_answered_in_2025() -> None:
             before = len(line.sent)
             line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             await quiet()
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            [result] = [message for message in told if message.get("id") == "r"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [result] = [message for message in messages if message.get("id") == "r"]
             assert result["result"]["content"][0]["text"] == "Hello, Ada!"
 
     asyncio.run(main())
@@ -144,8 +144,8 @@ def test_progress_and_changes_reach_the_creator_of_the_task_in_2025() -> None:
             task_id = await line.create("hang", {})
             before = len(line.sent)
             await line.call("tasks/cancel", {"taskId": task_id})
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            [status] = [m for m in told if m.get("method") == "notifications/tasks/status"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [status] = [m for m in messages if m.get("method") == "notifications/tasks/status"]
             assert status["params"]["status"] == "cancelled"
 
     asyncio.run(main())
@@ -158,8 +158,8 @@ def test_a_watch_of_2026_reports_changes_of_existing_tasks_only() -> None:
             wanted = {"notifications": {"taskIds": [task_id, "no-such-task"]}}
             begun = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted, id="w")]
             assert begun[0]["params"]["notifications"]["taskIds"] == [task_id]
-            told = await line.ask("tasks/cancel", {"taskId": task_id})
-            statuses = [json.loads(message).get("params", {}).get("status") for message in told]
+            messages = await line.ask("tasks/cancel", {"taskId": task_id})
+            statuses = [json.loads(message).get("params", {}).get("status") for message in messages]
             assert "cancelled" in statuses
 
     asyncio.run(main())
@@ -316,9 +316,9 @@ def test_a_change_of_one_task_while_the_next_is_read_is_reported(
 
             monkeypatch.setattr(service, "get", slow)
             wanted = {"notifications": {"taskIds": [first, second]}}
-            told = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted)]
-            known = told[0]["params"]["notifications"]["taskIds"]
-            statuses = {m["params"]["taskId"]: m["params"]["status"] for m in told[1:]}
+            messages = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted)]
+            known = messages[0]["params"]["notifications"]["taskIds"]
+            statuses = {m["params"]["taskId"]: m["params"]["status"] for m in messages[1:]}
             if end == "cancel":
                 assert known == [first, second]
                 assert statuses == {first: "cancelled", second: "working"}
@@ -358,8 +358,8 @@ def test_a_failed_wait_is_refused_without_side_effects(
             before = len(line.sent)
             await runtime.service.cancel("alice", task_id)
             await quiet()
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            assert [message["id"] for message in told if "id" in message] == ["patient"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            assert [message["id"] for message in messages if "id" in message] == ["patient"]
             assert runtime.service.waiting("alice") == 0
 
     asyncio.run(main())

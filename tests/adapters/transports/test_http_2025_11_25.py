@@ -153,9 +153,9 @@ def test_the_general_stream_carries_status_and_questions_of_tasks(
             assert related == {"taskId": before}
             await caller.answer(question)
             while True:
-                told = (await general.until("notifications/tasks/status"))["params"]
-                assert told["taskId"] == before
-                if told["status"] == "completed":
+                notice = (await general.until("notifications/tasks/status"))["params"]
+                assert notice["taskId"] == before
+                if notice["status"] == "completed":
                     break
 
     serve(OLD, Gate, act)
@@ -166,13 +166,13 @@ def test_a_polling_client_gets_questions_on_the_general_stream() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             task_id = await caller.create("greet", {})
-            told = await general.next()
-            while told["params"]["status"] != "input_required":
-                told = await general.next()
+            notice = await general.next()
+            while notice["params"]["status"] != "input_required":
+                notice = await general.next()
             add = await caller.create("add", {"a": 1, "b": 1})
-            while told["params"]["taskId"] != add:
-                told = await general.next()
-                assert told["method"] == "notifications/tasks/status", (
+            while notice["params"]["taskId"] != add:
+                notice = await general.next()
+                assert notice["method"] == "notifications/tasks/status", (
                     "no question before the client asks about the task"
                 )
             response = await caller.post(caller.request("tasks/get", {"taskId": task_id})[0])
@@ -196,9 +196,9 @@ def test_a_second_general_stream_replaces_the_first() -> None:
 
 
 async def told_of_end(events: Events, task_id: str) -> None:
-    while (told := (await events.next())["params"])["status"] != "completed":
-        assert told["taskId"] == task_id
-    assert told["taskId"] == task_id, "only this task"
+    while (notice := (await events.next())["params"])["status"] != "completed":
+        assert notice["taskId"] == task_id
+    assert notice["taskId"] == task_id, "only this task"
 
 
 def test_an_end_is_sent_again_only_to_a_client_that_missed_it() -> None:
@@ -341,13 +341,13 @@ def test_a_session_outlives_the_process_and_so_do_its_streams(
                 assert lost["error"]["code"] == -32603
             async with caller.listen() as general:
                 await caller.call("tasks/cancel", {"taskId": other})
-                told = await general.next()
-                while told["params"].get("status") != "cancelled":
-                    assert told["method"] == "notifications/tasks/status", (
+                notice = await general.next()
+                while notice["params"].get("status") != "cancelled":
+                    assert notice["method"] == "notifications/tasks/status", (
                         "no question without a waiting request"
                     )
-                    told = await general.next()
-                assert told["params"]["taskId"] == other, (
+                    notice = await general.next()
+                assert notice["params"]["taskId"] == other, (
                     "the general stream reports its tasks, too"
                 )
             async with caller.listen(last_id) as events:

@@ -70,9 +70,9 @@ def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
         stepping = {"name": "step", "arguments": {"count": 1}, "_meta": {"progressToken": "p"}}
         gate.steps.release()
         async with caller.stream("tools/call", stepping) as events:
-            told = await events.next()
-            assert told["method"] == "notifications/progress"
-            assert told["params"]["progressToken"] == "p"
+            notice = await events.next()
+            assert notice["method"] == "notifications/progress"
+            assert notice["params"]["progressToken"] == "p"
             assert events.last_id is None, "streams of this revision are not resumed"
             assert (await events.result())["result"]["content"][0]["text"] == "stepped"
 
@@ -106,13 +106,13 @@ def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
             assert begun["params"]["notifications"] == {"taskIds": [task_id]}
             assert (await events.next())["params"]["status"] == "working"
             gate.open.set()
-            told = await events.next()
+            notice = await events.next()
             shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
             subscription = {"io.modelcontextprotocol/subscriptionId": "s"}
-            assert told["params"].pop("_meta") == subscription
+            assert notice["params"].pop("_meta") == subscription
             for changing in ("resultType", "_meta"):
                 shown.pop(changing)
-            assert told["params"] == shown
+            assert notice["params"] == shown
 
     serve(NEW, Gate, act)
 

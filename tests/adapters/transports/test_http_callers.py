@@ -205,8 +205,8 @@ def test_the_erlmcp_dialect_has_the_endpoint_to_itself() -> None:
                 await one.call("tasks/update", update)
                 status = ""
                 while status != "completed":
-                    told = await events.until("notifications/tasks/status")
-                    status = told["params"]["task"]["status"]
+                    notice = await events.until("notifications/tasks/status")
+                    status = notice["params"]["task"]["status"]
             result = await one.call("tasks/result", {"taskId": task["taskId"]})
             assert "Hello, Ada!" in str(result["result"])
             foreign = await other.post(

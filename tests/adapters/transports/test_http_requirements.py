@@ -273,12 +273,12 @@ def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
 def test_each_message_is_sent_on_one_stream_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         async def follow(events: Events) -> list[dict[str, Any]]:
-            heard: list[dict[str, Any]] = []
-            while not heard or "result" not in heard[-1]:
-                heard.append(await events.next())
-                if heard[-1].get("method") == "elicitation/create":
-                    await caller.answer(heard[-1])
-            return heard
+            received: list[dict[str, Any]] = []
+            while not received or "result" not in received[-1]:
+                received.append(await events.next())
+                if received[-1].get("method") == "elicitation/create":
+                    await caller.answer(received[-1])
+            return received
 
         async with caller.listen() as general, AsyncExitStack() as stack:
             one, other = [
@@ -291,20 +291,20 @@ def test_each_message_is_sent_on_one_stream_only() -> None:
                 for id, task_id in (("one", one), ("again", one), ("other", other))
             ]
             gate.open.set()
-            heard = await asyncio.gather(*map(follow, streams))
+            received = await asyncio.gather(*map(follow, streams))
             await caller.client.delete(caller.url, headers=caller.headers)
             on_general = await general.rest()
-        for messages, of in zip(heard, (one, one, other), strict=True):
+        for messages, of in zip(received, (one, one, other), strict=True):
             assert f"'taskId': '{one if of == other else other}'" not in str(messages)
-        assert [messages[-1]["id"] for messages in heard] == ["one", "again", "other"]
+        assert [messages[-1]["id"] for messages in received] == ["one", "again", "other"]
         assert {m["method"] for m in on_general} == {"notifications/tasks/status"}
-        told = [*on_general, *(message for messages in heard for message in messages[:-1])]
-        assert len(told) == len({str(message) for message in told}), "no message twice"
-        progress = [m["params"] for m in told if m["method"] == "notifications/progress"]
+        everything = [*on_general, *(message for messages in received for message in messages[:-1])]
+        assert len(everything) == len({str(message) for message in everything}), "no message twice"
+        progress = [m["params"] for m in everything if m["method"] == "notifications/progress"]
         assert sorted((p["progressToken"], p["progress"]) for p in progress) == [
             ("a", 1), ("a", 2), ("b", 1), ("b", 2),
         ]  # fmt: skip
-        assert len([m for m in told if m["method"] == "elicitation/create"]) == 2
+        assert len([m for m in everything if m["method"] == "elicitation/create"]) == 2
 
     serve(OLD, Tools, act)
 
@@ -396,8 +396,8 @@ def test_a_stream_carries_its_own_request_only() -> None:
             caller.capabilities = {}
             async with caller.stream("tools/call", call, id="call") as calling:
                 gate.open.set()
-                told, answer = await calling.rest()
-            assert told["params"]["progressToken"] == "p"
+                notice, answer = await calling.rest()
+            assert notice["params"]["progressToken"] == "p"
             assert answer["id"] == "call"
             caller.capabilities = EXTENSION
             await caller.wait_for(left, "completed")

@@ -117,9 +117,9 @@ def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
             general = await stack.enter_async_context(listening) if listening else None
             with_token = {**call, "_meta": {"progressToken": "p"}}
             async with caller.stream("tools/call", with_token) as events:
-                *told, answer = await events.rest()
+                *notices, answer = await events.rest()
             assert text_of(answer) == "reported"
-            assert [message["params"] for message in told] == [
+            assert [message["params"] for message in notices] == [
                 {"progressToken": "p", "progress": 1},
                 {"progressToken": "p", "progress": 1.5},
                 {"progressToken": "p", "progress": 2, "total": 4, "message": "half of it"},

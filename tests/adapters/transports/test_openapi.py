@@ -96,12 +96,12 @@ def test_the_example_of_a_stream_can_be_parsed() -> None:
 
 def test_the_page_for_people_says_the_same() -> None:
     page = (REPOSITORY / "docs" / "reference" / "http.md").read_text()
-    said = {
+    listed = {
         path: set(re.findall(r"^\| (\d+) \|", section, re.MULTILINE))
         for path, section in re.findall(r"^### GET (\S+)\n(.*?)(?=^###? )", page, re.DOTALL | re.M)
     }
     paths = document(needs_token=False)["paths"]
-    assert said == {path: set(item["get"]["responses"]) for path, item in paths.items()}
+    assert listed == {path: set(item["get"]["responses"]) for path, item in paths.items()}
     problems = {problem.code: problem for endpoint in ENDPOINTS for problem in endpoint.problems}
     codes = re.findall(r"`(\w+_\w+)`", page.rpartition("The codes are")[2])
     assert set(codes) == set(problems)
@@ -111,9 +111,9 @@ def test_the_page_for_people_says_the_same() -> None:
 
 def is_task(whole: dict[str, Any], body: Any) -> bool:
     """Return whether the schemas of the document and of the protocol accept a task."""
-    said = schema_in(whole, whole["components"]["schemas"]["DetailedTask"]).is_valid(body)
-    assert said == DETAILED_TASK.is_valid(body), body
-    return said
+    is_valid = schema_in(whole, whole["components"]["schemas"]["DetailedTask"]).is_valid(body)
+    assert is_valid == DETAILED_TASK.is_valid(body), body
+    return is_valid
 
 
 def without(body: dict[str, Any], name: str) -> dict[str, Any]:

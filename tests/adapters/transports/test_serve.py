@@ -52,18 +52,18 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
         env={**os.environ, **environment},
     )  # fmt: skip
     assert process.stderr is not None
-    said = PipeReader(process.stderr)
+    log = PipeReader(process.stderr)
     try:
-        assert said.until(lambda: b"serving" in b"".join(said.lines)), said.lines
-        [line] = [line for line in said.lines if b"serving" in line]
+        assert log.until(lambda: b"serving" in b"".join(log.lines)), log.lines
+        [line] = [line for line in log.lines if b"serving" in line]
         yield line.decode()
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 0
     finally:
         process.kill()
         process.wait()
-        said.close()
-    assert b"Traceback" not in b"".join(said.lines)
+        log.close()
+    assert b"Traceback" not in b"".join(log.lines)
 
 
 # --- where -----------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ def test_a_public_address_without_authentication_is_refused(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # With tools that do not exist, a failure of this test serves nothing.
-    said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
-    assert said == (
+    error = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
+    assert error == (
         f"anyone who can connect to {address} could call the tools: "
         "configure [auth], or use --insecure to allow this"
     )
@@ -127,8 +127,8 @@ def test_insecure_allows_a_public_address(capsys: pytest.CaptureFixture[str]) ->
 def test_an_address_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = refused(capsys, "--http", address, "--store", "memory:")
-    assert said.startswith(f"cannot listen on {address}: Address already in use")
+        error = refused(capsys, "--http", address, "--store", "memory:")
+    assert error.startswith(f"cannot listen on {address}: Address already in use")
 
 
 WITHOUT: Final = """
@@ -251,9 +251,9 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
         assert process.wait(DEADLINE_S) == 1
     finally:
         process.kill()
-        said = process.communicate()[1].decode()
-    assert said.endswith("taskmachine: sweep failed too often: the disk is gone\n")
-    assert "Traceback" not in said
+        error = process.communicate()[1].decode()
+    assert error.endswith("taskmachine: sweep failed too often: the disk is gone\n")
+    assert "Traceback" not in error
 
 
 def test_log_lines_cannot_be_forged(start: Start) -> None:

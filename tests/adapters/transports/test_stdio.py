@@ -136,7 +136,9 @@ def test_questions_are_asked_in_the_way_of_each_generation(demo: Client) -> None
     done = demo.until_status(new, "completed")["result"]
     assert text_of(done) == "2.0 is deployed to live."
     assert text_of(demo.answer(waiting)["result"]) == "1.0 is deployed to live."
-    requests = [said["params"] for said in demo.messages if "method" in said and "id" in said]
+    requests = [
+        message["params"] for message in demo.messages if "method" in message and "id" in message
+    ]
     assert {params["_meta"][RELATED]["taskId"] for params in requests} == {old}
 
 
@@ -145,7 +147,7 @@ def test_questions_are_sent_only_while_the_client_waits_for_the_result(start: St
     client.introduce()
     old = create(client, "deploy", {"version": "1.0"})
     client.until_status(old, "input_required")
-    assert not [said for said in client.messages if "method" in said and "id" in said]
+    assert not [message for message in client.messages if "method" in message and "id" in message]
     waiting = client.request("tasks/result", {"taskId": old})
     client.send({"id": in_flight(client, old)["id"], "result": YES})
     assert text_of(client.answer(waiting)["result"]) == "1.0 is deployed to live."
@@ -181,9 +183,9 @@ def test_the_demo_tools_use_progress_and_sampling(demo: Client) -> None:
     waiting = demo.request("tools/call", {"name": "sample", "arguments": {"topic": "bees"}})
     question = demo.called("sampling/createMessage")
     assert "bees" in question["params"]["messages"][0]["content"]["text"]
-    said = {"type": "text", "text": "Bees hum."}
+    message = {"type": "text", "text": "Bees hum."}
     demo.send(
-        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": said}}
+        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": message}}
     )
     assert text_of(demo.answer(waiting)["result"]) == "Bees hum."
 
@@ -202,15 +204,15 @@ def test_a_plain_call_is_cancelled_by_its_id(odd: Client, is_modern: bool) -> No
     odd.until_logged("hold was stopped", stops)
     # The id is free again, in both revisions.
     assert "result" in odd.answer(odd.request("ping", {}, id))
-    assert [said.get("id") for said in odd.messages].count(id) == 1
+    assert [message.get("id") for message in odd.messages].count(id) == 1
 
 
 def test_an_id_has_one_answer_whatever_the_generation(odd: Client) -> None:
     odd.request("tools/call", {"name": "hold"}, 77)
     odd.request("tools/list", {"_meta": MODERN}, 77)
-    refused = odd.expect(lambda said: "error" in said and "id" not in said)
+    refused = odd.expect(lambda message: "error" in message and "id" not in message)
     assert refused["error"]["code"] == -32600
-    assert not [said for said in odd.messages if said.get("id") == 77]
+    assert not [message for message in odd.messages if message.get("id") == 77]
     odd.send({"method": "notifications/cancelled", "params": {"requestId": 77}})
 
 
@@ -241,9 +243,9 @@ def test_the_private_dialect_has_a_pipe_of_its_own(start: Start) -> None:
     action = {"name": "count", "arguments": {"to": 1, "pause_ms": 1}}
     task_id = client.ask("tasks/create", {"action": action})["result"]["task"]["taskId"]
     client.expect(
-        lambda said: (
-            said.get("method") == "notifications/tasks/status"
-            and said["params"]["task"]["status"] == "completed"
+        lambda message: (
+            message.get("method") == "notifications/tasks/status"
+            and message["params"]["task"]["status"] == "completed"
         )
     )
     result = client.ask("tasks/result", {"taskId": task_id})["result"]
@@ -294,7 +296,7 @@ def test_a_line_that_is_too_long_is_refused_and_skipped(start: Start) -> None:
         client.write(b"[" * 4 * MEBIBYTE)
     client.write(b"\n" + PING)
     client.answer("ping")
-    errors = [said for said in client.messages if "error" in said]
+    errors = [message for message in client.messages if "error" in message]
     assert [error["error"]["code"] for error in errors] == [-32700], "one answer for one line"
     assert "id" not in errors[0]
     assert client.peak_bytes() - before < 24 * MEBIBYTE, "for a line of 64 MiB"
@@ -308,7 +310,7 @@ def test_the_longest_line_is_read(start: Start) -> None:
     assert "result" in client.answer(1)
     client.write(head + filling + b"x" + tail + b"\n" + PING)
     client.answer("ping")
-    [refused] = [said for said in client.messages if "error" in said]
+    [refused] = [message for message in client.messages if "error" in message]
     assert refused["error"]["code"] == -32700
 
 
@@ -364,7 +366,7 @@ def test_a_thousand_malformed_lines_are_answered_one_by_one(start: Start) -> Non
     lines = list(MALFORMED) * 50
     client.write(b"".join(line + b"\n" for line in lines) + PING)
     client.answer("ping")
-    answers = [said for said in client.messages if "error" in said]
+    answers = [message for message in client.messages if "error" in message]
     assert len(answers) == len(lines) == 1_000
     found = [(answer["error"]["code"], answer.get("id")) for answer in answers]
     assert found == [MALFORMED[line] for line in lines]
@@ -399,7 +401,9 @@ def test_a_tool_that_prints_or_reads_does_no_harm(start: Start) -> None:
     result = client.ask("tools/call", {"name": "noisy"})["result"]
     assert text_of(result) == "0 bytes were read, and ''"
     assert client.end() == 0
-    assert all(said["jsonrpc"] == "2.0" for said in client.messages), "every line is a message"
+    assert all(message["jsonrpc"] == "2.0" for message in client.messages), (
+        "every line is a message"
+    )
     for source in ("an import", "Python", "the descriptor", "a program"):
         assert f"printed by {source}\n" in client.stderr
 
@@ -537,7 +541,7 @@ def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(
     waiting = first.request("tasks/result", {"taskId": task_id})
     first.called("notifications/tasks/status")
     assert first.end() == 0
-    assert not [said for said in first.messages if said.get("id") == waiting]
+    assert not [message for message in first.messages if message.get("id") == waiting]
     show = [COMMAND, "tasks", "show", "--json", task_id, "--store", f"sqlite:{tmp_path}/tasks.db"]
     shown = json.loads(subprocess.run(show, capture_output=True, check=True).stdout)
     assert shown["state"] == "submitted", "no worker has it"

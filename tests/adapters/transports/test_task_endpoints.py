@@ -219,11 +219,11 @@ def test_head_is_get_without_a_body() -> None:
 def test_every_lookup_calls_the_hook_which_may_refuse_it() -> None:
 
     async def main() -> None:
-        told: list[tuple[str, bool]] = []
+        lookups: list[tuple[str, bool]] = []
 
         def on_lookup(owner: str, is_found: bool) -> None:
-            told.append((owner, is_found))
-            if len(told) > 6:
+            lookups.append((owner, is_found))
+            if len(lookups) > 6:
                 raise LimitExceeded("2.5 lookups per second", 2_001)
 
         server = Endpoints(on_lookup=on_lookup)
@@ -231,7 +231,7 @@ def test_every_lookup_calls_the_hook_which_may_refuse_it() -> None:
         for path in TASK_PATHS:
             assert (await server.request(path.format(task.id))).status == 200
             assert (await server.request(path.format(task.id), x_owner="bob")).status == 404
-        assert told == [("alice", True), ("bob", False)] * 3
+        assert lookups == [("alice", True), ("bob", False)] * 3
         for path in TASK_PATHS:
             for owner in ("alice", "bob"):
                 request = await server.request(path.format(task.id), x_owner=owner)

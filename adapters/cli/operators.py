@@ -76,7 +76,7 @@ def with_ids_last(arguments: Sequence[str]) -> list[str]:
 
 
 def _group(commands: Any, name: str, does: str) -> Any:
-    group = commands.add_parser(name, help=does, description=f"{does.capitalize()}.")
+    group = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
     return group.add_subparsers(required=True, metavar="COMMAND")
 
 
@@ -84,7 +84,7 @@ def _command(
     group: Any, name: str, does: str, run: _Run, console: _Console
 ) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = group.add_parser(
-        name, help=does, description=f"{does.capitalize()}."
+        name, help=does, description=f"{does[0].upper()}{does[1:]}."
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=lambda options: asyncio.run(run(options, console)))

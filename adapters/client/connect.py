@@ -43,7 +43,7 @@ async def connect(
     additional members for the `_meta` of each request, as `telemetry.current_meta` does for traces.
     """
     if generation not in (None, *REVISIONS):
-        raise ConfigurationError(f"no generation '{generation}'; there are {', '.join(REVISIONS)}")
+        raise ConfigurationError(f"unknown generation '{generation}': use {' or '.join(REVISIONS)}")
     answering = Answering(answer, declared(answer, sampling=sampling))
     named = info or {"name": "taskmachine", "version": version("taskmachine")}
     connection = Connection(timeout, meta)
@@ -103,7 +103,7 @@ async def _over_pipes(
     choice: _Choice,
 ) -> tuple[Generation, Server]:
     if not command:
-        raise ConfigurationError("a command needs at least the program")
+        raise ConfigurationError("the command that starts the server is empty")
     connection.transport = await stdio.start(command, connection)
     stack.push_async_callback(connection.transport.close)
     if choice.only is not None:
@@ -132,7 +132,7 @@ async def _over_http(
         from taskmachine.adapters.client.http.mcp_2026_07_28 import ModernHttp
         from taskmachine.adapters.client.http.transport import Endpoint
     except ImportError as error:
-        raise ConfigurationError(f"a URL needs taskmachine[server]: {error}") from None
+        raise ConfigurationError(f"a URL requires taskmachine[server]: {error}") from None
     endpoint = Endpoint(url, token=token, timeout=connection.timeout)
     stack.push_async_callback(endpoint.close)
     connection.transport = transport = ModernHttp(endpoint, connection)

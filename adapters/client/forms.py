@@ -57,7 +57,7 @@ class Field:
         text = text.strip()
         if not text:
             if self.default is None and self.is_required:
-                raise ValueError("this is needed")
+                raise ValueError("a value is required")
             return self.default
         if self.schema.get("type") == "array":
             values = [self._choose(part.strip()) for part in text.split(",")]

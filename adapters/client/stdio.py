@@ -67,7 +67,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
             return
         self._stdin.write(encode_message(message) + b"\n")
         if self._stdin.get_write_buffer_size() > 2 * MAX_BYTES:
-            self._end("the server does not read what it is sent")
+            self._end("the server does not read its input")
 
     async def begin(self, first: Notification) -> None:
         """Send the notification that completes the handshake."""

@@ -146,7 +146,9 @@ class FastMCPHost(Host):
                 return _plain(result)
             asked = result.input_required.model_dump(by_alias=True, mode="json", exclude_none=True)
             params = {**params, **await next_round(asked, channel)}
-        raise MCPError(INTERNAL_ERROR, f"Tool '{tool.name}' asked in {MAX_ROUNDS} rounds")
+        raise MCPError(
+            INTERNAL_ERROR, f"Tool '{tool.name}' did not end after {MAX_ROUNDS} rounds of input"
+        )
 
 
 def _plain(result: ToolResult) -> JSONObject:

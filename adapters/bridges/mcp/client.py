@@ -159,7 +159,9 @@ class Tasks(ClientExtension):
         tool: str | None = None,
     ) -> "AsyncIterator[Task]":
         if session.protocol_version != REVISION:
-            raise ConfigurationError(f"tasks need MCP {REVISION}, not {session.protocol_version}")
+            raise ConfigurationError(
+                f"tasks require MCP {REVISION}, not {session.protocol_version}"
+            )
         limit_s = timeout or REQUEST_S
         connection = Connection(2 * limit_s)  # requests time out in the SDK first
         streams = sum(carrier.may_listen for carrier in self._carriers)

@@ -109,7 +109,9 @@ class Tasks(Extension):
         if self._server is server:
             return
         if self._server is not None:
-            raise ConfigurationError("one Tasks object is for one server: make another one")
+            raise ConfigurationError(
+                "this Tasks object belongs to another server: create one for each server"
+            )
         self._server = server
         server.middleware.append(self._middleware)
 

@@ -130,7 +130,9 @@ class Host:
             if result.get("resultType") != "input_required":
                 return result
             params = {**params, **await next_round(result, channel)}
-        raise MCPError(INTERNAL_ERROR, f"Tool '{name}' asked in {MAX_ROUNDS} rounds")
+        raise MCPError(
+            INTERNAL_ERROR, f"Tool '{name}' did not end after {MAX_ROUNDS} rounds of input"
+        )
 
     def _usable(self) -> _MiddlewareCall:
         assert self._latest is not None, "the first request starts the runtime"

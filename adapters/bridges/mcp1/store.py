@@ -110,7 +110,7 @@ class TaskmachineStore(TaskStore):
                     task_id=task_id,
                 )
             except Conflict:
-                raise ValueError(f"there is a task {task_id} already") from None
+                raise ValueError(f"task {task_id} already exists") from None
         return task_of(await self._begin(opened, record), service.clock())
 
     async def get_task(self, task_id: str) -> Task | None:

@@ -84,8 +84,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     from taskmachine.adapters.cli.bench.judging import is_broken, judge
     from taskmachine.adapters.cli.bench.processes import cores
     from taskmachine.adapters.cli.bench.run import MEASURES, measure
-    from taskmachine.adapters.cli.bench.scale import SIZES, quick, usual
     from taskmachine.adapters.cli.bench.table import print_report
+    from taskmachine.adapters.cli.bench.workload import SIZES, quick, usual
 
     wanted = options.measure or list(MEASURES)
     if unknown := [name for name in wanted if name not in MEASURES]:
@@ -93,14 +93,14 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             f"unknown measure '{unknown[0]}': choose from {', '.join(MEASURES)}"
         )
     _within("--tasks", options.tasks, SIZES[0], MAX_TASKS)
-    scale = quick() if options.quick else usual(options.rounds, options.seconds, options.tasks)
+    workload = quick() if options.quick else usual(options.rounds, options.seconds, options.tasks)
     if len(cores()) < 2:
         _say("warning: with only one core, the client slows the servers down")
     with _ended_by_signals():
         report = measure(
             wanted,
             _contestants(options),
-            scale,
+            workload,
             _folder(options) / "runs",
             shlex.join(("taskmachine", *sys.argv[1:])),
             _say,

@@ -6,16 +6,18 @@ from contextlib import closing
 from pathlib import Path
 
 from taskmachine.adapters.cli.bench.figures import Row, row_of
-from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["CASE", "measure_disk"]
 
 CASE = "a row in each commit"
 
 
-def measure_disk(scale: Scale, folder: Path) -> list[Row]:
+def measure_disk(workload: Workload, folder: Path) -> list[Row]:
     """Measure in the folder of the contestants' SQLite files, with the same settings."""
-    rounds = [{"rate": _rate(folder / f"disk {n}.db", scale.commit_s)} for n in range(scale.rounds)]
+    rounds = [
+        {"rate": _rate(folder / f"disk {n}.db", workload.commit_s)} for n in range(workload.rounds)
+    ]
     return [row_of("disk", "bare sqlite3", "", CASE, rounds)]
 
 

@@ -12,7 +12,7 @@ from taskmachine.adapters.cli.bench.contestants import CONFIGURATION, Contestant
 from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
 from taskmachine.adapters.cli.bench.growth_client import Job, Steps
 from taskmachine.adapters.cli.bench.processes import NotStarted, serving
-from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["fill_server_command", "measure_growth", "stored"]
 
@@ -25,7 +25,7 @@ def stored(size: int) -> str:
 
 
 def measure_growth(
-    contestants: Sequence[Contestant], scale: Scale, folder: Path, say: Callable[[str], None]
+    contestants: Sequence[Contestant], workload: Workload, folder: Path, say: Callable[[str], None]
 ) -> list[Row]:
     """Measure each contestant once, comparing every step with its first one."""
     rows = []
@@ -34,13 +34,13 @@ def measure_growth(
             continue
         say(f"grow: {one}")
         try:
-            rows += _rows(one, _grown(one, scale, folder))
+            rows += _rows(one, _grown(one, workload, folder))
         except (Failed, NotStarted, OSError) as error:
             rows.append(Row("grow", one.name, one.revision, "", skipped=str(error)))
     return rows
 
 
-def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
+def _grown(one: Contestant, workload: Workload, folder: Path) -> Steps:
     if one.missing:
         raise Failed(one.missing)
     with tempfile.TemporaryDirectory(dir=folder) as name, contextlib.ExitStack() as stack:
@@ -51,11 +51,11 @@ def _grown(one: Contestant, scale: Scale, folder: Path) -> Steps:
             one.dialog,
             one.path,
             address,
-            list(scale.sizes),
-            0 if one.is_ours else scale.fill_s,
-            scale.seconds / 5,
+            list(workload.sizes),
+            0 if one.is_ours else workload.fill_s,
+            workload.seconds / 5,
             one.revision == "2025-11-25",
-            scale.most,
+            workload.most,
         )
         return run_client("growth_client", job, Steps, PATIENCE_S)
 

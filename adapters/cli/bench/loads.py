@@ -45,7 +45,7 @@ def size_case(kind: str, size: int) -> str:
 
 def _played(one_round: Round, loads: Mapping[str, Load], seconds: float) -> Taken:
     """Run the loads and return their values by case."""
-    one, scale = one_round.contestant, one_round.scale
+    one, workload = one_round.contestant, one_round.workload
     job = Job(
         one.dialog,
         one.path,
@@ -54,7 +54,7 @@ def _played(one_round: Round, loads: Mapping[str, Load], seconds: float) -> Take
         list(loads.values()),
         seconds,
         seconds / 5,
-        scale.most,
+        workload.most,
     )
     figures = run_client("load", job, Figures, PATIENCE_S)
     if not figures.turns:
@@ -68,8 +68,8 @@ def _played(one_round: Round, loads: Mapping[str, Load], seconds: float) -> Take
 
 
 def _of_clients(one_round: Round, kind: Kind) -> Taken:
-    loads = {case_of(count): Load(kind, count) for count in one_round.scale.clients}
-    return _played(one_round, loads, one_round.scale.seconds)
+    loads = {case_of(count): Load(kind, count) for count in one_round.workload.clients}
+    return _played(one_round, loads, one_round.workload.seconds)
 
 
 def _payload(one_round: Round) -> Taken:
@@ -77,9 +77,9 @@ def _payload(one_round: Round) -> Taken:
     loads = {
         size_case(kind, size): Load(kind, PAYLOAD_CLIENTS, size)
         for kind in kinds
-        for size in one_round.scale.payloads
+        for size in one_round.workload.payloads
     }
-    return _played(one_round, loads, one_round.scale.seconds / 5)
+    return _played(one_round, loads, one_round.workload.seconds / 5)
 
 
 GET: Final = Measure("get", partial(_of_clients, kind="get"), is_repeated=True)

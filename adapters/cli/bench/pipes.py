@@ -26,7 +26,7 @@ from taskmachine.adapters.cli.bench.processes import (
     processor_seconds,
 )
 from taskmachine.adapters.cli.bench.requester import Frame, decode
-from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["measure_start", "measure_stdio"]
 
@@ -130,7 +130,7 @@ def _on_pipes(one: Contestant, act: Callable[[Sequence[str], Path], dict[str, An
 
 
 def measure_stdio(
-    contestants: Sequence[Contestant], scale: Scale, say: Callable[[str], None]
+    contestants: Sequence[Contestant], workload: Workload, say: Callable[[str], None]
 ) -> list[Row]:
     """Measure the contestants in turn, with a new process in each round."""
 
@@ -140,21 +140,23 @@ def measure_stdio(
             most = max(CLIENTS)
             dialogs = [DIALOGS[one.dialog](Frame(), first=at + 1, step=most) for at in range(most)]
             pipe.play([dialogs[0].open()])
-            return {case_of(n): _loaded(pipe, process.pid, dialogs[:n], scale) for n in CLIENTS}
+            return {case_of(n): _loaded(pipe, process.pid, dialogs[:n], workload) for n in CLIENTS}
 
-    rounds = min(scale.rounds, scale.whole_rounds)
+    rounds = min(workload.rounds, workload.whole_rounds)
     return _in_rounds("stdio", contestants, rounds, act, say)
 
 
-def _loaded(pipe: Pipe, pid: int, dialogs: Sequence[Dialog], scale: Scale) -> dict[str, float]:
+def _loaded(
+    pipe: Pipe, pid: int, dialogs: Sequence[Dialog], workload: Workload
+) -> dict[str, float]:
     def one_task(dialog: Dialog) -> Script[None]:
         task_id = yield from dialog.create()
         yield from dialog.finish(task_id)
 
     sent, used, begun = pipe.sent, processor_seconds(pid), time.perf_counter()
-    until = begun + scale.seconds
+    until = begun + workload.seconds
     done = sum(
-        pipe.play([repeated(partial(one_task, each), until, scale.most) for each in dialogs])
+        pipe.play([repeated(partial(one_task, each), until, workload.most) for each in dialogs])
     )
     took = time.perf_counter() - begun
     return {
@@ -165,7 +167,7 @@ def _loaded(pipe: Pipe, pid: int, dialogs: Sequence[Dialog], scale: Scale) -> di
 
 
 def measure_start(
-    contestants: Sequence[Contestant], scale: Scale, say: Callable[[str], None]
+    contestants: Sequence[Contestant], workload: Workload, say: Callable[[str], None]
 ) -> list[Row]:
     """Measure the time from process start to the first answer, beside a bare Python."""
 
@@ -176,9 +178,9 @@ def measure_start(
             Pipe(process).play([dialog.hello()])
             return {FIRST: {"ms": (time.perf_counter() - begun) * 1e3}}
 
-    alone = [_bare_ms() for _ in range(scale.starts)]
+    alone = [_bare_ms() for _ in range(workload.starts)]
     bare = row_of("start", "python -c pass", "", FIRST, [{"ms": ms} for ms in alone])
-    return [bare, *_in_rounds("start", contestants, scale.starts, act, say)]
+    return [bare, *_in_rounds("start", contestants, workload.starts, act, say)]
 
 
 def _bare_ms() -> float:

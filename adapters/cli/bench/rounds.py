@@ -14,7 +14,7 @@ import attrs
 from taskmachine.adapters.cli.bench.contestants import FLOOR, Contestant
 from taskmachine.adapters.cli.bench.figures import Failed, Row, row_of
 from taskmachine.adapters.cli.bench.processes import Address, NotStarted, serving
-from taskmachine.adapters.cli.bench.scale import JUDGED_CLIENTS, Scale
+from taskmachine.adapters.cli.bench.workload import JUDGED_CLIENTS, Workload
 
 __all__ = ["Measure", "Round", "Taken", "run_rounds"]
 
@@ -26,7 +26,7 @@ class Round(NamedTuple):
     contestant: Contestant
     address: Address
     floor: Address
-    scale: Scale
+    workload: Workload
 
 
 class Measure(NamedTuple):
@@ -43,7 +43,7 @@ class Measure(NamedTuple):
 def run_rounds(
     measures: Sequence[Measure],
     contestants: Sequence[Contestant],
-    scale: Scale,
+    workload: Workload,
     folder: Path,
     say: Callable[[str], None],
 ) -> list[Row]:
@@ -57,9 +57,9 @@ def run_rounds(
                 if one.missing:
                     skipped[measure.name, one] = one.missing
     with serving(FLOOR, folder / "floor.txt") as floor:
-        for number in range(scale.rounds):
-            is_whole = number < scale.whole_rounds
-            now = scale if is_whole else attrs.evolve(scale, clients=(JUDGED_CLIENTS,))
+        for number in range(workload.rounds):
+            is_whole = number < workload.whole_rounds
+            now = workload if is_whole else attrs.evolve(workload, clients=(JUDGED_CLIENTS,))
             for one in contestants:
                 left = [
                     measure
@@ -70,7 +70,7 @@ def run_rounds(
                 ]
                 if not left:
                     continue
-                say(f"round {number + 1} of {scale.rounds}: {one}")
+                say(f"round {number + 1} of {workload.rounds}: {one}")
                 for name, found in _visit(one, left, floor, folder, now).items():
                     if isinstance(found, str):
                         skipped[name, one] = found
@@ -80,7 +80,7 @@ def run_rounds(
 
 
 def _visit(
-    one: Contestant, measures: Sequence[Measure], floor: Address, folder: Path, scale: Scale
+    one: Contestant, measures: Sequence[Measure], floor: Address, folder: Path, workload: Workload
 ) -> dict[str, Taken | str]:
     """Return the result of each measure, or the reason why there is none."""
     found: dict[str, Taken | str] = {}
@@ -92,7 +92,7 @@ def _visit(
             return dict.fromkeys((measure.name for measure in measures), f"not started: {error}")
         for measure in measures:
             try:
-                found[measure.name] = measure.take(Round(one, address, floor, scale))
+                found[measure.name] = measure.take(Round(one, address, floor, workload))
             except Failed as error:
                 found[measure.name] = str(error)
     return found

@@ -18,8 +18,8 @@ from taskmachine.adapters.cli.bench.machine import described
 from taskmachine.adapters.cli.bench.pipes import measure_start, measure_stdio
 from taskmachine.adapters.cli.bench.processes import core_of_client, cores, on_core
 from taskmachine.adapters.cli.bench.rounds import run_rounds
-from taskmachine.adapters.cli.bench.scale import Scale
 from taskmachine.adapters.cli.bench.wakeup_latency import NOTIFY, WAKE
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["MEASURES", "measure"]
 
@@ -43,7 +43,7 @@ _ON_SERVERS: Final = (GET, WAKE, NOTIFY, PAYLOAD, TASK)
 def measure(
     wanted: Sequence[str],
     contestants: Sequence[Contestant],
-    scale: Scale,
+    workload: Workload,
     folder: Path,
     command: str,
     say: Callable[[str], None],
@@ -56,26 +56,26 @@ def measure(
     with tempfile.TemporaryDirectory(dir=folder) as name, _on_our_core():
         own = Path(name)
         if measures := [each for each in _ON_SERVERS if each.name in wanted]:
-            rows += run_rounds(measures, contestants, scale, own, say)
+            rows += run_rounds(measures, contestants, workload, own, say)
         if "grow" in wanted:
-            rows += measure_growth(contestants, scale, own, say)
+            rows += measure_growth(contestants, workload, own, say)
         if "stdio" in wanted:
-            rows += measure_stdio(contestants, scale, say)
+            rows += measure_stdio(contestants, workload, say)
         if "start" in wanted:
-            rows += measure_start(contestants, scale, say)
+            rows += measure_start(contestants, workload, say)
         if "import" in wanted:
             say("import")
-            rows += measure_imports(scale)
+            rows += measure_imports(workload)
         if "disk" in wanted:
             say("disk")
-            rows += measure_disk(scale, own)
+            rows += measure_disk(workload, own)
     rows.sort(key=lambda row: MEASURES.index(row.measure))
     return Report(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         command,
         described(),
-        scale.rounds,
-        scale.seconds,
+        workload.rounds,
+        workload.seconds,
         is_quick,
         rows,
         {str(one): " ".join(one.programs) for one in contestants if one.programs},

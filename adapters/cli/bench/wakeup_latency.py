@@ -181,20 +181,20 @@ async def _notified(
 
 
 def _values(one_round: Round, waiters: int, notices: int) -> dict[str, float]:
-    one, scale = one_round.contestant, one_round.scale
-    settle_s = min(SETTLE_S, scale.seconds)
+    one, workload = one_round.contestant, one_round.workload
+    settle_s = min(SETTLE_S, workload.seconds)
     job = Job(one.dialog, one.path, one_round.address.port, waiters, notices, settle_s)
     delays = run_client("wakeup_latency", job, Delays, ALL_S + 20).seconds
     return {"p50_ms": percentile(delays, 0.5) * 1e3, "p99_ms": percentile(delays, 0.99) * 1e3}
 
 
 def _wake(one_round: Round) -> Taken:
-    waiters = one_round.scale.waiters
+    waiters = one_round.workload.waiters
     return {f"{waiters} waiters": _values(one_round, waiters, 0)}
 
 
 def _notify(one_round: Round) -> Taken:
-    return {"one stream": _values(one_round, 0, one_round.scale.notices)}
+    return {"one stream": _values(one_round, 0, one_round.workload.notices)}
 
 
 WAKE: Final = Measure("wake", _wake)

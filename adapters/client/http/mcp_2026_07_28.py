@@ -64,7 +64,7 @@ class ModernHttp:
             try:
                 self._mirrored[tool["name"]] = mirrored_parameters(tool["inputSchema"])
             except ValueError as error:
-                log.warning("tool %r is left out: %s", tool["name"], error)
+                log.warning("ignoring tool %r: %s", tool["name"], error)
             else:
                 admitted.append(tool)
         return admitted

@@ -131,7 +131,7 @@ def test_there_is_no_third_generation() -> None:
         async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="'2024-11-05'; there are 2026-07-28, 2025-11-25"):
+    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
         run(main())
 
 

@@ -178,7 +178,7 @@ def test_terms_that_cannot_be(options: Any) -> None:
 def test_one_object_for_two_servers() -> None:
     tasks = Tasks()
     server_with(tasks)
-    with pytest.raises(ConfigurationError, match="one Tasks object is for one server"):
+    with pytest.raises(ConfigurationError, match="belongs to another server"):
         server_with(tasks)
 
 

@@ -15,7 +15,7 @@ from taskmachine.adapters.cli.bench.installing import NotInstalled, install_pyth
 from taskmachine.adapters.cli.bench.loads import GET
 from taskmachine.adapters.cli.bench.pipes import measure_start
 from taskmachine.adapters.cli.bench.rounds import Measure, Round, run_rounds
-from taskmachine.adapters.cli.bench.scale import quick
+from taskmachine.adapters.cli.bench.workload import quick
 
 OLD = "2025-11-25"
 
@@ -76,15 +76,15 @@ def test_later_rounds_take_only_what_is_judged(tmp_path: Path) -> None:
     asked: list[tuple[str, int]] = []
 
     def take(name: str, one_round: Round) -> dict[str, dict[str, float]]:
-        asked.extend((name, count) for count in one_round.scale.clients)
-        return {case_of(count): {"rate": float(len(asked))} for count in one_round.scale.clients}
+        asked.extend((name, count) for count in one_round.workload.clients)
+        return {case_of(count): {"rate": float(len(asked))} for count in one_round.workload.clients}
 
     measures = [
         Measure("get", partial(take, "get"), is_repeated=True),
         Measure("wake", partial(take, "wake")),
     ]
-    scale = attrs.evolve(quick(), rounds=3)
-    rows = run_rounds(measures, [WRONG], scale, tmp_path, nothing)
+    workload = attrs.evolve(quick(), rounds=3)
+    rows = run_rounds(measures, [WRONG], workload, tmp_path, nothing)
     assert asked == [("get", 1), ("get", 32), ("wake", 1), ("wake", 32), ("get", 32), ("get", 32)]
     found = {(row.measure, row.case): len(row.rounds) for row in rows}
     assert found["get", "32 at a time"] == 3

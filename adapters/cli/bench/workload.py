@@ -4,7 +4,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["JUDGED_CLIENTS", "SIZES", "Scale", "quick", "usual"]
+__all__ = ["JUDGED_CLIENTS", "SIZES", "Workload", "quick", "usual"]
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 """Numbers of stored tasks."""
@@ -17,7 +17,7 @@ JUDGED_CLIENTS: Final = 32
 
 
 @attrs.frozen
-class Scale:
+class Workload:
     rounds: int
     whole_rounds: int
     """How many rounds take every measure; the rest repeat only those that the bounds use."""
@@ -38,9 +38,9 @@ class Scale:
     commit_s: float
 
 
-def usual(rounds: int, seconds: float, tasks: int) -> Scale:
-    """Return the usual scale with at most `tasks` stored tasks."""
-    return Scale(
+def usual(rounds: int, seconds: float, tasks: int) -> Workload:
+    """Return the usual workload with at most `tasks` stored tasks."""
+    return Workload(
         rounds,
         WHOLE_ROUNDS,
         seconds,
@@ -57,9 +57,9 @@ def usual(rounds: int, seconds: float, tasks: int) -> Scale:
     )
 
 
-def quick() -> Scale:
-    """Return a minimal scale that exercises everything."""
-    return Scale(
+def quick() -> Workload:
+    """Return a minimal workload that exercises everything."""
+    return Workload(
         1,
         1,
         0.02,

@@ -241,7 +241,9 @@ def test_json_instead_of_a_stream(tmp_path: Path) -> None:
         assert response.headers["content-type"] == "application/json"
         assert response.json()["result"]["content"][0]["text"] == "Stayed for 0.7 s."
 
-    over_http(VARIATIONS["JsonWherePossible"].make(), tmp_path, "2025-11-25", talk)
+    over_http(
+        VARIATIONS["StreamsOnlyForRequestsAndSubscriptions"].make(), tmp_path, "2025-11-25", talk
+    )
 
 
 def test_a_bug_that_fails_is_noticed(tmp_path: Path) -> None:

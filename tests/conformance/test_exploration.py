@@ -27,7 +27,7 @@ class ConfusedByStrangers(Bug):
 
     is_confused = False
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         method = request and request["method"]
         self.is_confused |= "error" in message
         result = message.get("result", {})

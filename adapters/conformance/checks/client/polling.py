@@ -157,10 +157,7 @@ def _has_stopped(history: History, last: Exchange) -> bool:
     return is_silent if was_stopped(history) else _exited_normally(history)
 
 
-@client_check(
-    "2025-11-25:status-notification-not-relied-on",
-    needs="a client that creates a task",
-)
+@client_check("2025-11-25:status-notification-not-relied-on", needs="a client that creates a task")
 def notifications_not_relied_on(history: History) -> Iterator[Observation]:
     """Check that the client notices the end of its task without notifications."""
     client = as_client(history)
@@ -203,10 +200,7 @@ def _is_stuck(history: History, client: History, task_id: str, since: float) -> 
     return was_stopped(history) and not is_open and active_until(history) - latest > INACTIVE_MS
 
 
-@client_check(
-    "2025-11-25:cursors-opaque",
-    needs="a client that requests several pages of a list",
-)
+@client_check("2025-11-25:cursors-opaque", needs="a client that requests several pages of a list")
 def cursors_opaque(history: History) -> Iterator[Observation]:
     """Check that each cursor was issued for the same list and is unchanged."""
     client = as_client(history)
@@ -248,8 +242,7 @@ def follows_pages(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:missing-cursor-is-end",
-    needs="a client that requests several pages of a list",
+    "2025-11-25:missing-cursor-is-end", needs="a client that requests several pages of a list"
 )
 def stops_at_last_page(history: History) -> Iterator[Observation]:
     """Check that no cursor is sent after the last page of a list."""

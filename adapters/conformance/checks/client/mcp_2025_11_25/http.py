@@ -168,8 +168,7 @@ def session_id_sent(history: History) -> Iterator[Observation]:
         if sent == given:
             yield good(entry)
         elif sent is None:
-            words = "a request in a session has no 'Mcp-Session-Id' header"
-            yield bad(words, entry)
+            yield bad("a request in a session has no 'Mcp-Session-Id' header", entry)
         else:
             words = "the 'Mcp-Session-Id' of a request differs from the id that the server assigned"
             yield bad(words, entry)
@@ -322,8 +321,7 @@ def resumes_stream(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:sse-retry-respected",
-    needs="a client over HTTP that resumes a stream that was cut",
+    "2025-11-25:sse-retry-respected", needs="a client over HTTP that resumes a stream that was cut"
 )
 def waits_for_retry_time(history: History) -> Iterator[Observation]:
     """Check that the client waits for the `retry` time."""
@@ -340,8 +338,7 @@ def waits_for_retry_time(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:cancel-sent-explicitly",
-    needs="a client over HTTP that abandons a plain call",
+    "2025-11-25:cancel-sent-explicitly", needs="a client over HTTP that abandons a plain call"
 )
 def cancels_explicitly(history: History) -> Iterator[Observation]:
     """Check that a client that abandons a call and continues sends `notifications/cancelled`."""

@@ -132,8 +132,7 @@ def discovers_once(history: History) -> Iterator[Observation]:
     exchanges = list(_requests(history))
     probes = [e for e in exchanges if e.method == "server/discover"]
     if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
-        words = f"the client sent `server/discover` {len(probes)} times"
-        yield bad(words, *probes[:2])
+        yield bad(f"the client sent `server/discover` {len(probes)} times", *probes[:2])
     elif probes and len(exchanges) > 2 * len(probes):
         yield good(probes[0])
 
@@ -252,8 +251,7 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         if later or _ended(history):
             yield good(exchange)
         elif not was_stopped(history) and is_last:
-            words = "the client ended after a result without 'resultType' ('complete')"
-            yield bad(words, exchange)
+            yield bad("the client ended after a result without 'resultType' ('complete')", exchange)
 
 
 # --- retries --------------------------------------------------------------------------------------

@@ -134,8 +134,7 @@ def methods_reserved(history: History) -> Iterator[Observation]:
             if method in _METHODS:
                 yield good(entry)
             else:
-                words = f"the tasks extension has no method '{method:.60}'"
-                yield bad(words, entry)
+                yield bad(f"the tasks extension has no method '{method:.60}'", entry)
 
 
 # --- polling --------------------------------------------------------------------------------------
@@ -198,10 +197,7 @@ def follows_created_task(history: History) -> Iterator[Observation]:
             yield warning(words, created)
 
 
-@client_check(
-    "2026-07-28:task-for-unsupported-request-invalid",
-    needs="a client that lists tools",
-)
+@client_check("2026-07-28:task-for-unsupported-request-invalid", needs="a client that lists tools")
 def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
     """Check that the client ignores a task in response to anything but a tool call."""
     client = as_client(history)

@@ -238,8 +238,7 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
             is_asked = "task" in call.params
             yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
         if "tasks" in _capabilities(initialize.fields):
-            words = f"the target declares 'tasks' under {agreed}"
-            yield note(words, initialize)
+            yield note(f"the target declares 'tasks' under {agreed}", initialize)
         elif not notifications and not made and calls:
             yield good(initialize)
 

@@ -349,8 +349,7 @@ def notifications_name_their_subscription(history: History) -> Iterator[Observat
             if SUBSCRIPTION in entry.meta:
                 yield good(entry)
             else:
-                words = f"{entry.method!r} has no subscription id in '_meta'"
-                yield bad(words, entry)
+                yield bad(f"{entry.method!r} has no subscription id in '_meta'", entry)
 
 
 _TRACEPARENT: Final = re.compile(

@@ -108,8 +108,7 @@ def cancelling_result_keeps_task(history: History) -> Iterator[Observation]:
             if later.exchange is None or later.exchange.request.number < exchange.request.number:
                 continue
             if later.status == "cancelled":
-                words = "cancelling a 'tasks/result' request cancelled the task"
-                yield bad(words, exchange, later)
+                yield bad("cancelling a 'tasks/result' request cancelled the task", exchange, later)
                 break
             yield good(exchange, later)
 
@@ -144,8 +143,7 @@ def result_is_of_the_type_of_the_call(history: History) -> Iterator[Observation]
         if "taskId" in exchange.fields or isinstance(exchange.fields.get("task"), dict):
             yield bad("'tasks/result' returned a task instead of a tool result", exchange)
         elif not isinstance(exchange.fields.get("content"), list):
-            words = "the result of 'tasks/result' has no array 'content'"
-            yield bad(words, exchange)
+            yield bad("the result of 'tasks/result' has no array 'content'", exchange)
         else:
             yield good(exchange)
 
@@ -334,8 +332,7 @@ def _compared(history: History, record: TaskRecord, exchange: Exchange) -> Itera
     ):
         if {*expected} != {*found}:
             names = ", ".join(sorted({*expected} ^ {*found}))
-            words = f"'tasks/result' and a plain call differ in {names}"
-            yield bad(words, plain[0], exchange)
+            yield bad(f"'tasks/result' and a plain call differ in {names}", plain[0], exchange)
         else:
             words = "'tasks/result' and a plain call return different values"
             yield warning(words, plain[0], exchange)

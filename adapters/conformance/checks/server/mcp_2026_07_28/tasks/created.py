@@ -239,11 +239,9 @@ def first_status(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             yield good(sighting)
         elif isinstance(sighting.status, str) and sighting.status in known:
-            words = f"a new task has the status {sighting.status!r}"
-            yield note(words, sighting)
+            yield note(f"a new task has the status {sighting.status!r}", sighting)
         else:
-            words = f"a new task has the unknown status {sighting.status!r}"
-            yield bad(words, sighting)
+            yield bad(f"a new task has the unknown status {sighting.status!r}", sighting)
 
 
 @check("2026-07-28:only-tools-call", needs=_A_TASK)
@@ -255,8 +253,7 @@ def only_tool_calls_become_tasks(history: History) -> Iterator[Observation]:
         if exchange.fields.get("resultType") != "task" or exchange.method == "tools/call":
             yield good(exchange)
         else:
-            words = f"only 'tools/call' may create tasks, not {exchange.method!r}"
-            yield bad(words, exchange)
+            yield bad(f"only 'tools/call' may create tasks, not {exchange.method!r}", exchange)
 
 
 @check(

@@ -305,8 +305,7 @@ def second_responses_are_ignored(history: History) -> Iterator[Observation]:
                 if used is None:
                     yield good(first, update)
                 else:
-                    words = f"the task used the second response to {key!r}"
-                    yield bad(words, first, update, used)
+                    yield bad(f"the task used the second response to {key!r}", first, update, used)
 
 
 def _used(record: TaskRecord, first: Any, second: Any) -> Sighting | None:

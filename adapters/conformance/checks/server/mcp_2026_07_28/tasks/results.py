@@ -127,8 +127,7 @@ def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
         data = error.get("data") if isinstance(error, dict) else None
         holders = (sighting.task.get("result"), error, data)
         if sighting.status == "failed" and any(_is_error(holder) for holder in holders):
-            words = "a task with a result with 'isError' is 'failed', not 'completed'"
-            yield bad(words, sighting)
+            yield bad("a task with a result with 'isError' is 'failed', not 'completed'", sighting)
         elif sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
     for comparison in _comparisons(history):

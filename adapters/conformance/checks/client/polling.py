@@ -11,6 +11,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, client_ch
 __all__ = [
     "INACTIVE_MS",
     "active_until",
+    "exited_normally",
     "is_about",
     "requests_for",
     "was_stopped",
@@ -42,7 +43,8 @@ def was_stopped(history: History) -> bool:
     return left is not None and left.text == STOPPED
 
 
-def _exited_normally(history: History) -> bool:
+def exited_normally(history: History) -> bool:
+    """Return whether the client exited with status 0."""
     left = _exit(history)
     return left is not None and left.text == "exit status 0"
 
@@ -154,7 +156,7 @@ def _has_stopped(history: History, last: Exchange) -> bool:
     if last.heard_at is None:
         return False
     is_silent = active_until(history) - last.heard_at > INACTIVE_MS
-    return is_silent if was_stopped(history) else _exited_normally(history)
+    return is_silent if was_stopped(history) else exited_normally(history)
 
 
 @client_check("2025-11-25:status-notification-not-relied-on", needs="a client that creates a task")

@@ -6,6 +6,7 @@ from typing import Any, Final
 from taskmachine.adapters.conformance.checks.client.polling import (
     INACTIVE_MS,
     active_until,
+    exited_normally,
     was_stopped,
 )
 from taskmachine.adapters.conformance.clients.incoming import COMMENT
@@ -124,11 +125,7 @@ def _stopped_at(history: History, exchange: Exchange) -> bool:
     """Return whether the client then failed, or was inactive for a long time."""
     if was_stopped(history):
         return active_until(history) - (exchange.heard_at or 0) > INACTIVE_MS
-    return _exited_with_error(history)
-
-
-def _exited_with_error(history: History) -> bool:
-    return not any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
+    return not exited_normally(history)
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -229,7 +226,7 @@ def starts_new_session(history: History) -> Iterator[Observation]:
 @client_check("2025-11-25:session-deleted-by-client", needs="a client that exits on its own")
 def session_deleted(history: History) -> Iterator[Observation]:
     """Check that a client that exits normally ends its session."""
-    if was_stopped(history) or _exited_with_error(history):
+    if was_stopped(history) or not exited_normally(history):
         return
     deleted = {entry.line: entry for entry in _posts(history, "DELETE")}
     lost = {

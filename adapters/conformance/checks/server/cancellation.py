@@ -261,7 +261,7 @@ def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
 @check(
     "2025-11-25:cancelled-request-stopped",
     "2026-07-28:cancelled-request-stopped",
-    needs="a tool that reports progress for several seconds in a plain call",
+    needs="a tool that reports progress for several seconds without a task",
 )
 def request_stopped(history: History) -> Iterator[Observation]:
     """Check that the progress of a cancelled call soon stops."""

@@ -335,7 +335,8 @@ def waits_for_retry_time(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:cancel-sent-explicitly", needs="a client over HTTP that abandons a plain call"
+    "2025-11-25:cancel-sent-explicitly",
+    needs="a client over HTTP that abandons a call without 'task'",
 )
 def cancels_explicitly(history: History) -> Iterator[Observation]:
     """Check that a client that abandons a call and continues sends `notifications/cancelled`."""

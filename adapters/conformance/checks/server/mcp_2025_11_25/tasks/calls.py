@@ -157,9 +157,9 @@ def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad("the target accepted a task call of a 'forbidden' tool", exchange)
+            yield bad("the target accepted a call of a 'forbidden' tool with 'task'", exchange)
         elif has_valid_arguments(history, exchange):
-            words = f"a task call of a 'forbidden' tool got {exchange.code}, not -32601"
+            words = f"a call of a 'forbidden' tool with 'task' got {exchange.code}, not -32601"
             yield bad(words, exchange)
 
 
@@ -190,9 +190,9 @@ def optional_tools_work_both_ways(history: History) -> Iterator[Observation]:
         if exchange.code == METHOD_NOT_FOUND:
             yield bad(f"an 'optional' tool cannot be called {way} (error -32601)", exchange)
         elif gets_task and not wants_task:
-            yield bad("a plain call of an 'optional' tool created a task", exchange)
+            yield bad("a call of an 'optional' tool without 'task' created a task", exchange)
         elif exchange.code == INVALID_REQUEST and not wants_task:
-            yield note("a plain call of an 'optional' tool got -32600", exchange)
+            yield note("a call of an 'optional' tool without 'task' got error -32600", exchange)
         elif exchange.fields and gets_task == wants_task:
             yield good(exchange)
 
@@ -210,16 +210,18 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.code == INVALID_REQUEST:
-            yield note("a plain call of a 'required' tool got -32600, not -32601", exchange)
+            words = "a call of a 'required' tool without 'task' got -32600, not -32601"
+            yield note(words, exchange)
         elif exchange.error is None and exchange.is_answered:
             how = (
                 "returned a result with 'isError'"
                 if exchange.fields.get("isError")
                 else "was accepted"
             )
-            yield bad(f"a plain call of a 'required' tool {how} instead of error -32601", exchange)
+            words = f"a call of a 'required' tool without 'task' {how}; expected error -32601"
+            yield bad(words, exchange)
         elif exchange.is_answered and has_valid_arguments(history, exchange):
-            words = f"a plain call of a 'required' tool got {exchange.code}, not -32601"
+            words = f"a call of a 'required' tool without 'task' got {exchange.code}, not -32601"
             yield bad(words, exchange)
 
 

@@ -11,6 +11,7 @@ from taskmachine.adapters.conformance.judging import Observation, bad, client_ch
 __all__ = [
     "INACTIVE_MS",
     "active_until",
+    "exited_normally",
     "is_about",
     "requests_for",
     "was_stopped",
@@ -42,7 +43,8 @@ def was_stopped(history: History) -> bool:
     return left is not None and left.text == STOPPED
 
 
-def _exited_normally(history: History) -> bool:
+def exited_normally(history: History) -> bool:
+    """Return whether the client exited with status 0."""
     left = _exit(history)
     return left is not None and left.text == "exit status 0"
 
@@ -154,13 +156,10 @@ def _has_stopped(history: History, last: Exchange) -> bool:
     if last.heard_at is None:
         return False
     is_silent = active_until(history) - last.heard_at > INACTIVE_MS
-    return is_silent if was_stopped(history) else _exited_normally(history)
+    return is_silent if was_stopped(history) else exited_normally(history)
 
 
-@client_check(
-    "2025-11-25:status-notification-not-relied-on",
-    needs="a client that creates a task",
-)
+@client_check("2025-11-25:status-notification-not-relied-on", needs="a client that creates a task")
 def notifications_not_relied_on(history: History) -> Iterator[Observation]:
     """Check that the client notices the end of its task without notifications."""
     client = as_client(history)
@@ -203,10 +202,7 @@ def _is_stuck(history: History, client: History, task_id: str, since: float) -> 
     return was_stopped(history) and not is_open and active_until(history) - latest > INACTIVE_MS
 
 
-@client_check(
-    "2025-11-25:cursors-opaque",
-    needs="a client that requests several pages of a list",
-)
+@client_check("2025-11-25:cursors-opaque", needs="a client that requests several pages of a list")
 def cursors_opaque(history: History) -> Iterator[Observation]:
     """Check that each cursor was issued for the same list and is unchanged."""
     client = as_client(history)
@@ -248,8 +244,7 @@ def follows_pages(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:missing-cursor-is-end",
-    needs="a client that requests several pages of a list",
+    "2025-11-25:missing-cursor-is-end", needs="a client that requests several pages of a list"
 )
 def stops_at_last_page(history: History) -> Iterator[Observation]:
     """Check that no cursor is sent after the last page of a list."""

@@ -24,8 +24,7 @@ def only_messages(history: History) -> Iterator[Observation]:
     if history.transport == "stdio":
         for entry in history.heard:
             if entry.message is MISSING or not isinstance(entry.message, dict):
-                words = "the client wrote a line to stdin that is not a JSON-RPC message"
-                yield bad(words, entry)
+                yield bad("the client wrote a line to stdin that is not a JSON-RPC message", entry)
             else:
                 yield good(entry)
 

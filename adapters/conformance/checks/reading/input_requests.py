@@ -149,7 +149,7 @@ def all_input_responses(history: History) -> tuple[InputResponse, ...]:
 
 
 def _updates(history: History) -> Iterator[InputResponse]:
-    request = {
+    requests = {
         (_place(history, a.entry), a.task_id, a.key): a
         for a in reversed(all_input_requests(history))
         if a.task_id is not None
@@ -159,9 +159,9 @@ def _updates(history: History) -> Iterator[InputResponse]:
         if not isinstance(responses, dict) or not isinstance(exchange.task_id, str):
             continue
         for key, answer in responses.items():
-            question = request.get((_place(history, exchange.request), exchange.task_id, key))
-            if question is not None and question.entry.number < exchange.request.number:
-                yield InputResponse(question, answer, exchange.request, exchange)
+            request = requests.get((_place(history, exchange.request), exchange.task_id, key))
+            if request is not None and request.entry.number < exchange.request.number:
+                yield InputResponse(request, answer, exchange.request, exchange)
 
 
 def _place(history: History, entry: Entry) -> int | None:

@@ -136,8 +136,7 @@ def still_running(history: History) -> Iterator[Observation]:
 
 
 @check(
-    "2025-11-25:late-response-ignored",
-    needs="a task that ends while its request for input is open",
+    "2025-11-25:late-response-ignored", needs="a task that ends while its request for input is open"
 )
 def late_response_ignored(history: History) -> Iterator[Observation]:
     """Check that a response to a request that the target cancelled causes no failure."""
@@ -172,10 +171,7 @@ def only_for_listen(history: History) -> Iterator[Observation]:
             yield good(sighting)
 
 
-@check(
-    "2026-07-28:server-cancelled-names-listen",
-    needs="a subscription that the target ends",
-)
+@check("2026-07-28:server-cancelled-names-listen", needs="a subscription that the target ends")
 def names_listen(history: History) -> Iterator[Observation]:
     """Check that it names an open subscription, whose notifications then stop."""
     subscriptions = _subscriptions(history)
@@ -205,10 +201,7 @@ def _late_notification(history: History, listen: Exchange, notice: Entry) -> Ent
     return None
 
 
-@check(
-    "2026-07-28:listen-teardown-cancelled",
-    needs="a subscription that the target ends",
-)
+@check("2026-07-28:listen-teardown-cancelled", needs="a subscription that the target ends")
 def teardown_cancelled(history: History) -> Iterator[Observation]:
     """Check that the target cancels a subscription that it ends; a response alone is noted."""
     for listen in history.calls("subscriptions/listen"):
@@ -232,10 +225,7 @@ def teardown_cancelled(history: History) -> Iterator[Observation]:
 # --- cancellations by the client --------------------------------------------------------------
 
 
-@check(
-    "2025-11-25:cancelled-notification-keeps-task",
-    needs="a tool that creates a task",
-)
+@check("2025-11-25:cancelled-notification-keeps-task", needs="a tool that creates a task")
 def keeps_task(history: History) -> Iterator[Observation]:
     """Check that cancelling the call that created a task does not cancel the task."""
     for cancellation in _client_cancellations(history):
@@ -271,7 +261,7 @@ def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
 @check(
     "2025-11-25:cancelled-request-stopped",
     "2026-07-28:cancelled-request-stopped",
-    needs="a tool that reports progress for several seconds in a plain call",
+    needs="a tool that reports progress for several seconds without a task",
 )
 def request_stopped(history: History) -> Iterator[Observation]:
     """Check that the progress of a cancelled call soon stops."""

@@ -80,9 +80,7 @@ def _in_a_mode(request: InputRequest, modes: set[str]) -> Iterator[Observation]:
 
 
 @check(
-    "2025-11-25:elicitation-required-params",
-    "2026-07-28:elicitation-required-params",
-    needs=_FORM,
+    "2025-11-25:elicitation-required-params", "2026-07-28:elicitation-required-params", needs=_FORM
 )
 def required_params(history: History) -> Iterator[Observation]:
     """Check that there is a message, and a mode unless it is a form."""

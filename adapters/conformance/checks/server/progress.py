@@ -274,7 +274,7 @@ def _wrongly_named(history: History, notice: _Notice) -> Exchange | None:
 @check(
     "2025-11-25:progress-stops-after-completion",
     "2026-07-28:progress-stops-after-completion",
-    needs="a tool that reports progress in a plain call",
+    needs="a tool that reports progress without a task",
 )
 def stops_after_the_answer(history: History) -> Iterator[Observation]:
     """Check that a plain request has no progress after its response."""

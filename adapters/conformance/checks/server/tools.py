@@ -55,8 +55,7 @@ def list_answered(history: History) -> Iterator[Observation]:
         if exchange.request.line not in declared or not exchange.is_answered:
             continue
         if exchange.code == -32601:
-            words = "the target declares `tools`, but does not implement `tools/list`"
-            yield bad(words, exchange)
+            yield bad("the target declares `tools`, but does not implement `tools/list`", exchange)
         elif exchange.error is None:
             is_list = isinstance(exchange.fields.get("tools"), list)
             if is_list:
@@ -65,10 +64,7 @@ def list_answered(history: History) -> Iterator[Observation]:
                 yield bad("the result of `tools/list` has no array `tools`", exchange)
 
 
-@check(
-    "2026-07-28:tools-list-not-per-connection",
-    needs="a list of tools that fits on one page",
-)
+@check("2026-07-28:tools-list-not-per-connection", needs="a list of tools that fits on one page")
 def list_not_per_connection(history: History) -> Iterator[Observation]:
     """Check that all connections list the same tools.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from taskmachine.adapters.conformance.checks.client.polling import (
     INACTIVE_MS,
     active_until,
+    exited_normally,
     was_stopped,
 )
 from taskmachine.adapters.conformance.clients.incoming import COMMENT
@@ -124,11 +125,7 @@ def _stopped_at(history: History, exchange: Exchange) -> bool:
     """Return whether the client then failed, or was inactive for a long time."""
     if was_stopped(history):
         return active_until(history) - (exchange.heard_at or 0) > INACTIVE_MS
-    return _exited_with_error(history)
-
-
-def _exited_with_error(history: History) -> bool:
-    return not any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
+    return not exited_normally(history)
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -168,8 +165,7 @@ def session_id_sent(history: History) -> Iterator[Observation]:
         if sent == given:
             yield good(entry)
         elif sent is None:
-            words = "a request in a session has no 'Mcp-Session-Id' header"
-            yield bad(words, entry)
+            yield bad("a request in a session has no 'Mcp-Session-Id' header", entry)
         else:
             words = "the 'Mcp-Session-Id' of a request differs from the id that the server assigned"
             yield bad(words, entry)
@@ -230,7 +226,7 @@ def starts_new_session(history: History) -> Iterator[Observation]:
 @client_check("2025-11-25:session-deleted-by-client", needs="a client that exits on its own")
 def session_deleted(history: History) -> Iterator[Observation]:
     """Check that a client that exits normally ends its session."""
-    if was_stopped(history) or _exited_with_error(history):
+    if was_stopped(history) or not exited_normally(history):
         return
     deleted = {entry.line: entry for entry in _posts(history, "DELETE")}
     lost = {
@@ -322,8 +318,7 @@ def resumes_stream(history: History) -> Iterator[Observation]:
 
 
 @client_check(
-    "2025-11-25:sse-retry-respected",
-    needs="a client over HTTP that resumes a stream that was cut",
+    "2025-11-25:sse-retry-respected", needs="a client over HTTP that resumes a stream that was cut"
 )
 def waits_for_retry_time(history: History) -> Iterator[Observation]:
     """Check that the client waits for the `retry` time."""
@@ -341,7 +336,7 @@ def waits_for_retry_time(history: History) -> Iterator[Observation]:
 
 @client_check(
     "2025-11-25:cancel-sent-explicitly",
-    needs="a client over HTTP that abandons a plain call",
+    needs="a client over HTTP that abandons a call without 'task'",
 )
 def cancels_explicitly(history: History) -> Iterator[Observation]:
     """Check that a client that abandons a call and continues sends `notifications/cancelled`."""

@@ -31,8 +31,7 @@ def begins_with_initialize(history: History) -> Iterator[Observation]:
             name for name, kind in _REQUIRED_PARAMS if not isinstance(first.params.get(name), kind)
         ]
         if first.method != "initialize":
-            words = "the first message is not 'initialize'"
-            yield bad(words, first)
+            yield bad("the first message is not 'initialize'", first)
         elif missing:
             yield bad(f"`initialize` has no valid `{missing[0]}`", first)
         else:

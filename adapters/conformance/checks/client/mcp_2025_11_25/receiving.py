@@ -61,8 +61,7 @@ def undeclared_is_plain(history: History) -> Iterator[Observation]:
     for exchange in _augmented(history, declared=False):
         required = _REQUIRED[exchange.method]
         if "task" in exchange.fields:
-            words = f"the client created an undeclared task for {exchange.method!r}"
-            yield bad(words, exchange)
+            yield bad(f"the client created an undeclared task for {exchange.method!r}", exchange)
         elif exchange.error is None and all(name in exchange.fields for name in required):
             yield good(exchange)
         elif exchange.error is not None and exchange.code in (-32602, -32600):
@@ -149,8 +148,7 @@ def lists_if_declared(history: History) -> Iterator[Observation]:
             if is_list:
                 yield good(exchange)
             else:
-                words = "the result of 'tasks/list' has no array 'tasks'"
-                yield bad(words, exchange)
+                yield bad("the result of 'tasks/list' has no array 'tasks'", exchange)
 
 
 @client_check("2025-11-25:cancel-capability", needs=f"{_TASKS} and can cancel it")
@@ -160,8 +158,7 @@ def cancels_if_declared(history: History) -> Iterator[Observation]:
         if exchange.is_answered:
             is_unknown = exchange.code == -32601
             if is_unknown:
-                words = "the client declared 'tasks.cancel', but does not implement it"
-                yield bad(words, exchange)
+                yield bad("the client declared 'tasks.cancel', but does not implement it", exchange)
             else:
                 yield good(exchange)
 

@@ -147,8 +147,7 @@ def required_as_task(history: History) -> Iterator[Observation]:
             if "task" in exchange.params:
                 yield good(exchange)
             else:
-                words = "the client called a 'required' tool without 'params.task'"
-                yield bad(words, exchange)
+                yield bad("the client called a 'required' tool without 'params.task'", exchange)
 
 
 @client_check(

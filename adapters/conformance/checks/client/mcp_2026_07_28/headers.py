@@ -189,8 +189,7 @@ def values_encoded(history: History) -> Iterator[Observation]:
             if is_encoded(sent) and decode_value(sent) == value:
                 yield good(exchange)
             else:
-                words = f"the value {value!r:.40} is not in Base64: {sent!r:.60}"
-                yield bad(words, exchange)
+                yield bad(f"the value {value!r:.40} is not in Base64: {sent!r:.60}", exchange)
 
 
 @client_check("2026-07-28:header-sentinel-exact", needs=_UNUSUAL)
@@ -213,8 +212,7 @@ def lookalike_encoded(history: History) -> Iterator[Observation]:
             if decode_value(sent) == value:
                 yield good(exchange)
             else:
-                words = f"{value!r:.40} looks encoded, so it must be encoded itself"
-                yield bad(words, exchange)
+                yield bad(f"{value!r:.40} looks encoded, so it must be encoded itself", exchange)
 
 
 # --- parameters -----------------------------------------------------------------------------------
@@ -255,9 +253,7 @@ def _param_fault(history: History, call: Exchange) -> str | None:
 
 
 @client_check(
-    "2026-07-28:param-headers-mirrored",
-    "2026-07-28:param-header-included",
-    needs=_MARKED,
+    "2026-07-28:param-headers-mirrored", "2026-07-28:param-header-included", needs=_MARKED
 )
 def parameters_mirrored(history: History) -> Iterator[Observation]:
     """Check that each annotated parameter with a value is in its header."""
@@ -335,7 +331,6 @@ def wrong_marks_rejected(history: History) -> Iterator[Observation]:
         if tool is None:
             continue
         if not is_rightly_marked(tool["inputSchema"]):
-            words = f"the client called {tool['name']!r}, whose annotations are invalid"
-            yield bad(words, call)
+            yield bad(f"the client called {tool['name']!r}, whose annotations are invalid", call)
         elif not all(is_rightly_marked(one["inputSchema"]) for one in tools.values()):
             yield good(call)

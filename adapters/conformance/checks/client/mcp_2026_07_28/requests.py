@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.client.polling import was_stopped
+from taskmachine.adapters.conformance.checks.client.polling import exited_normally, was_stopped
 from taskmachine.adapters.conformance.clients.view import VERSION, as_client
 from taskmachine.adapters.conformance.history import Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
@@ -22,11 +22,6 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 def _requests(history: History) -> Iterator[Exchange]:
     """Yield requests except `initialize`, the fallback to an older revision."""
     return (e for e in as_client(history).exchanges if e.method != "initialize")
-
-
-def _ended(history: History) -> bool:
-    """Return whether the client exited successfully."""
-    return any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
 
 
 # --- every request --------------------------------------------------------------------------------
@@ -132,8 +127,7 @@ def discovers_once(history: History) -> Iterator[Observation]:
     exchanges = list(_requests(history))
     probes = [e for e in exchanges if e.method == "server/discover"]
     if len(probes) > 3 and 2 * len(probes) >= len(exchanges):
-        words = f"the client sent `server/discover` {len(probes)} times"
-        yield bad(words, *probes[:2])
+        yield bad(f"the client sent `server/discover` {len(probes)} times", *probes[:2])
     elif probes and len(exchanges) > 2 * len(probes):
         yield good(probes[0])
 
@@ -196,7 +190,7 @@ def retries_after_mismatch(history: History) -> Iterator[Observation]:
         listed = [e for e in later if e.method == "tools/list"]
         if listed and retry:
             yield good(refused, listed[0], retry[0])
-        elif later or _ended(history):
+        elif later or exited_normally(history):
             missing = "repeat the call" if listed else "list the tools again"
             yield bad(f"after error -32020 the client did not {missing}", refused)
 
@@ -249,11 +243,10 @@ def absent_type_complete(history: History) -> Iterator[Observation]:
         later = [e for e in client.exchanges if e.request.number > exchange.response.number]
         last = max(e.response.number for e in client.exchanges if e.response is not None)
         is_last = exchange.response.number == last  # otherwise a later response may be the cause
-        if later or _ended(history):
+        if later or exited_normally(history):
             yield good(exchange)
         elif not was_stopped(history) and is_last:
-            words = "the client ended after a result without 'resultType' ('complete')"
-            yield bad(words, exchange)
+            yield bad("the client ended after a result without 'resultType' ('complete')", exchange)
 
 
 # --- retries --------------------------------------------------------------------------------------

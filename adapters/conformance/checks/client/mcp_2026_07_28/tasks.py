@@ -9,6 +9,7 @@ from taskmachine.adapters.conformance.checks.client.mcp_2025_11_25.input_respons
 from taskmachine.adapters.conformance.checks.client.polling import (
     INACTIVE_MS,
     active_until,
+    exited_normally,
     requests_for,
     was_stopped,
 )
@@ -48,10 +49,6 @@ def capabilities_of(entry: Entry) -> Mapping[str, Any]:
 def _extensions(entry: Entry) -> Mapping[str, Any]:
     found = capabilities_of(entry).get("extensions")
     return found if isinstance(found, dict) else {}
-
-
-def _exited_normally(history: History) -> bool:
-    return any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
 
 
 # --- declaration ----------------------------------------------------------------------------------
@@ -134,8 +131,7 @@ def methods_reserved(history: History) -> Iterator[Observation]:
             if method in _METHODS:
                 yield good(entry)
             else:
-                words = f"the tasks extension has no method '{method:.60}'"
-                yield bad(words, entry)
+                yield bad(f"the tasks extension has no method '{method:.60}'", entry)
 
 
 # --- polling --------------------------------------------------------------------------------------
@@ -189,7 +185,7 @@ def follows_created_task(history: History) -> Iterator[Observation]:
             continue
         end = _terminal_state(client, task_id)
         asked = requests_for(client, task_id) or _subscriptions(client, task_id)
-        is_done = was_stopped(history) or _exited_normally(history)
+        is_done = was_stopped(history) or exited_normally(history)
         if end is not None and asked:
             yield good(created, end)
         elif not asked and is_done and active_until(history) - created.sent_at > _SEEN_MS:
@@ -198,10 +194,7 @@ def follows_created_task(history: History) -> Iterator[Observation]:
             yield warning(words, created)
 
 
-@client_check(
-    "2026-07-28:task-for-unsupported-request-invalid",
-    needs="a client that lists tools",
-)
+@client_check("2026-07-28:task-for-unsupported-request-invalid", needs="a client that lists tools")
 def ignores_task_for_other_request(history: History) -> Iterator[Observation]:
     """Check that the client ignores a task in response to anything but a tool call."""
     client = as_client(history)
@@ -272,7 +265,7 @@ def observes_after_update(history: History) -> Iterator[Observation]:
         later = [e for e in asked if e.request.number > updates[-1].request.number]
         if later or _subscriptions(client, task_id):
             yield good(updates[-1], *later[:1])
-        elif _exited_normally(history) or was_stopped(history):
+        elif exited_normally(history) or was_stopped(history):
             yield bad("the client did not read the task again after its response", updates[-1])
 
 

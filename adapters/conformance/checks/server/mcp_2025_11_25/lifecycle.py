@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.input_requests import REQUIRED_CAPABILITY
 from taskmachine.adapters.conformance.checks.reading.messages import requests_of_the_target
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports.sessions import (
     is_no_version,
@@ -25,11 +26,6 @@ __all__: list[str] = []
 FIRST_WITH_TASKS: Final = "2025-11-25"
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _SERVED_LATER: Final = ("tools/list", "tools/call", "tasks/get", "tasks/result", "tasks/list")
-_CAPABILITY: Final = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
 
 
 def _proposed(exchange: Exchange) -> str | None:
@@ -238,8 +234,7 @@ def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
             is_asked = "task" in call.params
             yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
         if "tasks" in _capabilities(initialize.fields):
-            words = f"the target declares 'tasks' under {agreed}"
-            yield note(words, initialize)
+            yield note(f"the target declares 'tasks' under {agreed}", initialize)
         elif not notifications and not made and calls:
             yield good(initialize)
 
@@ -285,7 +280,7 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
 def _undeclared(request: Entry, declared: Mapping[str, Any]) -> str | None:
     """Return the capability that a request needs and the client did not declare."""
     method, params = request.method or "", request.params
-    needed = _CAPABILITY.get(method)
+    needed = REQUIRED_CAPABILITY.get(method)
     if needed is not None and not isinstance(declared.get(needed), dict):
         return needed
     if method == "elicitation/create" and params.get("mode") == "url":

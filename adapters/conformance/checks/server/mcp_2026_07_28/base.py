@@ -122,8 +122,7 @@ def types_were_negotiated(history: History) -> Iterator[Observation]:
         if kind in ("complete", "input_required") or (kind == "task" and declares_tasks(exchange)):
             yield good(exchange)
         elif kind == "task" or not _declares_others(exchange):
-            words = f"'resultType' is {kind!r}, which no declared extension defines"
-            yield bad(words, exchange)
+            yield bad(f"'resultType' is {kind!r}, which no declared extension defines", exchange)
 
 
 def _declares_others(exchange: Exchange) -> bool:

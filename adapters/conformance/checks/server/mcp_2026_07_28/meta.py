@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.input_requests import REQUIRED_CAPABILITY
 from taskmachine.adapters.conformance.checks.reading.meta import (
     meta_labels,
     meta_names,
@@ -214,12 +215,6 @@ def _is_text(value: Any) -> bool:
 
 # --- undeclared capabilities ------------------------------------------------------------------
 
-_NEEDED_BY: Final = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
-
 
 @check("2026-07-28:undeclared-capability-not-used", needs="a tool that requests input")
 def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
@@ -232,7 +227,7 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
         if not isinstance(requests, dict) or not requests:
             continue
         kinds = {
-            _NEEDED_BY.get(asked["method"])
+            REQUIRED_CAPABILITY.get(asked["method"])
             for asked in requests.values()
             if isinstance(asked, dict) and _is_text(asked.get("method"))
         } - {None}
@@ -349,8 +344,7 @@ def notifications_name_their_subscription(history: History) -> Iterator[Observat
             if SUBSCRIPTION in entry.meta:
                 yield good(entry)
             else:
-                words = f"{entry.method!r} has no subscription id in '_meta'"
-                yield bad(words, entry)
+                yield bad(f"{entry.method!r} has no subscription id in '_meta'", entry)
 
 
 _TRACEPARENT: Final = re.compile(

@@ -125,8 +125,7 @@ def unknown_state_is_harmless(history: History) -> Iterator[Observation]:
             continue
         gone = exited_after(history, retry.request)
         if retry.status >= 500 and retry.status != 503:
-            words = f"a modified `requestState` got HTTP status {retry.status}"
-            yield bad(words, retry)
+            yield bad(f"a modified `requestState` got HTTP status {retry.status}", retry)
         elif gone is not None:
             words = "the target's process exited after a modified `requestState`"
             yield bad(words, retry.request, gone)
@@ -254,8 +253,7 @@ def no_other_requests(history: History) -> Iterator[Observation]:
         if exchange.method in MAY_REQUEST_INPUT or not exchange.fields:
             continue
         if exchange.fields.get("resultType") == "input_required":
-            words = f"the target returned `input_required` for {exchange.method!r}"
-            yield bad(words, exchange)
+            yield bad(f"the target returned `input_required` for {exchange.method!r}", exchange)
         else:
             yield good(exchange)
 
@@ -437,8 +435,7 @@ def missing_asked_again(history: History) -> Iterator[Observation]:
         if retry.fields.get("resultType") == "input_required":
             yield good(origin, retry)
         elif retry.code in REFUSED:
-            words = "the target did not request a missing input response again"
-            yield bad(words, origin, retry)
+            yield bad("the target did not request a missing input response again", origin, retry)
 
 
 cannot_check(

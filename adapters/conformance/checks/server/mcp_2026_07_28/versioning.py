@@ -78,8 +78,7 @@ def discovery_has_versions_and_capabilities(history: History) -> Iterator[Observ
             continue
         versions = exchange.fields.get("supportedVersions")
         if not isinstance(versions, list) or MODERN not in versions:
-            words = f"'supportedVersions' lacks {MODERN!r}: {versions!r}"
-            yield bad(words, exchange)
+            yield bad(f"'supportedVersions' lacks {MODERN!r}: {versions!r}", exchange)
         elif not isinstance(exchange.fields.get("capabilities"), dict):
             yield bad("'capabilities' of 'server/discover' is not an object", exchange)
         else:

@@ -37,8 +37,7 @@ def tasks_are_declared(history: History) -> Iterator[Observation]:
         if declared is None:
             continue
         if declared.get("tasks") is None:
-            words = "the target created a task without declaring 'tasks'"
-            yield bad(words, exchange)
+            yield bad("the target created a task without declaring 'tasks'", exchange)
         else:
             yield good(exchange)
 
@@ -84,8 +83,7 @@ def only_declared_types_make_tasks(history: History) -> Iterator[Observation]:
     """Check that request types without declared task support create no tasks."""
     for exchange in _undeclared(history):
         if isinstance(exchange.fields.get("task"), dict):
-            words = f"the target created an undeclared task for {exchange.method!r}"
-            yield bad(words, exchange)
+            yield bad(f"the target created an undeclared task for {exchange.method!r}", exchange)
         elif exchange.fields or exchange.result == {}:
             yield good(exchange)
 
@@ -159,10 +157,9 @@ def forbidden_tools_refuse_tasks(history: History) -> Iterator[Observation]:
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.error is None:
-            words = "the target accepted a task call of a 'forbidden' tool"
-            yield bad(words, exchange)
+            yield bad("the target accepted a call of a 'forbidden' tool with 'task'", exchange)
         elif has_valid_arguments(history, exchange):
-            words = f"a task call of a 'forbidden' tool got {exchange.code}, not -32601"
+            words = f"a call of a 'forbidden' tool with 'task' got {exchange.code}, not -32601"
             yield bad(words, exchange)
 
 
@@ -191,13 +188,11 @@ def optional_tools_work_both_ways(history: History) -> Iterator[Observation]:
         gets_task = isinstance(exchange.fields.get("task"), dict)
         way = "with 'task'" if wants_task else "without 'task'"
         if exchange.code == METHOD_NOT_FOUND:
-            words = f"an 'optional' tool cannot be called {way} (error -32601)"
-            yield bad(words, exchange)
+            yield bad(f"an 'optional' tool cannot be called {way} (error -32601)", exchange)
         elif gets_task and not wants_task:
-            yield bad("a plain call of an 'optional' tool created a task", exchange)
+            yield bad("a call of an 'optional' tool without 'task' created a task", exchange)
         elif exchange.code == INVALID_REQUEST and not wants_task:
-            words = "a plain call of an 'optional' tool got -32600"
-            yield note(words, exchange)
+            yield note("a call of an 'optional' tool without 'task' got error -32600", exchange)
         elif exchange.fields and gets_task == wants_task:
             yield good(exchange)
 
@@ -215,7 +210,7 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
         if exchange.code == METHOD_NOT_FOUND:
             yield good(exchange)
         elif exchange.code == INVALID_REQUEST:
-            words = "a plain call of a 'required' tool got -32600, not -32601"
+            words = "a call of a 'required' tool without 'task' got -32600, not -32601"
             yield note(words, exchange)
         elif exchange.error is None and exchange.is_answered:
             how = (
@@ -223,10 +218,10 @@ def required_tools_refuse_plain_calls(history: History) -> Iterator[Observation]
                 if exchange.fields.get("isError")
                 else "was accepted"
             )
-            words = f"a plain call of a 'required' tool {how} instead of error -32601"
+            words = f"a call of a 'required' tool without 'task' {how}; expected error -32601"
             yield bad(words, exchange)
         elif exchange.is_answered and has_valid_arguments(history, exchange):
-            words = f"a plain call of a 'required' tool got {exchange.code}, not -32601"
+            words = f"a call of a 'required' tool without 'task' got {exchange.code}, not -32601"
             yield bad(words, exchange)
 
 
@@ -283,8 +278,7 @@ def create_result_is_nothing_else(history: History) -> Iterator[Observation]:
     for exchange in _creations(history):
         found = [name for name in OWN_RESULT if name in exchange.fields]
         if found:
-            words = f"the result that creates a task also contains {found[0]!r}"
-            yield bad(words, exchange)
+            yield bad(f"the result that creates a task also contains {found[0]!r}", exchange)
         else:
             yield good(exchange)
 

@@ -112,8 +112,7 @@ def lookups_are_limited(history: History) -> Iterator[Observation]:
         and task_record(history, exchange.task_id, exchange.request) is None
     ]
     if len(unknown) >= MANY_LOOKUPS:
-        words = f"the target did not limit {len(unknown)} lookups of unknown tasks"
-        yield note(words, unknown[-1])
+        yield note(f"the target did not limit {len(unknown)} lookups of unknown tasks", unknown[-1])
 
 
 @check("2025-11-25:concurrency-limit", needs="a large number of concurrent tasks")

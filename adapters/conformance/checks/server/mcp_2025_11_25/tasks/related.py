@@ -77,8 +77,7 @@ def results_name_their_task(history: History) -> Iterator[Observation]:
         elif named is None:
             yield bad("the result of 'tasks/result' has no related-task metadata", exchange)
         else:
-            words = f"the related-task metadata of 'tasks/result' names {named!r}"
-            yield bad(words, exchange)
+            yield bad(f"the related-task metadata of 'tasks/result' names {named!r}", exchange)
 
 
 @check("2025-11-25:related-task-on-create-result", needs="a tool that can be called as a task")
@@ -119,8 +118,7 @@ def metadata_have_their_shape(history: History) -> Iterator[Observation]:
             continue
         id = entry.related_task
         if not isinstance(id, str):
-            words = f"the related-task metadata {entry.meta[RELATED]!r} has no 'taskId'"
-            yield bad(words, entry)
+            yield bad(f"the related-task metadata {entry.meta[RELATED]!r} has no 'taskId'", entry)
         elif id in known:
             yield good(entry)
         elif is_complete:
@@ -151,8 +149,7 @@ def task_results_have_no_metadata(history: History) -> Iterator[Observation]:
         if exchange.response is None or not isinstance(exchange.result, dict):
             continue
         if RELATED in exchange.response.meta:
-            words = f"the result of {exchange.method!r} has related-task metadata"
-            yield bad(words, exchange)
+            yield bad(f"the result of {exchange.method!r} has related-task metadata", exchange)
         else:
             yield good(exchange)
 
@@ -162,8 +159,7 @@ def status_notifications_have_no_metadata(history: History) -> Iterator[Observat
     """Check that a status notification has no related-task metadata: it already names its task."""
     for entry in history.notifications("notifications/tasks/status"):
         if RELATED in entry.meta:
-            words = "a task status notification has related-task metadata"
-            yield bad(words, entry)
+            yield bad("a task status notification has related-task metadata", entry)
         else:
             yield good(entry)
 
@@ -186,8 +182,7 @@ def metadata_of_requests_are_ignored(history: History) -> Iterator[Observation]:
         elif shown == record.id:
             yield good(exchange)
         elif shown == other:
-            words = "the related-task metadata, not 'taskId', selected the task"
-            yield bad(words, exchange)
+            yield bad("the related-task metadata, not 'taskId', selected the task", exchange)
         elif exchange.error is not None and _is_served_without(history, exchange):
             words = f"{exchange.method!r} with related-task metadata was rejected, not served"
             yield bad(words, exchange)

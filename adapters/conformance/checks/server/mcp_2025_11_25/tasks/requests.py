@@ -75,8 +75,7 @@ def answers_are_json_or_streams(history: History) -> Iterator[Observation]:
         if kind in ("application/json", "text/event-stream"):
             yield good(exchange)
         else:
-            words = f"{exchange.method!r} got content type {kind!r}, not JSON or SSE"
-            yield bad(words, exchange)
+            yield bad(f"{exchange.method!r} got content type {kind!r}, not JSON or SSE", exchange)
 
 
 @check("2025-11-25:task-id-param-decides", needs="a task")
@@ -110,11 +109,9 @@ def cancel_is_declared(history: History) -> Iterator[Observation]:
             else:
                 yield good(exchange)
         elif exchange.code == METHOD_NOT_FOUND:
-            words = "the target declares 'tasks.cancel', but does not implement it"
-            yield bad(words, exchange)
+            yield bad("the target declares 'tasks.cancel', but does not implement it", exchange)
         elif record is not None and _is_wrongly_refused(history, record, exchange):
-            words = "the target rejected 'tasks/cancel' of a running task"
-            yield bad(words, exchange)
+            yield bad("the target rejected 'tasks/cancel' of a running task", exchange)
         elif record is not None:
             yield good(exchange)
 
@@ -311,8 +308,7 @@ def unknown_task_is_refused(history: History, method: str) -> Iterator[Observati
         if exchange.code == INVALID_PARAMS:
             yield good(exchange)
         elif exchange.error is not None:
-            words = f"{method!r} for an unknown task got {exchange.code}, not -32602"
-            yield bad(words, exchange)
+            yield bad(f"{method!r} for an unknown task got {exchange.code}, not -32602", exchange)
         else:
             yield bad(f"the target accepted {method!r} for an unknown task", exchange)
 

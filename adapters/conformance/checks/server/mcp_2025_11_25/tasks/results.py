@@ -108,8 +108,7 @@ def cancelling_result_keeps_task(history: History) -> Iterator[Observation]:
             if later.exchange is None or later.exchange.request.number < exchange.request.number:
                 continue
             if later.status == "cancelled":
-                words = "cancelling a 'tasks/result' request cancelled the task"
-                yield bad(words, exchange, later)
+                yield bad("cancelling a 'tasks/result' request cancelled the task", exchange, later)
                 break
             yield good(exchange, later)
 
@@ -144,8 +143,7 @@ def result_is_of_the_type_of_the_call(history: History) -> Iterator[Observation]
         if "taskId" in exchange.fields or isinstance(exchange.fields.get("task"), dict):
             yield bad("'tasks/result' returned a task instead of a tool result", exchange)
         elif not isinstance(exchange.fields.get("content"), list):
-            words = "the result of 'tasks/result' has no array 'content'"
-            yield bad(words, exchange)
+            yield bad("the result of 'tasks/result' has no array 'content'", exchange)
         else:
             yield good(exchange)
 
@@ -161,7 +159,7 @@ def result_is_not_an_error(history: History) -> Iterator[Observation]:
         if exchange.error is None:
             yield good(plain[0], exchange)
         elif is_sure:
-            words = "a plain call returns a result, but 'tasks/result' returns an error"
+            words = "a call without 'task' returns a result, but 'tasks/result' an error"
             yield bad(words, plain[0], exchange)
 
 
@@ -176,13 +174,13 @@ def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
         if plain[0].code in (METHOD_NOT_FOUND, INVALID_REQUEST):
             continue  # The target rejects the call, not the tool.
         if exchange.error is None:
-            words = "a plain call returns an error, but 'tasks/result' returns a result"
+            words = "a call without 'task' returns an error, but 'tasks/result' a result"
             yield bad(words, plain[0], exchange)
         elif exchange.code != plain[0].code:
             words = f"the error is {plain[0].code} for the call, {exchange.code} for 'tasks/result'"
             yield bad(words, plain[0], exchange)
         elif exchange.error != plain[0].error:
-            words = "the error of 'tasks/result' differs from that of a plain call"
+            words = "the error of 'tasks/result' differs from that of a call without 'task'"
             yield warning(words, plain[0], exchange)
         else:
             yield good(plain[0], exchange)
@@ -334,8 +332,8 @@ def _compared(history: History, record: TaskRecord, exchange: Exchange) -> Itera
     ):
         if {*expected} != {*found}:
             names = ", ".join(sorted({*expected} ^ {*found}))
-            words = f"'tasks/result' and a plain call differ in {names}"
+            words = f"'tasks/result' and a call without 'task' differ in {names}"
             yield bad(words, plain[0], exchange)
         else:
-            words = "'tasks/result' and a plain call return different values"
+            words = "'tasks/result' and a call without 'task' return different values"
             yield warning(words, plain[0], exchange)

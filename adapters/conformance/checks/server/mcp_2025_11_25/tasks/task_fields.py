@@ -53,11 +53,9 @@ def begins_working(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             yield good(sighting)
         elif sighting.status in ("input_required", "completed", "failed"):
-            words = f"a new task has the status {sighting.status!r}, not 'working'"
-            yield warning(words, sighting)
+            yield warning(f"a new task has the status {sighting.status!r}, not 'working'", sighting)
         elif "status" in sighting.task:
-            words = f"a new task has the status {sighting.status!r}, not 'working'"
-            yield bad(words, sighting)
+            yield bad(f"a new task has the status {sighting.status!r}, not 'working'", sighting)
 
 
 check(
@@ -87,8 +85,7 @@ def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
         if asked or _has_status_message(seen):
             yield good(*asked[:1], seen)
         else:
-            words = "a task is 'cancelled' without cancel request or 'statusMessage'"
-            yield warning(words, seen)
+            yield warning("a task is 'cancelled' without cancel request or 'statusMessage'", seen)
 
 
 # --- times ---------------------------------------------------------------------------------------

@@ -81,8 +81,7 @@ def ttl_is_limited(history: History) -> Iterator[Observation]:
             granted = exchange.fields["task"].get("ttl")
             length = math.inf if granted is None else milliseconds(granted)
             if length is not None and length >= ENORMOUS_MS:
-                words = f"a requested ttl of {requested:g} ms was granted as {granted}"
-                yield bad(words, exchange)
+                yield bad(f"a requested ttl of {requested:g} ms was granted as {granted}", exchange)
             elif length is not None:
                 yield good(exchange)
 

@@ -236,8 +236,7 @@ def callers_are_authenticated(history: History) -> Iterator[Observation]:
         if exchange.status == 401:
             yield good(exchange)
         elif isinstance(exchange.result, dict) and has_credentials:
-            words = f"the target served {exchange.method!r} without credentials"
-            yield bad(words, exchange)
+            yield bad(f"the target served {exchange.method!r} without credentials", exchange)
         elif isinstance(exchange.result, dict):
             yield note("the target serves requests without an 'Authorization' header", exchange)
             return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.posts import (
     Post,
     connections_of_this_version,
@@ -21,7 +22,6 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 _VERSION: Final = "mcp-protocol-version"
-SOON_MS: Final = 5_000.0
 UNDERWAY_MS: Final = 500.0
 """Messages of different connections may arrive in the wrong order within this time."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading import task_rules
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
     expires_at,
@@ -20,7 +21,6 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 _A_TASK: Final = "a tool whose call creates a task"
-_SOON_MS: Final = 5_000.0
 _FIELDS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs")
 
 
@@ -239,11 +239,9 @@ def first_status(history: History) -> Iterator[Observation]:
         if sighting.status == "working":
             yield good(sighting)
         elif isinstance(sighting.status, str) and sighting.status in known:
-            words = f"a new task has the status {sighting.status!r}"
-            yield note(words, sighting)
+            yield note(f"a new task has the status {sighting.status!r}", sighting)
         else:
-            words = f"a new task has the unknown status {sighting.status!r}"
-            yield bad(words, sighting)
+            yield bad(f"a new task has the unknown status {sighting.status!r}", sighting)
 
 
 @check("2026-07-28:only-tools-call", needs=_A_TASK)
@@ -255,8 +253,7 @@ def only_tool_calls_become_tasks(history: History) -> Iterator[Observation]:
         if exchange.fields.get("resultType") != "task" or exchange.method == "tools/call":
             yield good(exchange)
         else:
-            words = f"only 'tools/call' may create tasks, not {exchange.method!r}"
-            yield bad(words, exchange)
+            yield bad(f"only 'tools/call' may create tasks, not {exchange.method!r}", exchange)
 
 
 @check(
@@ -314,7 +311,7 @@ def _first_reads(history: History, *, elsewhere: bool) -> Iterator[Observation]:
         if made is None or made.response is None or not is_by_creator(found, get):
             continue
         waited = get.request.at - made.response.at
-        is_first = get.request.number > made.response.number and waited < _SOON_MS
+        is_first = get.request.number > made.response.number and waited < SOON_MS
         if not is_first or (elsewhere and get.request.line == made.request.line):
             continue
         if is_acknowledged(get):

@@ -8,6 +8,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from taskmachine.adapters.conformance.checks.reading.input_requests import input_requests
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord, task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
@@ -25,7 +26,6 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-_SOON_MS: Final = 5_000.0
 _LETTERS: Final = 8
 """Minimum length of a word whose presence in a result is not a coincidence."""
 
@@ -209,7 +209,7 @@ def _removal(record: TaskRecord, key: str, request: Any, update: Exchange) -> It
 
 
 def _is_late(sighting: Sighting, update: Exchange) -> bool:
-    return sighting.since - (update.heard_at or 0) > _SOON_MS
+    return sighting.since - (update.heard_at or 0) > SOON_MS
 
 
 def _is_fitting(request: Any, reply: Any) -> bool:
@@ -305,8 +305,7 @@ def second_responses_are_ignored(history: History) -> Iterator[Observation]:
                 if used is None:
                     yield good(first, update)
                 else:
-                    words = f"the task used the second response to {key!r}"
-                    yield bad(words, first, update, used)
+                    yield bad(f"the task used the second response to {key!r}", first, update, used)
 
 
 def _used(record: TaskRecord, first: Any, second: Any) -> Sighting | None:

@@ -47,11 +47,7 @@ def _tasks(history: History) -> Iterator[Exchange]:
 # --- declaration by the target --------------------------------------------------------------------
 
 
-@check(
-    "2026-07-28:server-declares-in-discover",
-    "2026-07-28:legacy-servers-migrate",
-    needs=_A_TASK,
-)
+@check("2026-07-28:server-declares-in-discover", "2026-07-28:legacy-servers-migrate", needs=_A_TASK)
 def task_creators_declare_extension(history: History) -> Iterator[Observation]:
     """Check that a target that creates tasks declares the extension in `server/discover`."""
     made = next(_tasks(history), None)
@@ -192,8 +188,7 @@ def undeclared_calls_get_no_task(history: History) -> Iterator[Observation]:
     task_calls = {call_key(call) for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if _is_task(call):
-            words = "a call that did not declare the tasks extension created a task"
-            yield bad(words, call)
+            yield bad("a call that did not declare the tasks extension created a task", call)
         elif call_key(call) in task_calls:
             yield good(call)
 
@@ -206,8 +201,7 @@ def task_only_tools_say_so(history: History) -> Iterator[Observation]:
         if call.code == -32021 and _is_named_missing(call):
             yield good(call)
         elif call.error is not None and _is_named_missing(call):
-            words = f"a call without the required extension got {call.code!r}, not -32021"
-            yield bad(words, call)
+            yield bad(f"a call without the required extension got {call.code!r}, not -32021", call)
         elif call.code in _REFUSALS and call_key(call) in task_calls and "task" not in call.params:
             words = f"a call that requires a task got error {call.code}, not -32021"
             yield bad(words, task_calls[call_key(call)], call)
@@ -237,8 +231,7 @@ def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
             if "task" not in call.params or plain is None:
                 continue
             if not declared and _is_task(call):
-                words = "'params.task' created a task without the tasks extension"
-                yield bad(words, call)
+                yield bad("'params.task' created a task without the tasks extension", call)
             elif call.error is not None:
                 words = f"'params.task' caused error {call.code!r}; the target must ignore it"
                 yield bad(words, plain, call)

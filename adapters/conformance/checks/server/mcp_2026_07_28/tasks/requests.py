@@ -103,8 +103,7 @@ def cancel_is_acknowledged(history: History) -> Iterator[Observation]:
             yield good(cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
             made = modern(history).created[cancel.task_id]
-            words = f"'tasks/cancel' of a running task got error {cancel.code!r}"
-            yield bad(words, made, cancel)
+            yield bad(f"'tasks/cancel' of a running task got error {cancel.code!r}", made, cancel)
 
 
 @check("2026-07-28:cancel-terminal-acked", needs="a task that is cancelled after it ended")
@@ -114,8 +113,7 @@ def late_cancel_is_acknowledged(history: History) -> Iterator[Observation]:
         if is_acknowledged(cancel):
             yield good(end, cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
-            words = f"'tasks/cancel' of an ended task got error {cancel.code!r}"
-            yield bad(words, end, cancel)
+            yield bad(f"'tasks/cancel' of an ended task got error {cancel.code!r}", end, cancel)
 
 
 @check(
@@ -279,8 +277,7 @@ def method_is_removed(history: History, method: str) -> Iterator[Observation]:
         elif exchange.error is None:
             yield bad(f"the target accepted {method!r}, which this revision removed", exchange)
         else:
-            words = f"the removed {method!r} got error {exchange.code!r}, not -32601"
-            yield bad(words, exchange)
+            yield bad(f"the removed {method!r} got error {exchange.code!r}, not -32601", exchange)
 
 
 # --- tasks of other principals --------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _comparisons(history: History) -> tuple[Comparison, ...]:
 
 @check(
     "2026-07-28:result-is-underlying",
-    needs="a tool that returns the same result each time, as a plain call and as a task",
+    needs="a tool that returns the same result each time, with and without a task",
 )
 def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
     """Check that the result of a completed task is what the call would have returned."""
@@ -97,7 +97,7 @@ def result_is_that_of_the_call(history: History) -> Iterator[Observation]:
         if results[0] == expected:
             yield good(comparison.plain[0], comparison.ends[0])
         elif len(results) > 1:
-            words = "the result of the task differs from the result of a plain call"
+            words = "the result of the task differs from that of a call without the extension"
             yield bad(words, comparison.plain[0], comparison.ends[0])
 
 
@@ -115,7 +115,7 @@ def is_error_means_completed(history: History) -> Iterator[Observation]:
                 words = "a task with a result with 'isError' is 'failed', not 'completed'"
                 yield bad(words, comparison.plain[0], end)
             elif not _is_error(end.task.get("result")):
-                words = "a plain call returns 'isError', but the result of the task does not"
+                words = "the call without the extension returns 'isError', the task does not"
                 yield bad(words, comparison.plain[0], end)
 
 
@@ -127,8 +127,7 @@ def failed_is_for_protocol_errors(history: History) -> Iterator[Observation]:
         data = error.get("data") if isinstance(error, dict) else None
         holders = (sighting.task.get("result"), error, data)
         if sighting.status == "failed" and any(_is_error(holder) for holder in holders):
-            words = "a task with a result with 'isError' is 'failed', not 'completed'"
-            yield bad(words, sighting)
+            yield bad("a task with a result with 'isError' is 'failed', not 'completed'", sighting)
         elif sighting.status == "completed" and _is_error(sighting.task.get("result")):
             yield good(sighting)
     for comparison in _comparisons(history):
@@ -179,7 +178,9 @@ def error_is_that_of_the_call(history: History) -> Iterator[Observation]:
                 yield good(comparison.plain[0], end)
             elif comparison.code in _RESERVED or comparison.code not in _OF_THE_ENVELOPE:
                 expected = comparison.code
-                words = f"the error code is {expected} for a plain call, but {code!r} in the task"
+                words = (
+                    f"the error code is {expected} without the extension, but {code!r} in the task"
+                )
                 finding = note if expected in _RESERVED else bad
                 yield finding(words, comparison.plain[0], end)
 

@@ -75,8 +75,7 @@ def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
         if was_asked or first.task.get("statusMessage"):
             yield good(first)
         else:
-            words = "a task is 'cancelled' without cancel request or 'statusMessage'"
-            yield warning(words, first)
+            yield warning("a task is 'cancelled' without cancel request or 'statusMessage'", first)
 
 
 # --- fields of a status ---------------------------------------------------------------------------
@@ -270,8 +269,7 @@ def get_is_not_input_required(history: History) -> Iterator[Observation]:
     """Check that a task does not request input by `resultType: "input_required"`."""
     for sighting in get_results(history):
         if sighting.task.get("resultType") == "input_required":
-            words = "the result of 'tasks/get' has 'resultType' 'input_required'"
-            yield bad(words, sighting)
+            yield bad("the result of 'tasks/get' has 'resultType' 'input_required'", sighting)
         elif sighting.status == "input_required":
             yield good(sighting)
 

@@ -147,11 +147,7 @@ def names_are_case_insensitive(history: History) -> Iterator[Observation]:
             yield bad(words, exchange)
 
 
-@check(
-    "2026-07-28:header-values-decoded",
-    "2026-07-28:header-decoded-before-compare",
-    needs="HTTP",
-)
+@check("2026-07-28:header-values-decoded", "2026-07-28:header-decoded-before-compare", needs="HTTP")
 def values_are_decoded(history: History) -> Iterator[Observation]:
     """Check that values in Base64 are decoded before comparison."""
     for exchange, found in _right(history):

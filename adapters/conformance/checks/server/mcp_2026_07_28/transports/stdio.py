@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import (
     mirrors,
     modern_calls,
@@ -9,7 +10,6 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports import (
     endpoint as previous,
 )
-from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.transports.streams import SOON_MS
 from taskmachine.adapters.conformance.history import Entry, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, cannot_check, check, good
 

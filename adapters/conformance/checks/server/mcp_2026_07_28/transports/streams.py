@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.messages import same_id
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.posts import Post, posts
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import MODERN
 from taskmachine.adapters.conformance.history import Entry, History, Kind
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, warning
 
-__all__ = ["SOON_MS", "SUBSCRIPTION", "is_of_subscriptions"]
+__all__ = ["SUBSCRIPTION", "is_of_subscriptions"]
 
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-SOON_MS: Final = 5_000.0
 
 _OF_SUBSCRIPTIONS: Final = frozenset(
     {

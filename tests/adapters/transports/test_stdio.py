@@ -183,9 +183,9 @@ def test_the_demo_tools_use_progress_and_sampling(demo: Client) -> None:
     waiting = demo.request("tools/call", {"name": "sample", "arguments": {"topic": "bees"}})
     question = demo.called("sampling/createMessage")
     assert "bees" in question["params"]["messages"][0]["content"]["text"]
-    message = {"type": "text", "text": "Bees hum."}
+    content = {"type": "text", "text": "Bees hum."}
     demo.send(
-        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": message}}
+        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": content}}
     )
     assert text_of(demo.answer(waiting)["result"]) == "Bees hum."
 

@@ -15,7 +15,7 @@ from taskmachine.protocol.requestor import Output, Requestor
 from taskmachine.statemachine import Call, Outcome, Progress, Question, Reply, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
-from tests.protocol.desk import GREET, OFFER, Desk
+from tests.protocol.memory_driver import GREET, OFFER, MemoryDriver
 
 REVISION: Final = "2025-11-25"
 RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -117,15 +117,15 @@ class Peer:
 
     def __init__(
         self,
-        desk: Desk,
+        driver: MemoryDriver,
         *,
         offer: Offer = OFFER,
         owner: str = "alice",
         declares: dict[str, Any] | None = None,
         greets: bool = True,
     ) -> None:
-        self.desk = desk
-        self.line = desk.connect(RECEIVER, offer, owner)
+        self.driver = driver
+        self.connection = driver.connect(RECEIVER, offer, owner)
         self._ids = count(1)
         self._heard: list[Any] = []
         if greets and offer.side == "server":
@@ -136,7 +136,7 @@ class Peer:
     @property
     def heard(self) -> list[Any]:
         """Every message so far."""
-        for send in self.line.sent[len(self._heard) :]:
+        for send in self.connection.sent[len(self._heard) :]:
             message = plain(send)
             schema = {**NOTIFICATIONS, **QUESTIONS}.get(message.get("method"))
             if schema is not None:
@@ -147,7 +147,7 @@ class Peer:
     def say(self, message: dict[str, Any]) -> list[Any]:
         """Send this object; what came because of it."""
         before = len(self.heard)
-        self.line.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.heard[before:]
 
     def initialize(self, version: str = REVISION, **params: Any) -> Any:
@@ -200,15 +200,15 @@ class Peer:
         return [m for m in self.heard if "method" in m and "id" in m]
 
     def answer(self, question: Any, result: dict[str, Any]) -> list[Any]:
-        self.desk.now += 10
+        self.driver.now += 10
         return self.say({"id": question["id"], "result": result})
 
     # --- what a worker does meanwhile --------------------------------------------------------
 
     def move(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
         """A moment later, this happens to the task."""
-        self.desk.now += 10
-        self.desk.move(task_id, lambda task: act(task, self.desk.now))
+        self.driver.now += 10
+        self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
     def start(self, task_id: str) -> None:
         self.move(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))

@@ -1,4 +1,4 @@
-"""A client of 2026-07-28 that knows only JSON, in front of a desk; and what workers do meanwhile.
+"""A client of 2026-07-28 that knows only JSON, in front of a driver; and what workers do meanwhile.
 
 Every message that comes out is judged by the hand-written schema of its envelope.
 """
@@ -15,7 +15,7 @@ from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
-from tests.protocol.desk import OFFER, Desk
+from tests.protocol.memory_driver import OFFER, MemoryDriver
 
 REVISION: Final = "2026-07-28"
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -72,25 +72,25 @@ class Peer:
 
     def __init__(
         self,
-        desk: Desk | None = None,
+        driver: MemoryDriver | None = None,
         *,
         owner: str = "alice",
         offer: Offer = OFFER,
         rules: ReceiverDialect = receiver_2026_07_28.RECEIVER,
     ) -> None:
-        self.desk = Desk() if desk is None else desk
-        self.line = self.desk.connect(rules, offer, owner)
+        self.driver = MemoryDriver() if driver is None else driver
+        self.connection = self.driver.connect(rules, offer, owner)
         self._ids = count(1)
         self._read = 0
 
     @property
     def transcript(self) -> list[Any]:
         """All that the server has sent."""
-        return [on_the_wire(send.message) for send in self.line.sent]
+        return [on_the_wire(send.message) for send in self.connection.sent]
 
     def news(self) -> list[Any]:
         """What it has sent since the last look."""
-        before, self._read = self._read, len(self.line.sent)
+        before, self._read = self._read, len(self.connection.sent)
         return self.transcript[before:]
 
     def send(
@@ -112,7 +112,7 @@ class Peer:
     def post(self, message: dict[str, Any]) -> list[Any]:
         """Send any message; what came because of it."""
         self.news()
-        self.line.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.news()
 
     def result(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
@@ -159,8 +159,8 @@ class Peer:
 
     def work(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
         """A second passes, then a worker does something."""
-        self.desk.now += 1_000
-        self.desk.move(task_id, lambda task: act(task, self.desk.now))
+        self.driver.now += 1_000
+        self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
     def ask(self, task_id: str, *questions: Question) -> None:
         """The tool asks."""

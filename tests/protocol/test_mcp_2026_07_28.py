@@ -31,7 +31,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import judge
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 from tests.requirements import covers
 
 DIALECT = g2.DIALECT

@@ -14,7 +14,7 @@ from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 from tests.requirements import covers
 
 TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task

@@ -31,7 +31,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 
 FORM = Question("k", "elicitation/create", b'{"message":"?"}')
 CALL = Call("tools/call", "greet", progress_token="p")

@@ -54,7 +54,7 @@ from taskmachine.statemachine.invariants import Asked as Posed
 from taskmachine.statemachine.invariants import Event as Happened
 from tests import strategies
 from tests.oracle import LIFECYCLES, SPEC
-from tests.protocol.desk import Desk, Line
+from tests.protocol.memory_driver import Connection, MemoryDriver
 
 BOUND_MS = 10**9
 META = {
@@ -71,7 +71,7 @@ class Talk:
 
     name: str
     dialect: str
-    line: Line
+    connection: Connection
     requestor: Requestor
     owner: str
     up: list[bytes] = attrs.field(factory=list)
@@ -114,7 +114,7 @@ class Wires(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk()
+        self.driver = MemoryDriver()
         self.history: list[Happened] = []
         self.asked: Counter[tuple[str, str, str]] = Counter()
         self.started: set[str] = set()
@@ -129,14 +129,14 @@ class Wires(RuleBasedStateMachine):
                     break  # one stranger is enough
                 ids = count(1)
                 requestor = Requestor(speaker, new_id=lambda ids=ids: next(ids))  # type: ignore[misc]
-                line = self.desk.connect(receiver, owner=owner)
-                self.talks.append(Talk(f"{owner} {dialect}", dialect, line, requestor, owner))
+                connection = self.driver.connect(receiver, owner=owner)
+                self.talks.append(Talk(f"{owner} {dialect}", dialect, connection, requestor, owner))
         for talk in self.talks:
             if talk.dialect == g1.REVISION:
                 hello = g1.Initialize("2025-11-25", {"elicitation": {}, "sampling": {}}, {})
-                talk.line.receive(g1.DIALECT.encode_request("hello", hello))
-                talk.line.receive(g1.DIALECT.encode_notification(g1.Initialized()))
-                talk.read = len(talk.line.sent)
+                talk.connection.receive(g1.DIALECT.encode_request("hello", hello))
+                talk.connection.receive(g1.DIALECT.encode_notification(g1.Initialized()))
+                talk.read = len(talk.connection.sent)
 
     # --- the wire ----------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Wires(RuleBasedStateMachine):
                     if isinstance(message, Request):
                         talk.requests[message.id] = message.method
                         self.history.append(
-                            Called(self.desk.now, (talk.name, message.id), BOUND_MS)
+                            Called(self.driver.now, (talk.name, message.id), BOUND_MS)
                         )
                 case Asked():
                     self.asked[talk.name, output.call, output.key] += 1
@@ -166,14 +166,14 @@ class Wires(RuleBasedStateMachine):
     def collect(self) -> None:
         """Put on the wire what receivers have sent, and write down what can be seen of it."""
         for talk in self.talks:
-            for send in talk.line.sent[talk.read :]:
+            for send in talk.connection.sent[talk.read :]:
                 self.witness(talk, json.loads(encode_message(send.message)), send.message)
                 talk.down.append(encode_message(send.message))
-            talk.read = len(talk.line.sent)
+            talk.read = len(talk.connection.sent)
 
     def witness(self, talk: Talk, seen: Any, message: Message) -> None:
         """Plain JSON, read without any of our decoders."""
-        now, task = self.desk.now, None
+        now, task = self.driver.now, None
         if isinstance(message, ResultResponse | ErrorResponse) and message.id is not None:
             self.history.append(Answered(now, (talk.name, message.id)))
             talk.responses[message.id] += 1
@@ -213,7 +213,7 @@ class Wires(RuleBasedStateMachine):
         talk, name = self.pick(data, self.talks), f"call-{next(self._names)}"
         call = Call("tools/call", tool, b"{}", name if token else None)
         self.started.add(name)
-        outputs = talk.requestor.start(name, call, now=self.desk.now, ttl_ms=60_000)
+        outputs = talk.requestor.start(name, call, now=self.driver.now, ttl_ms=60_000)
         [create] = outputs
         assert isinstance(create, Send)
         self.creates[talk.name, create.stream] = name
@@ -228,7 +228,9 @@ class Wires(RuleBasedStateMachine):
         question = talk.questions.pop(0)
         no = Reply(b'{"code":-1,"message":"User rejected"}', is_error=True)
         reply = no if refuse == 0 else ACCEPT
-        self.say(talk, talk.requestor.answer(question.call, question.key, reply, now=self.desk.now))
+        self.say(
+            talk, talk.requestor.answer(question.call, question.key, reply, now=self.driver.now)
+        )
 
     @precondition(lambda self: self.started - self.finished.keys())
     @rule(data=st.data())
@@ -237,13 +239,13 @@ class Wires(RuleBasedStateMachine):
         if data.draw(st.integers(0, 4)):
             return  # most callers are patient
         for talk in self.talks:
-            self.say(talk, talk.requestor.cancel(name, now=self.desk.now))
+            self.say(talk, talk.requestor.cancel(name, now=self.driver.now))
 
     @rule(ms=st.sampled_from([100, 1_000, 6_000]))
     def pass_time(self, ms: int) -> None:
-        self.desk.now += ms
+        self.driver.now += ms
         for talk in self.talks:
-            self.say(talk, talk.requestor.tick(self.desk.now))
+            self.say(talk, talk.requestor.tick(self.driver.now))
 
     # --- rules: workers ----------------------------------------------------------------------
 
@@ -253,50 +255,50 @@ class Wires(RuleBasedStateMachine):
         act=st.sampled_from(["ask", "ask", "ask", "report", "end", "stop", "requeue"]),
     )
     def work(self, data: st.DataObject, act: str) -> None:
-        task = self.desk.tasks[data.draw(st.sampled_from(self.live()))]
+        task = self.driver.tasks[data.draw(st.sampled_from(self.live()))]
         if task.state == "submitted":
-            now = self.desk.now
-            task = self.desk.move(task.id, lambda t: lifecycle.start(t, now, worker="w"))
+            now = self.driver.now
+            task = self.driver.move(task.id, lambda t: lifecycle.start(t, now, worker="w"))
         with contextlib.suppress(IllegalTransition):
-            self.desk.move(task.id, getattr(self, f"_{act}")(data, task))
+            self.driver.move(task.id, getattr(self, f"_{act}")(data, task))
         self.collect()
 
     def live(self) -> list[str]:
-        return sorted(task.id for task in self.desk.tasks.values() if not task.is_terminal)
+        return sorted(task.id for task in self.driver.tasks.values() if not task.is_terminal)
 
     def _report(self, data: st.DataObject, task: Task) -> Act:
         progress, message = data.draw(strategies.progress), data.draw(st.none() | st.just("busy"))
         return lambda task: lifecycle.report(
-            task, self.desk.now, progress=progress, message=message
+            task, self.driver.now, progress=progress, message=message
         )
 
     def _ask(self, data: st.DataObject, task: Task) -> Act:
         keys = data.draw(st.sets(st.sampled_from("abcd"), min_size=1, max_size=2))
         params = [(key, b'{"message":"' + key.encode() + b'?"}') for key in sorted(keys)]
         questions = [Question(key, "elicitation/create", asks) for key, asks in params]
-        return lambda task: lifecycle.ask(task, self.desk.now, questions)
+        return lambda task: lifecycle.ask(task, self.driver.now, questions)
 
     def _end(self, data: st.DataObject, task: Task) -> Act:
         outcome = data.draw(strategies.results() | strategies.errors)
         if outcome.result is None:
-            return lambda task: lifecycle.fail(task, self.desk.now, outcome)
-        return lambda task: lifecycle.complete(task, self.desk.now, outcome)
+            return lambda task: lifecycle.fail(task, self.driver.now, outcome)
+        return lambda task: lifecycle.complete(task, self.driver.now, outcome)
 
     def _stop(self, data: st.DataObject, task: Task) -> Act:
-        return lambda task: lifecycle.withdraw(task, self.desk.now)
+        return lambda task: lifecycle.withdraw(task, self.driver.now)
 
     def _requeue(self, data: st.DataObject, task: Task) -> Act:
-        return lambda task: lifecycle.requeue(task, self.desk.now)
+        return lambda task: lifecycle.requeue(task, self.driver.now)
 
     # --- rules: onlookers --------------------------------------------------------------------
 
-    @precondition(lambda self: self.desk.tasks)
+    @precondition(lambda self: self.driver.tasks)
     @rule(data=st.data())
     def look_through_every_wire(self, data: st.DataObject) -> None:
         """The same task, in every dialect that its owner speaks."""
-        task_id = data.draw(st.sampled_from(sorted(self.desk.tasks)))
+        task_id = data.draw(st.sampled_from(sorted(self.driver.tasks)))
         for talk in self.talks:
-            if talk.owner == self.desk.tasks[task_id].owner:
+            if talk.owner == self.driver.tasks[task_id].owner:
                 self.look(talk, task_id)
         self.collect()
 
@@ -313,21 +315,21 @@ class Wires(RuleBasedStateMachine):
             body = json.dumps(task.get("result")).encode()
             has_failed = task.get("result") is None
             outcome = "failed" if has_failed else canonical(Outcome.of_result(body))
-        look = Saw(self.desk.now, talk.owner, task_id, shown_status(shown), talk.dialect)
+        look = Saw(self.driver.now, talk.owner, task_id, shown_status(shown), talk.dialect)
         self.history.append(attrs.evolve(look, outcome=outcome))
 
     def ask(self, talk: Talk, method: str, task_id: str) -> Any:
         """A request of somebody who only looks, in plain JSON."""
         id = f"look-{next(self._names)}"
         params = {"taskId": task_id, "_meta": META}
-        answers = talk.line.receive(Request(id, method, params))
+        answers = talk.connection.receive(Request(id, method, params))
         messages = [json.loads(encode_message(answer)) for answer in answers]
         return next(message for message in messages if message.get("id") == id)
 
     # --- rules: the wire ---------------------------------------------------------------------
 
     def hand_up(self, talk: Talk, index: int) -> None:
-        talk.line.receive(decode_message(talk.up.pop(index)))
+        talk.connection.receive(decode_message(talk.up.pop(index)))
         self.collect()
 
     @precondition(lambda self: any(talk.up or talk.down for talk in self.talks))
@@ -360,7 +362,7 @@ class Wires(RuleBasedStateMachine):
         if is_news and isinstance(message, ResultResponse):
             task = message.result.get("task", message.result)
             self.tasks_of[name] = task["taskId"]
-        self.say(talk, talk.requestor.receive(message, now=self.desk.now))
+        self.say(talk, talk.requestor.receive(message, now=self.driver.now))
 
     @rule()
     def deliver_everything(self) -> None:
@@ -379,16 +381,16 @@ class Wires(RuleBasedStateMachine):
         talk.up.clear()
         talk.down.clear()
         for id in [*talk.requests, None]:
-            self.desk.handle(talk.line, talk.line.receiver.closed(id))
-        talk.read = len(talk.line.sent)  # whatever was sent went nowhere
+            self.driver.handle(talk.connection, talk.connection.receiver.closed(id))
+        talk.read = len(talk.connection.sent)  # whatever was sent went nowhere
         self.history = [
             event
             for event in self.history
             if not isinstance(event, Called) or event.call_id[0] != talk.name  # type: ignore[index]
         ]
         talk.requests.clear()
-        self.desk.handle(talk.line, talk.line.receiver.opened())
-        self.say(talk, talk.requestor.disconnected(now=self.desk.now))
+        self.driver.handle(talk.connection, talk.connection.receiver.opened())
+        self.say(talk, talk.requestor.disconnected(now=self.driver.now))
         self.collect()
 
     # --- what must always hold ---------------------------------------------------------------
@@ -414,23 +416,23 @@ class Wires(RuleBasedStateMachine):
                     self.say(
                         talk,
                         talk.requestor.answer(
-                            question.call, question.key, ACCEPT, now=self.desk.now
+                            question.call, question.key, ACCEPT, now=self.driver.now
                         ),
                     )
                 talk.questions.clear()
-            for task in list(self.desk.tasks.values()):
+            for task in list(self.driver.tasks.values()):
                 if not task.is_terminal and task.state != "input_required":
-                    self.desk.move(task.id, self._done)
-            self.desk.now += 1_000
+                    self.driver.move(task.id, self._done)
+            self.driver.now += 1_000
             for talk in self.talks:
-                self.say(talk, talk.requestor.tick(self.desk.now))
+                self.say(talk, talk.requestor.tick(self.driver.now))
         assert self.started == self.finished.keys(), "every call ends"
-        self.history.extend(step.entry for step in self.desk.steps)
+        self.history.extend(step.entry for step in self.driver.steps)
         assert violations(self.history, self.lifecycles()) == []
         self.check_outcomes()
 
     def _done(self, task: Task) -> lifecycle.Step:
-        return lifecycle.complete(task, self.desk.now, Outcome.of_result(b'{"content":[]}'))
+        return lifecycle.complete(task, self.driver.now, Outcome.of_result(b'{"content":[]}'))
 
     def lifecycles(self) -> Any:
         return LIFECYCLES
@@ -438,7 +440,7 @@ class Wires(RuleBasedStateMachine):
     def check_outcomes(self) -> None:
         """Each call that became a task was told the end of that task, on whatever wire."""
         for name, task_id in self.tasks_of.items():
-            task = self.desk.tasks[task_id]
+            task = self.driver.tasks[task_id]
             assert canonical(self.finished[name]) == canonical(task.outcome), (name, task)
         for name in self.started - self.tasks_of.keys():  # the answer to its create was lost
             assert canonical(self.finished[name]) in ("failed", "cancelled")

@@ -17,7 +17,7 @@ from taskmachine.adapters.transports.auth.authentication import (
 from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import Login, Sealer
 from tests.adapters.console.room import ADMIN, ALICE, SECRET, TOKENS, room
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 
 
 def cookie_of(response: httpx.Response) -> tuple[str, SimpleCookie]:

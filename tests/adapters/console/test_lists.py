@@ -10,7 +10,7 @@ from taskmachine.adapters.console.listing import MOST_READ, Query
 from taskmachine.statemachine import Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.adapters.console.room import ADMIN, ALICE, BOB, Room, room
-from tests.adapters.rig import DONE, FORM, run
+from tests.adapters.memory_service import DONE, FORM, run
 
 
 async def pages(there: Room, query: str, owner: str = ALICE) -> list[list[str]]:

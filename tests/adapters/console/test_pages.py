@@ -14,9 +14,9 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.dialects.dialect import kind_of
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
+from tests.adapters.connections import Connection
 from tests.adapters.console.room import ADMIN, ALICE, SECRET, Room, room
-from tests.adapters.lines import Line
-from tests.adapters.rig import FORM, run
+from tests.adapters.memory_service import FORM, run
 
 SCRIPT = "</pre></textarea>'\"><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -196,7 +196,7 @@ def test_both_wires_are_shown_as_they_speak() -> None:
                 )
             }
             for revision in ("2025-11-25", "2026-07-28"):
-                line = Line(there.runtime, revision, ALICE)
+                line = Connection(there.runtime, revision, ALICE)
                 await line.introduce()
                 for method in ("tasks/get", "tasks/result"):
                     if f"{method} in {revision}" not in shown:

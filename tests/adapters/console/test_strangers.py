@@ -5,7 +5,7 @@ import pytest
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.statemachine import LimitExceeded, State, Task
 from tests.adapters.console.room import ADMIN, ALICE, BOB, Person, Room, room
-from tests.adapters.rig import FORM, run
+from tests.adapters.memory_service import FORM, run
 
 ACTIONS = ("answer", "cancel")
 

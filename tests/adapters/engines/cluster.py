@@ -19,7 +19,7 @@ from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Reply, State, Task
-from tests.adapters.rig import call, run
+from tests.adapters.memory_service import call, run
 from tests.adapters.stores.postgres_server import Server
 
 __all__ = [

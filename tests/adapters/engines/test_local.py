@@ -30,7 +30,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.adapters.rig import HOUR, Clock, call
+from tests.adapters.memory_service import HOUR, Clock, call
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
 ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}

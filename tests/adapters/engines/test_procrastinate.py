@@ -33,7 +33,7 @@ from tests.adapters.engines.cluster import (
     reached,
     until,
 )
-from tests.adapters.rig import call
+from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})

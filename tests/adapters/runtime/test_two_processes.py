@@ -24,7 +24,7 @@ class Server:
 
     def __init__(self, url: str, name: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.adapters.lonely_server", url, name],
+            [sys.executable, "-m", "tests.adapters.server_process", url, name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
         )  # fmt: skip
         self._lines: Queue[str] = Queue()

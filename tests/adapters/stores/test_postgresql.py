@@ -31,7 +31,7 @@ from taskmachine.adapters.stores.records import call_key, columns_of, read_task
 from taskmachine.adapters.stores.testing.contract import NewPlace, PersistentStoreContract, Place
 from taskmachine.adapters.stores.testing.scenes import created, moved, started
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 from tests.adapters.stores.postgres_server import Server
 from tests.oracle import REPOSITORY
 
@@ -285,7 +285,7 @@ def test_processes_on_one_database_lose_nothing(url: str) -> None:
         assert len(await store.browse(None, 9)) == 3
         await store.close()
 
-    reports = hammer(url, count=3, rounds=10)
+    reports = write_concurrently(url, count=3, rounds=10)
     assert len({report["secret"] for report in reports}) == 1, "it was made once"
     asyncio.run(run())
 

@@ -32,7 +32,7 @@ from taskmachine.adapters.stores.testing.scenes import (
     submit,
 )
 from taskmachine.statemachine import Call, LimitExceeded, Task, lifecycle
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 from tests.adapters.stores.postgres_server import Server
 from tests.adapters.stores.test_postgresql import CheckedStore
 
@@ -80,7 +80,7 @@ def follow(store: PostgreSQLStore, task_id: str) -> Callable[[], Awaitable[Task]
 
 async def told_of_another_process(store: PostgreSQLStore, url: str) -> None:
     next_told = follow(store, "a")
-    await asyncio.to_thread(hammer, url, 1, 5)
+    await asyncio.to_thread(write_concurrently, url, 1, 5)
     versions: list[int] = []
     while not versions or versions[-1] < 6:
         versions.append((await next_told()).version)

@@ -16,7 +16,7 @@ from taskmachine.adapters.stores.sqlite import writer as sqlite_writer
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore, open_sqlite
 from taskmachine.adapters.stores.testing.scenes import created, ended, moved, started, submit
 from taskmachine.statemachine import LimitExceeded, Task, lifecycle
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 
 Scenario = Callable[[SQLiteStore], Awaitable[None]]
 
@@ -243,7 +243,7 @@ def test_processes_on_one_file_lose_nothing(path: Path) -> None:
             assert [entry.seq for entry in history] == list(range(1, task.version + 1))
         assert len(await store.browse(None, 9)) == 3
 
-    reports = hammer(f"sqlite:{path}", count=3, rounds=20)
+    reports = write_concurrently(f"sqlite:{path}", count=3, rounds=20)
     assert len({report["secret"] for report in reports}) == 1, "it was made once"
     play(path, scenario)
 
@@ -252,7 +252,7 @@ def test_a_follower_learns_what_another_process_commits(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         told: asyncio.Queue[Task | None] = asyncio.Queue()
         leave = store.follow("a", told.put_nowait)
-        await asyncio.to_thread(hammer, f"sqlite:{path}", 1, 5)
+        await asyncio.to_thread(write_concurrently, f"sqlite:{path}", 1, 5)
         versions: list[int] = []
         while not versions or versions[-1] < 6:
             task = await asyncio.wait_for(told.get(), 5)

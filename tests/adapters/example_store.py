@@ -1,4 +1,4 @@
-"""A store as a server leaves it: what the tests of the operators look at, and docs/cli.md shows."""
+"""A store with tasks of a server, for the tests of operator commands and docs/cli.md."""
 
 from collections.abc import Callable
 from itertools import count

@@ -52,7 +52,7 @@ def returned(result: dict[str, Any] = RESULT) -> Outcome:
 
 
 def still(shown: Any) -> Any:
-    """What is shown, apart from the interval: it grows with the age of a task."""
+    """Return the task as shown, without the poll interval, which grows with its age."""
     return {**shown, "pollIntervalMs": None}
 
 
@@ -89,7 +89,7 @@ class Peer:
         return [on_the_wire(send.message) for send in self.connection.sent]
 
     def news(self) -> list[Any]:
-        """What it has sent since the last look."""
+        """Return the messages sent since the last call."""
         before, self._read = self._read, len(self.connection.sent)
         return self.transcript[before:]
 
@@ -102,7 +102,7 @@ class Peer:
         says: dict[str, Any] | None = None,
         **params: Any,
     ) -> list[Any]:
-        """Send a request; what came because of it.  `says` is further `_meta`."""
+        """Send a request; return the messages received.  `says` is added to `_meta`."""
         meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: able, **(says or {})}
         body = {"_meta": meta, **params}
         return self.post(
@@ -110,7 +110,7 @@ class Peer:
         )
 
     def post(self, message: dict[str, Any]) -> list[Any]:
-        """Send any message; what came because of it."""
+        """Send a message; return the messages received."""
         self.news()
         self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.news()
@@ -152,7 +152,7 @@ class Peer:
         return ack
 
     def listen(self, *task_ids: str, id: Id | None = None) -> list[Any]:
-        """Open a subscription; what comes first."""
+        """Open a subscription; return its first message."""
         return self.send("subscriptions/listen", id=id, notifications={"taskIds": list(task_ids)})
 
     # --- workers ---

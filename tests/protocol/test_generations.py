@@ -26,7 +26,7 @@ RESERVED = range(-32099, -32019)
 
 
 class TwoWires(World):
-    """Whatever happens, both wires walk a legal path and tell the same end."""
+    """Both wires follow a legal path and report the same outcome."""
 
     def observe(self, task: Task) -> None:
         if task.state is State.REMOVED:

@@ -1,4 +1,4 @@
-"""2026-07-28: what is special about it."""
+"""Features specific to 2026-07-28."""
 
 import json
 from typing import Any

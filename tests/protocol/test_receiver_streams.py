@@ -47,7 +47,7 @@ def asked(task: Task = WORKING) -> Task:
 
 
 def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
-    """A receiver of 2025-11-25 whose client introduced itself to somebody else."""
+    """A receiver of 2025-11-25 whose client initialized with another process."""
     ids = count(first)
     return Receiver(
         RECEIVER_2025,
@@ -60,7 +60,7 @@ def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
 
 
 def sent(outputs: Any) -> list[tuple[Any, Any]]:
-    """What is sent where: method, or id of a response, and stream."""
+    """Return method, or id of a response, and stream of each message sent."""
     shown = []
     for out in outputs:
         assert isinstance(out, Send)

@@ -43,7 +43,7 @@ def waiting_2026(*keys: str) -> dict[str, Any]:
 
 
 class Caller:
-    """A requestor, and what it has said."""
+    """A requestor and its outputs."""
 
     def __init__(self, dialect: RequestorDialect) -> None:
         ids = count(1)

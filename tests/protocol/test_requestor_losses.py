@@ -1,4 +1,4 @@
-"""A requestor whose requests get lost one by one, and what it may forget."""
+"""A requestor whose requests are lost one by one."""
 
 from itertools import count
 from typing import Any

@@ -1,4 +1,4 @@
-"""2025-11-25: what a task says before its end, questions and progress."""
+"""2025-11-25: questions and progress of a task."""
 
 import json
 from typing import Any

@@ -557,7 +557,7 @@ def test_a_failure_of_our_own_is_32603_and_tells_nothing(error: Exception) -> No
             raise Failed
 
     class Failed(TaskmachineError):
-        """What a store may raise."""
+        """Errors that a store may raise."""
 
     peer = Peer(Broken())
     task_id = peer.create()
@@ -614,6 +614,5 @@ def test_a_foreign_task_cannot_be_cancelled() -> None:
 
 
 def test_whoever_left_is_known_to_have_left(peer: Peer) -> None:
-    """The driver is told, so that it can free what a blocked call holds."""
     id = peer.ask("tasks/result", taskId=peer.create())
     assert peer.connection.receiver.closed(id)[0] == Abandoned(id)

@@ -1,4 +1,4 @@
-"""2025-11-25: how a task ends, for whoever waits for it and for whoever gives up."""
+"""2025-11-25: the end of a task, for waiting and for cancelled requests."""
 
 from typing import Any
 

@@ -58,7 +58,7 @@ def paused(*keys: str, **rest: Any) -> dict[str, Any]:
 
 
 class Client:
-    """A requestor; what it sends is judged, and read as JSON."""
+    """A requestor whose messages are checked and parsed as JSON."""
 
     def __init__(self) -> None:
         capabilities: dict[str, Any] = {
@@ -98,7 +98,7 @@ class Client:
         return self.hear({"id": request["id"], "error": body})
 
     def hear(self, message: Any) -> list[Any]:
-        """A message of the server arrives; what is sent because of it."""
+        """Receive a message of the server; return the messages sent in response."""
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
         return self._take(self.requestor.receive(decode_message(data), now=self.now))
 

@@ -1,4 +1,4 @@
-"""What the core of 2026-07-28 demands of every message of a server."""
+"""Requirements of the core of 2026-07-28 on every message of a server."""
 
 import json
 import re

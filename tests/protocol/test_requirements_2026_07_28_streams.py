@@ -368,7 +368,7 @@ def test_a_paused_call_leaves_nothing_behind_and_may_come_again() -> None:
 
 
 def retry(peer: Peer, state: str, *, owner: str = "alice", now: int = 0, digest: bytes) -> Any:
-    """What a runtime does with a state that comes back."""
+    """Open a returned state as a runtime does."""
     peer.send("tools/call", {}, name="greet", id="retry", requestState=state)
     run = peer.connection.runs.pop("retry")
     assert run.state == state

@@ -1,4 +1,4 @@
-"""What the extension io.modelcontextprotocol/tasks demands of a server."""
+"""Requirements of the extension io.modelcontextprotocol/tasks on servers."""
 
 import json
 from datetime import datetime

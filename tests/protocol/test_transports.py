@@ -1,4 +1,4 @@
-"""What a dialect says of transports: whose a message is, sessions, headers and statuses."""
+"""Transports of a dialect: choice of the dialect, sessions, headers and statuses."""
 
 from typing import Any
 

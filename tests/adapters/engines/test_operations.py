@@ -1,4 +1,4 @@
-"""What docs/operations.md tells operators to do and to expect."""
+"""The commands and claims of docs/operations.md."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ def blocks(heading: str, language: str) -> list[str]:
 
 
 def shell(script: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run what the page shows, as somebody would in a terminal."""
+    """Run a command of the page in a shell."""
     path = f"{PROGRAMS}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", "-e", "-c", script],
@@ -53,7 +53,7 @@ def shell(script: str, folder: Path, **variables: str) -> "subprocess.CompletedP
 
 
 class Bench:
-    """A tool that is done at once, and one that goes on when the test says so."""
+    """A tool that returns immediately, and one that waits for the test."""
 
     def __init__(self) -> None:
         self.tools, self.gated = Tools(), Tools()
@@ -88,7 +88,7 @@ def text(task: Task) -> str:
 
 @pytest.fixture
 def url(server: Server) -> Iterator[str]:
-    """Of a database for this test alone: the page speaks of the schema that has no other name."""
+    """Return the URL of a separate database, as the page uses the default schema."""
     server.execute("CREATE DATABASE operated")
     yield server.url(database="operated")
     server.execute("DROP DATABASE operated WITH (FORCE)")
@@ -278,10 +278,10 @@ def test_the_daily_care_for_a_file(tmp_path: Path) -> None:
 
 @attrs.frozen
 class Standby:
-    """A server that follows another one, until it is told to take its place."""
+    """A standby server that a test can promote."""
 
     folder: Path
-    """Has its socket; not where the data is, as that came with the socket of the other one."""
+    """The folder of its socket; the data folder is a copy with the primary's socket."""
     data: Path
     user: str | None
 
@@ -380,7 +380,7 @@ def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -
 
 
 def statements() -> dict[str, str]:
-    """What the page asks the database, by the first words of the comment above it."""
+    """Return the queries of the page by the first words of their comments."""
     [block] = blocks("What to watch", "sql")
     found = re.findall(r"^-- (.+)\n((?:(?!--).+\n)+)", block, re.MULTILINE)
     return {re.split("[,:]", comment)[0]: statement for comment, statement in found}

@@ -42,7 +42,7 @@ JOBS = "SELECT status::text, args->>'task_id' FROM @procrastinate_jobs"
 
 @attrs.define
 class Bench:
-    """Tools that tell what they do, and go on when the test says so."""
+    """Tools that record their runs and wait for the test."""
 
     tools: Tools = attrs.field(factory=Tools)
     runs: list[str] = attrs.field(factory=list)

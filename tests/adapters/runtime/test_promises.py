@@ -210,8 +210,6 @@ def test_memory_does_not_grow_with_what_is_gone() -> None:
 
 
 def test_a_late_answer_of_a_wire_is_the_tasks_last_word() -> None:
-    """What has ended stays as it ended, on every wire."""
-
     async def main() -> None:
         runtime = await start_runtime(MemoryStore(b"s" * 32), greeting_tools())
         line = Connection(runtime, "2025-11-25", "alice")

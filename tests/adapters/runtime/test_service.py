@@ -1,4 +1,4 @@
-"""What callers can do with tasks, and what they cannot."""
+"""Operations of callers on tasks, and their refusals."""
 
 import asyncio
 
@@ -167,8 +167,6 @@ def test_an_id_of_nothing_is_not_found(task_id: str) -> None:
 
 
 def test_pages_are_complete_disjoint_and_end() -> None:
-    """Fifty tasks by twenty are 20, 20, 10, and then there is no cursor."""
-
     async def main() -> None:
         memory = MemoryService()
         for n in range(50):
@@ -351,14 +349,12 @@ def test_every_step_is_a_line_of_the_history() -> None:
 
 
 def two() -> tuple[MemoryService, MemoryService]:
-    """Two services on one store: what one wrote last may be old news."""
+    """Two services on one store: the version that one cached may be outdated."""
     one = MemoryService()
     return one, MemoryService(store=one.store)
 
 
 def test_what_was_written_last_is_only_a_guess() -> None:
-    """Nobody is answered from memory."""
-
     async def main() -> None:
         one, other = two()
         task = await one.create()
@@ -413,7 +409,6 @@ def test_only_so_many_guesses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is refused was overtaken each time: that cannot go on for ever."""
     monkeypatch.setattr(service, "_TRIES", 3)
 
     async def main() -> None:

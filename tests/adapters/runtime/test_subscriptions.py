@@ -1,4 +1,4 @@
-"""Being told: bounded for whoever does not listen, complete for whoever does."""
+"""Subscriptions: bounded for slow readers, complete for fast ones."""
 
 import asyncio
 from random import Random

@@ -84,7 +84,7 @@ async def everything(store: Store) -> tuple[object, ...]:
 
 
 def fill(url: str) -> tuple[object, ...]:
-    """All kinds of rows; what can be asked of them."""
+    """Fill a store with all kinds of rows, and return what can be read of them."""
 
     async def run() -> tuple[object, ...]:
         store = await open_store(url)

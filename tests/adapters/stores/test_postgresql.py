@@ -1,7 +1,4 @@
-"""The store in a database: the test kit, what is refused, and how tables are made.
-
-For many machines.
-"""
+"""The PostgreSQL store: the test kit, refusals, and the creation of tables."""
 
 import asyncio
 import re
@@ -48,7 +45,7 @@ class CheckedStore(PostgreSQLStore):
 
 
 async def agree(session: Session) -> None:
-    """What is derived and what is counted agrees with the records."""
+    """Assert that derived columns and counts agree with the records."""
     rows = await session.rows(
         "SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,"
         " is_waiting, record FROM @tasks"
@@ -114,7 +111,7 @@ def opened(url: str) -> None:
 
 
 def refusal(url: str, kind: type[Exception] = ConfigurationError) -> str:
-    """The one sentence that an operator is told."""
+    """Return the error message of opening a store."""
     with pytest.raises(kind) as error:
         opened(url)
     text = str(error.value)
@@ -301,7 +298,6 @@ def test_looking_makes_nothing(
 
 
 def test_text_is_sorted_by_code_point_whatever_the_locale(server: Server, url: str) -> None:
-    """The kit cannot tell on a server that has no other order."""
     opened(url)
     others = server.execute(
         "SELECT relname || '.' || attname FROM pg_attribute"
@@ -347,7 +343,7 @@ def filled(server: Server) -> str:
 
 
 def plan(server: Server, schema: str, statement: str) -> str:
-    """As it is made for whatever parameters, after the first few times."""
+    """Return the generic plan that PostgreSQL uses after the first executions."""
     names: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:

@@ -39,7 +39,7 @@ def play(path: Path, scenario: Scenario) -> None:
 
 
 async def outcomes(*calls: Awaitable[Any]) -> list[Any]:
-    """What each answered, or the class of what it raised."""
+    """Return each result, or the class of the exception raised."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
     return [type(answer) if isinstance(answer, Exception) else answer for answer in answers]
 

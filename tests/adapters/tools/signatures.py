@@ -25,7 +25,7 @@ from taskmachine.statemachine import ConfigurationError
 
 
 class Context:
-    """What a tool would get from its server."""
+    """The context of a tool."""
 
 
 class SpecialContext(Context):
@@ -136,7 +136,7 @@ def read(hint: Any, value: Any) -> Any:
 
 
 def wrong(call: Callable[[Any], Any], value: Any) -> str:
-    """What the ValueError says, or nothing."""
+    """Return the message of the ValueError, or ""."""
     try:
         call(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What somebody filled in, against the form: judged by a validator that is not ours."""
+"""Answers to forms, compared with an independent validator."""
 
 from typing import Any, Final
 

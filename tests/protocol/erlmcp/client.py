@@ -65,7 +65,7 @@ class Client:
     _numbers: "count[int]" = attrs.field(factory=lambda: count(1))
 
     def ask(self, method: str, **params: Any) -> Any:
-        """The result, or the code of the error; pushed messages stay in `sent`."""
+        """Send a request; return the result or the error code.  Notifications stay in `sent`."""
         id = next(self._numbers)
         answers = [
             message

@@ -88,7 +88,6 @@ def test_input_that_nobody_wants_is_refused(client: Client) -> None:
 
 
 def test_a_tool_that_ends_with_open_questions_withdraws_them_first(client: Client) -> None:
-    """Nobody sees a task complete while it wants input."""
     task_id = client.waiting()
     client.work(task_id, lambda task, now: lifecycle.withdraw(task, now))
     client.finish(task_id)
@@ -131,7 +130,6 @@ def test_nobody_waits_for_input_for_ever(client: Client, act: Any, code: int) ->
 
 
 def test_create_input_resume_complete(client: Client) -> None:
-    """The whole of it, and what a client sees of it."""
     task_id = client.create()
     client.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     client.ask("tasks/progress", progressToken=task_id, progress=0.5)
@@ -144,7 +142,6 @@ def test_create_input_resume_complete(client: Client) -> None:
 
 
 def test_questions_can_be_answered_by_name(client: Client) -> None:
-    """Ours: what is asked is shown, and one answer does not fit all."""
     task_id = client.started()
     client.request_input(task_id, "name")
     client.request_input(task_id, "city")

@@ -69,7 +69,6 @@ def test_only_tools_that_run_as_tasks_can_be_created(client: Client, name: str, 
 
 
 def test_the_lifecycle(client: Client) -> None:
-    """And every change of status is told."""
     task_id = client.create()
     client.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     assert client.status(task_id) == "processing"
@@ -122,7 +121,6 @@ def test_a_failed_task_says_why(client: Client, outcome: Outcome, error: Any) ->
 
 
 def test_cancel_with_a_reason(client: Client) -> None:
-    """The reason is told by the task and by the notification."""
     task_id = client.started()
     assert client.ask("tasks/cancel", taskId=task_id, reason="user requested") == {}
     task = client.get(task_id)
@@ -217,7 +215,6 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
 
 
 def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
-    """What the action said stays out of it."""
     created = client.ask(
         "tasks/create",
         action={"name": "greet", "type": "x"},
@@ -260,7 +257,6 @@ def test_no_other_status_can_be_set(client: Client, status: str) -> None:
 
 
 def test_input_is_requested_only_while_processing(client: Client) -> None:
-    """And what came with it is not stored either."""
     task_id = client.create()
     before = client.record(task_id)
     wanted = {"taskId": task_id, "status": "input_required", "metadata": {"a": 1}}

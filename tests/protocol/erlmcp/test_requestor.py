@@ -46,7 +46,7 @@ class Caller:
         return self.client.driver.now
 
     def hear(self, outputs: list[Output]) -> None:
-        """Carry on until nobody has anything to say."""
+        """Exchange messages until neither side has any left."""
         connection = self.client.connection
         for output in outputs:
             if isinstance(output, Send):

@@ -334,8 +334,8 @@ def test_a_token_of_a_call_under_way_is_not_used_again() -> None:
     caller.start("three", call)  # once the first has ended it is free
 
 
-# "if their previous tasks/result request failed": an error tells the outcome of a task that has
-# ended, but of one that was last seen alive only that nobody waits any more.
+# "if their previous tasks/result request failed": an error is the outcome of a task that has
+# ended, but for a task that was last seen live it only ends the wait.
 @covers("2025-11-25:poll-when-not-waiting")
 def test_a_wait_that_failed_is_followed_by_polls() -> None:
     caller = Caller()

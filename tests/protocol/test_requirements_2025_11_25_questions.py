@@ -88,12 +88,12 @@ def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer
     peer.ask_from(task_id, NAME, SUM)
     told = [task["status"] for task in peer.notifications("notifications/tasks/status")]
     assert told == ["input_required"]
-    assert peer.questions() == [], "whoever does not wait may not know the task yet"
+    assert peer.questions() == [], "a client that does not wait may not know the task yet"
     waiting = peer.ask("tasks/result", taskId=task_id)
     asked = peer.questions()
     assert [q["method"] for q in asked] == ["elicitation/create", "sampling/createMessage"]
     peer.notify("notifications/cancelled", requestId=waiting)
-    assert peer.questions() == asked, "nobody waits any more"
+    assert peer.questions() == asked, "no request waits any more"
     peer.ask("tasks/result", taskId=task_id)
     again = peer.questions()[len(asked) :]
     assert [q["params"] for q in again] == [q["params"] for q in asked]

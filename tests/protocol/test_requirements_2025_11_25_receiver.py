@@ -126,7 +126,7 @@ def test_whoever_creates_tasks_shows_them_and_their_results(listing: bool) -> No
     ("offer", "declared"),
     [
         (OFFER, {"list", "cancel"}),
-        (attrs.evolve(OFFER, listing=False), {"cancel"}),  # cannot tell its callers apart
+        (attrs.evolve(OFFER, listing=False), {"cancel"}),  # cannot distinguish its callers
         (PLAIN_SERVER, set()),
     ],
 )
@@ -265,7 +265,7 @@ def test_get_answers_at_once_with_the_task_itself(peer: Peer) -> None:
         assert (shown["taskId"], shown["status"]) == (task_id, "working")
         assert "task" not in shown
         if peer.driver.tasks[task_id].fence == 0:
-            peer.start(task_id)  # whether a worker has it already is nobody's business
+            peer.start(task_id)  # clients cannot observe whether a worker holds it
 
 
 @covers("2025-11-25:poll-interval-optional")

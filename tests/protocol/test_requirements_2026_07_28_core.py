@@ -154,7 +154,7 @@ def test_every_meta_key_of_a_server_is_well_formed_and_defined() -> None:
         for part in parts(seen):
             keys |= part.get("_meta", {}).keys() | part.get("extensions", {}).keys()
         declared = sum(EXTENSION in part.get("extensions", {}) for part in parts(seen))
-        assert json.dumps(seen).count(EXTENSION) == declared, "it is no key of anything else"
+        assert json.dumps(seen).count(EXTENSION) == declared, "it is not a key of anything else"
     assert all(KEY.fullmatch(key) for key in keys)
     assert keys == {
         "io.modelcontextprotocol/serverInfo",

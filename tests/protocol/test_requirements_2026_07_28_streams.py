@@ -240,7 +240,7 @@ def test_nothing_more_is_said_of_a_cancelled_request() -> None:
     peer.send("tools/call", {}, name="greet", id="call")
     assert peer.post(cancelled("call")) == []
     assert peer.post(cancelled("watch")) == []
-    assert peer.connection.abandoned == ["call", "watch"], "whoever works on it is told"
+    assert peer.connection.abandoned == ["call", "watch"], "the worker is notified"
     peer.driver.handle(
         peer.connection, peer.connection.receiver.ran("call", returned())
     )  # it crossed
@@ -402,7 +402,7 @@ def damaged(state: str) -> str:
             "good",
             {"owner": "mallory"},
             marks=covers("2026-07-28:request-state-bound-to-principal"),
-            id="of somebody else",
+            id="another owner's",
         ),
         pytest.param(
             "good", {"now": 60_000}, marks=covers("2026-07-28:request-state-expires"), id="too late"
@@ -417,7 +417,7 @@ def damaged(state: str) -> str:
             "good",
             {"digest": request_digest("tools/call", "slow", b'{"n":1}')},
             marks=covers("2026-07-28:request-state-bound-to-request"),
-            id="of another tool",
+            id="another tool's",
         ),
     ],
 )

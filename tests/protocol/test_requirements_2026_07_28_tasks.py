@@ -310,7 +310,7 @@ def test_times_are_instants_that_never_go_back() -> None:
     seen = [peer.get(task)]
     for status in ("input_required", "working", "completed"):
         if status == "working":
-            peer.driver.now -= 3_600_000  # somebody sets the clock
+            peer.driver.now -= 3_600_000  # the clock is set back
             peer.update(task, name=ACCEPTED, idea={**SAMPLING["messages"][0], "model": "m"})
         else:
             put(peer, task, status)

@@ -335,7 +335,7 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
         assert leg.cancelled()
         assert cleaned == ["up"]
         left = await runtime.service.get("alice", task.id)
-        assert left.state is State.WORKING, "to be given back by whoever stops the runtime"
+        assert left.state is State.WORKING, "which the shutdown of the runtime releases"
         await runtime.stop()
         assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
 

@@ -139,7 +139,7 @@ def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str)
             count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sized'"
             [(connections,)] = database.execute(count).fetchall()
             assert 3 * len(machines) <= connections <= (2 + 4) * len(machines)
-            database.execute("VACUUM")  # of what was there before the last step of each
+            database.execute("VACUUM")  # remove the previous versions of rows
             database.execute("VACUUM FULL")
             [(size,)] = database.execute(
                 "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE oid IN"
@@ -311,7 +311,7 @@ def following(primary: str) -> Iterator[Standby]:
 
 
 async def made_in_the_end(replica: Runtime) -> Task:
-    """Whoever is refused because there is no server comes again."""
+    """Retry a command that is refused while the server is down."""
     while True:
         try:
             return await create(replica, "quick")
@@ -391,7 +391,7 @@ def test_what_to_watch_is_seen(server: Server, url: str) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         lost, without, waiting = [await create(replica, "quick") for _ in range(3)]
-        assert await claim(replica.service, lost.id, "somebody unknown")
+        assert await claim(replica.service, lost.id, "a stranger")
         assert await recover(replica.service, Leases(lambda _: False)) == 1
         await cluster.worker(bench.gated)
         await ended(replica, await released(bench, replica))
@@ -413,7 +413,7 @@ def test_what_to_watch_is_seen(server: Server, url: str) -> None:
         assert silent <= 15
         assert seen.pop("tasks that lost a worker") == [(1,)]
         assert seen.pop("live tasks and all that are kept") == [(3, 4)]
-        assert seen.pop("who has the most") == [("alice", 3, 4)]
+        assert seen.pop("the largest owners") == [("alice", 3, 4)]
         [(size,)] = seen.pop("bytes")
         assert size > 100_000
         [(connections, most)] = seen.pop("connections of ours")

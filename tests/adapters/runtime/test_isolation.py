@@ -1,4 +1,4 @@
-"""Somebody else's task looks exactly like a task that does not exist.
+"""Tasks of other owners look exactly like tasks that do not exist.
 
 Several owners on every wire: each answer about a foreign task is compared, byte for byte, with
 the answer about an id that nobody has.
@@ -47,7 +47,7 @@ dialects = st.sampled_from(sorted(DIALECTS))
 
 
 class Isolation(RuleBasedStateMachine):
-    """Whoever asks, and whatever state the task is in."""
+    """Any owner asks, in any state of the task."""
 
     tasks = Bundle("tasks")
 

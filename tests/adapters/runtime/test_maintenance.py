@@ -151,7 +151,7 @@ def test_sweeps_forget_sessions_in_batches_and_count_tasks_only(count: int) -> N
         )
         assert await memory.store.session("still") == still
         memory.clock.now += 1
-        assert await sweep(memory.service) == 0, "it is no task"
+        assert await sweep(memory.service) == 0, "no such task"
         assert await memory.store.session("still") is None
 
     run(main())
@@ -179,7 +179,7 @@ def test_a_store_that_was_away_costs_no_worker() -> None:
     leases = Leases(lambda worker: False)
     worker = Worker("a", "h", 1)
     assert [leases.lost([worker], now_s) for now_s in (0.0, 5.0)] == [[], []]
-    # Nobody could beat meanwhile; whoever lives does so before the next look.
+    # No worker could send a heartbeat meanwhile; live ones do before the next check.
     assert leases.lost([worker], 65.0) == []
     assert leases.lost([worker], 70.0) == ["a"]
 
@@ -222,7 +222,7 @@ def test_a_process_of_this_host_is_known_to_live_or_to_be_dead() -> None:
     child.stdin.write(b"\n")
     child.stdin.close()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert processes.is_dead(Worker("w", here, child.pid)), "nobody has asked for it yet"
+    assert processes.is_dead(Worker("w", here, child.pid)), "it is not reaped yet"
     child.wait()
     assert processes.is_dead(Worker("w", here, child.pid))
     assert not processes.is_dead(Worker("w", "elsewhere", child.pid))

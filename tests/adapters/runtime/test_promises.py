@@ -154,7 +154,7 @@ def test_a_store_that_is_none_is_refused_in_words(url: str) -> None:
 def test_a_store_that_cannot_be_opened_stops_the_runtime(tmp_path: Path) -> None:
 
     async def main() -> None:
-        (tmp_path / "tasks.db").write_text("this is no database, but long enough to look at")
+        (tmp_path / "tasks.db").write_text("this is not a database, but long enough to check")
         with pytest.raises((StoreError, ConfigurationError), match=r"tasks\.db"):
             async with open_runtime(f"sqlite:{tmp_path / 'tasks.db'}", Tools()):
                 raise AssertionError("it was opened")

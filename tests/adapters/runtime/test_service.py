@@ -111,7 +111,7 @@ def test_beyond_a_cap_nothing_is_created(caps: Caps, words: str) -> None:
         assert refused.value.retry_after_ms > 0
         await memory.service.cancel("alice", tasks[0].id)
         if "unfinished" in words:
-            await memory.create()  # what has ended frees its place
+            await memory.create()  # a finished task frees its place
         else:
             with pytest.raises(LimitExceeded):
                 await memory.create()
@@ -403,7 +403,7 @@ def test_only_so_many_guesses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(memory.service._last) == 2
         done = await memory.ended()
         await memory.service.move(done.id, lambda task, now: (lifecycle.purge(task, now),))
-        assert done.id not in memory.service._last, "what is over will not move again"
+        assert done.id not in memory.service._last, "a finished task does not move again"
 
     run(main())
 
@@ -416,7 +416,7 @@ def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPa
         task = await one.create()
 
         async def overtaken(*_: object) -> None:
-            raise Conflict("somebody was faster")
+            raise Conflict("another writer was faster")
 
         monkeypatch.setattr(one.store, "commit", overtaken)
         with pytest.raises(LimitExceeded, match="3 attempts to update one task"):

@@ -19,7 +19,7 @@ __all__ = ["DATABASE", "Server", "running"]
 
 DATABASE = "postgres"
 
-# No disk has to spin: what a server does to its disk is not looked at here.
+# Without fsync: durability of the server is not tested here.
 SETTINGS = "fsync = off\nfull_page_writes = off\nautovacuum = off\nlog_min_messages = fatal\n"
 GUARDED = "local all guarded scram-sha-256\n"
 

@@ -306,7 +306,7 @@ def test_text_is_sorted_by_code_point_whatever_the_locale(server: Server, url: s
         " WHERE relnamespace = %s::regnamespace ORDER BY 1",
         (schema_of(url),),
     )
-    assert others == [("meta.name",), ("workers.host",)], "which nobody sorts"
+    assert others == [("meta.name",), ("workers.host",)], "which is not sorted"
 
 
 # --- speed ---------------------------------------------------------------------------------------

@@ -597,7 +597,7 @@ def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
     async def lose_it() -> str:
         with reraising_cancellation(), suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        return "it went on"
+        return "it continued"
 
     async def main() -> None:
         losing = asyncio.create_task(lose_it())

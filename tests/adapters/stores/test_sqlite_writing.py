@@ -118,7 +118,7 @@ def test_when_the_disk_is_full_nobody_of_the_batch_is_acknowledged(path: Path) -
             *(moved(store, step) for step in steps), return_exceptions=True
         )
         store._writer._connection.set_trace_callback(None)
-        assert statements.count("BEGIN IMMEDIATE") == 1, "nobody else would fare better"
+        assert statements.count("BEGIN IMMEDIATE") == 1, "a new process would fail as well"
         assert {str(answer) for answer in answers} == {f"{path} cannot grow: the disk is full"}
         assert {type(answer) for answer in answers} == {StoreError}
         assert [await store.load(task.id) for task in tasks] == tasks
@@ -141,7 +141,7 @@ def test_who_stops_waiting_does_not_stop_the_operation(path: Path) -> None:
         writes[1].cancel()
         results = await asyncio.gather(*writes, return_exceptions=True)
         assert isinstance(results[1], asyncio.CancelledError)
-        await store.strike("nobody")  # by now all of them are answered
+        await store.strike("nobody")  # all of them are answered now
         assert [await store.load(task.id) for task in tasks] == [started(t).task for t in tasks]
         assert told == [started(tasks[1]).task]
         leave()

@@ -1,4 +1,4 @@
-"""Change the code in small ways and see whether a test notices: `python -m tests.mutation`.
+"""Mutation testing, to check that tests notice small code changes: `python -m tests.mutation`.
 
 Not part of the usual checks; docs/explanation/testing.md has its needs and findings.  Arguments
 are packages or modules, such as `statemachine` or `protocol.jsonrpc`.

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 from taskmachine.adapters.runtime.runtime import start_runtime
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
-from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
+from tests.adapters.connections import DIALECTS, Connection, greeting_tools, quiet
 
 OWNERS: Final = ("alice", "bob", "carol")
 
@@ -55,7 +55,7 @@ class IsolationMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.runtime = self.runner.run(start_runtime(MemoryStore(b"s" * 32), greeting_tools()))
         self.lines = {
-            (owner, dialect): Line(self.runtime, dialect, owner)
+            (owner, dialect): Connection(self.runtime, dialect, owner)
             for owner in OWNERS
             for dialect in DIALECTS
         }

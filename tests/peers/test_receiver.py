@@ -12,7 +12,7 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.receiving import Receiver, Receiving
 from taskmachine.protocol.jsonrpc import Message, Request
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.oracle import REPOSITORY
 from tests.peers.checked import SERVERS
 from tests.peers.installed import Unavailable

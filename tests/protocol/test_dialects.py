@@ -1,4 +1,4 @@
-"""What is common to all dialects."""
+"""Properties of all dialects."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""2026-07-28: what is special about it."""
+"""Features specific to 2026-07-28."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import judge
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 from tests.requirements import covers
 
 DIALECT = g2.DIALECT

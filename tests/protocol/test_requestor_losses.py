@@ -1,4 +1,4 @@
-"""A requestor whose requests get lost one by one, and what it may forget."""
+"""A requestor whose requests are lost one by one."""
 
 from itertools import count
 from typing import Any
@@ -47,7 +47,7 @@ def test_a_call_that_is_lost_has_ended() -> None:
     caller = Caller(G1)
     caller.start()
     assert lose(caller) == [Finished("job", GONE)]
-    assert lose(caller) == [], "what nobody waits for can be lost"
+    assert lose(caller) == [], "losing it has no effect"
 
 
 def test_a_poll_that_is_lost_is_made_again_but_not_for_ever() -> None:
@@ -186,7 +186,7 @@ def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
     )
     assert isinstance(end, Finished)
     assert end.outcome.cause is Cause.CANCELLED
-    assert caller.reply({"content": []}) == [], "what comes late does not count"
+    assert caller.reply({"content": []}) == [], "a late message does not count"
 
 
 def test_a_task_that_nobody_wants_is_left_where_no_cancel_is_taken() -> None:

@@ -1,4 +1,4 @@
-"""Cursors and requestState: opened by whom and as what they were sealed, or refused."""
+"""Sealed tokens open only for the owner and purpose that they were sealed for."""
 
 import base64
 import random

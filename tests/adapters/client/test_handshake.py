@@ -17,7 +17,7 @@ from tests.adapters.client.scripted import (
     modern,
     serving,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 

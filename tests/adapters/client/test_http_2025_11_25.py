@@ -20,7 +20,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2025,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 RELATED = {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}

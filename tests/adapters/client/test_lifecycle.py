@@ -13,7 +13,7 @@ from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.remote_task import Question
 from tests.adapters.client.scripted import Json
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.ports import free_port
 from tests.requirements import covers
 

@@ -20,7 +20,7 @@ from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT
 from taskmachine.protocol.jsonrpc import Message, Request, decode_message, encode_message
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import FORM, Json
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.oracle import judge
 from tests.requirements import covers
 

@@ -27,7 +27,7 @@ from tests.adapters.client.scripted import (
     modern,
     serving,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.conformance.clients import our_client
 from tests.conformance.clients.playing import broken, findings, played, words_of
 from tests.oracle import judge

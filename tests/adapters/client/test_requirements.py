@@ -23,7 +23,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}

@@ -11,7 +11,7 @@ from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.errors import CallFailed, ConnectionLost, NoAnswer
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import DONE
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.oracle import REPOSITORY
 from tests.processes import assert_gone
 from tests.requirements import covers

@@ -22,7 +22,7 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Outcome, Question, Task
-from tests.adapters.rig import DONE, Clock, call
+from tests.adapters.memory_service import DONE, Clock, call
 from tests.adapters.transports.event_reader import Event, read_events
 from tests.adapters.transports.loopback import serving
 

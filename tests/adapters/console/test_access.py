@@ -12,7 +12,7 @@ from tests.adapters.console.console_server import (
     Person,
     console_server,
 )
-from tests.adapters.rig import FORM, run
+from tests.adapters.memory_service import FORM, run
 
 ACTIONS = ("answer", "cancel")
 

@@ -10,7 +10,7 @@ from taskmachine.adapters.console.listing import MOST_READ, Query
 from taskmachine.statemachine import Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.adapters.console.console_server import ADMIN, ALICE, BOB, ConsoleServer, console_server
-from tests.adapters.rig import DONE, FORM, run
+from tests.adapters.memory_service import DONE, FORM, run
 
 
 async def pages(there: ConsoleServer, query: str, owner: str = ALICE) -> list[list[str]]:

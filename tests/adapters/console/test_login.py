@@ -17,7 +17,7 @@ from taskmachine.adapters.transports.auth.authentication import (
 from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.protocol.sealing import BrowserSession, Sealer
 from tests.adapters.console.console_server import ADMIN, ALICE, SECRET, TOKENS, console_server
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 
 
 def cookie_of(response: httpx.Response) -> tuple[str, SimpleCookie]:

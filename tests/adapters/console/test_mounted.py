@@ -11,7 +11,7 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
 from taskmachine.adapters.transports.settings import Settings, load_settings
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.adapters.transports.wire import Gate, callers, serving
 from tests.site.pages import blocks_of
 from tests.wire_faults import server_process

@@ -19,6 +19,7 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.dialects.dialect import kind_of
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
+from tests.adapters.connections import Connection
 from tests.adapters.console.console_server import (
     ADMIN,
     ALICE,
@@ -26,8 +27,7 @@ from tests.adapters.console.console_server import (
     ConsoleServer,
     console_server,
 )
-from tests.adapters.lines import Line
-from tests.adapters.rig import FORM, run
+from tests.adapters.memory_service import FORM, run
 
 SCRIPT = "</pre></textarea>'\"><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -207,7 +207,7 @@ def test_the_page_shows_the_responses_of_both_revisions() -> None:
                 )
             }
             for revision in ("2025-11-25", "2026-07-28"):
-                line = Line(there.runtime, revision, ALICE)
+                line = Connection(there.runtime, revision, ALICE)
                 await line.introduce()
                 for method in ("tasks/get", "tasks/result"):
                     if f"{method} in {revision}" not in shown:

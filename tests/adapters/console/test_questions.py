@@ -9,7 +9,7 @@ from taskmachine.adapters.console.questions import InvalidAnswer, question_view,
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import Question, Reply, State
 from tests.adapters.console.console_server import ALICE, console_server
-from tests.adapters.rig import FORM, run
+from tests.adapters.memory_service import FORM, run
 
 
 def field(schema: Any, *, is_required: bool = True) -> Any:

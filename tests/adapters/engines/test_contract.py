@@ -1,4 +1,4 @@
-"""The engines that come along, and the kit by which authors of others test theirs."""
+"""The contract of engines: the built-in ones pass it, and broken ones fail it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -75,7 +75,7 @@ class Idle(LocalEngine):
 
 
 class Unbounded(LocalEngine):
-    """Runs everything at once."""
+    """Runs every task without regard to the limit."""
 
     def __init__(self, service: TaskService, *rest: Any) -> None:
         service.limits = attrs.evolve(service.limits, concurrency=64)
@@ -83,7 +83,7 @@ class Unbounded(LocalEngine):
 
 
 class Obstinate(LocalEngine):
-    """Gives nothing back when it is told to stop."""
+    """Does not release its tasks at shutdown."""
 
     async def shutdown(self, grace_s: float | None = None) -> None: ...
 

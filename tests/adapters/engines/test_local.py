@@ -30,7 +30,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.adapters.rig import HOUR, Clock, call
+from tests.adapters.memory_service import HOUR, Clock, call
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
 ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
@@ -75,7 +75,7 @@ def play(
     limits: Limits | None = None,
     store: MemoryStore | None = None,
 ) -> None:
-    """Run a scene on a runtime; nothing may be left running, and no error unheard."""
+    """Run a scene on a runtime; nothing may be left running, and every error must be retrieved."""
 
     async def main() -> None:
         world = World(tools, limits, store)
@@ -120,7 +120,6 @@ def is_working(task: Task) -> bool:
 
 
 def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None:
-    """What a call carries may be megabytes, and the collector looks seldom."""
     tools = Tools()
 
     @tools.task()
@@ -336,7 +335,7 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
         assert leg.cancelled()
         assert cleaned == ["up"]
         left = await runtime.service.get("alice", task.id)
-        assert left.state is State.WORKING, "to be given back by whoever stops the runtime"
+        assert left.state is State.WORKING, "which the shutdown of the runtime releases"
         await runtime.stop()
         assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
 
@@ -344,7 +343,6 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
 
 
 def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropped() -> None:
-    """A late finish changes nothing and takes nobody down."""
     tools = Tools()
     said: list[object] = []
 

@@ -23,7 +23,7 @@ from taskmachine.statemachine import (
     Question,
     Reply,
 )
-from tests.adapters.rig import call
+from tests.adapters.memory_service import call
 
 FORM = form("Name?", {"type": "object"})
 ADA = Reply(b'{"action":"accept","content":{"name":"Ada"}}')

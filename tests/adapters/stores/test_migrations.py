@@ -84,7 +84,7 @@ async def everything(store: Store) -> tuple[object, ...]:
 
 
 def fill(url: str) -> tuple[object, ...]:
-    """All kinds of rows; what can be asked of them."""
+    """Fill a store with all kinds of rows, and return what can be read of them."""
 
     async def run() -> tuple[object, ...]:
         store = await open_store(url)
@@ -190,7 +190,13 @@ def test_a_migration_that_fails_changes_nothing(
 
 def test_a_migration_whose_process_is_killed_changes_nothing(place: Place) -> None:
     before, tables = fill(place.url), place.tables
-    command = [sys.executable, "-m", "tests.adapters.stores.interrupted", place.kind, place.url]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.adapters.stores.killed_migration",
+        place.kind,
+        place.url,
+    ]
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, "")
     assert read(place.url) == before, "after waiting for the lock, if the server still holds it"

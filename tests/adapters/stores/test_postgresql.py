@@ -1,7 +1,4 @@
-"""The store in a database: the test kit, what is refused, and how tables are made.
-
-For many machines.
-"""
+"""The PostgreSQL store: the test kit, refusals, and the creation of tables."""
 
 import asyncio
 import re
@@ -30,7 +27,7 @@ from taskmachine.adapters.stores.records import call_key, columns_of, read_task
 from taskmachine.adapters.stores.testing.contract import NewPlace, PersistentStoreContract, Place
 from taskmachine.adapters.stores.testing.scenes import created, moved, started
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 from tests.adapters.stores.postgres_server import Server
 from tests.oracle import REPOSITORY
 
@@ -47,7 +44,7 @@ class CheckedStore(PostgreSQLStore):
 
 
 async def agree(session: Session) -> None:
-    """What is derived and what is counted agrees with the records."""
+    """Assert that derived columns and counts agree with the records."""
     rows = await session.rows(
         "SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,"
         " is_waiting, record FROM @tasks"
@@ -105,7 +102,7 @@ def opened(url: str) -> None:
 
 
 def refusal(url: str, kind: type[Exception] = ConfigurationError) -> str:
-    """The one sentence that an operator is told."""
+    """Return the error message of opening a store."""
     with pytest.raises(kind) as error:
         opened(url)
     text = str(error.value)
@@ -276,7 +273,7 @@ def test_processes_on_one_database_lose_nothing(url: str) -> None:
         assert len(await store.browse(None, 9)) == 3
         await store.close()
 
-    reports = hammer(url, count=3, rounds=10)
+    reports = write_concurrently(url, count=3, rounds=10)
     assert len({report["secret"] for report in reports}) == 1, "it was made once"
     asyncio.run(run())
 
@@ -292,7 +289,6 @@ def test_looking_makes_nothing(
 
 
 def test_text_is_sorted_by_code_point_whatever_the_locale(server: Server, url: str) -> None:
-    """The kit cannot tell on a server that has no other order."""
     opened(url)
     others = server.execute(
         "SELECT relname || '.' || attname FROM pg_attribute"
@@ -301,7 +297,7 @@ def test_text_is_sorted_by_code_point_whatever_the_locale(server: Server, url: s
         " WHERE relnamespace = %s::regnamespace ORDER BY 1",
         (schema_of(url),),
     )
-    assert others == [("meta.name",), ("workers.host",)], "which nobody sorts"
+    assert others == [("meta.name",), ("workers.host",)], "which is not sorted"
 
 
 # --- speed ---------------------------------------------------------------------------------------
@@ -338,7 +334,7 @@ def filled(server: Server) -> str:
 
 
 def plan(server: Server, schema: str, statement: str) -> str:
-    """As it is made for whatever parameters, after the first few times."""
+    """Return the generic plan that PostgreSQL uses after the first executions."""
     names: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:

@@ -1,7 +1,4 @@
-"""The store in a file: the test kit, and what is refused.
-
-It survives restarts, checks itself, and can be copied while in use.
-"""
+"""The SQLite store: the test kit, refusals, restarts, checks and backups."""
 
 import asyncio
 import itertools
@@ -79,7 +76,7 @@ async def _make(path: Path) -> None:
 
 
 def refusal(path: Path, kind: type[Exception]) -> str:
-    """The one sentence that an operator is told."""
+    """Return the error message of opening a store."""
     with pytest.raises(kind) as error:
         asyncio.run(open_sqlite(f"sqlite:{path}"))
     text = str(error.value)
@@ -203,7 +200,7 @@ def test_a_locked_file_is_refused_in_the_end(
 
 
 def test_a_file_that_may_not_be_written_is_refused() -> None:
-    """By a process that is not root, who may write everything."""
+    """Run as a user other than root, who could write everything."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tasks.db")
         make(path)

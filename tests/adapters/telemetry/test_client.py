@@ -4,7 +4,7 @@ import pytest
 
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.telemetry import current_meta
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.adapters.telemetry.exporters import Telemetry, span_id, trace_id
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import serving

@@ -21,7 +21,7 @@ from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.jsonrpc import Notification
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, LimitExceeded
-from tests.adapters.rig import DONE, Clock, run
+from tests.adapters.memory_service import DONE, Clock, run
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import callers, serving

@@ -12,7 +12,7 @@ from taskmachine.adapters.server.application import serve_http
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, lifecycle
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.telemetry.exporters import CALLERS, Telemetry
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import callers

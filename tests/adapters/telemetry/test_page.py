@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.registry import Tools
-from tests.adapters.lines import Line
+from tests.adapters.connections import Connection
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.site.pages import blocks_of
 
@@ -58,7 +58,7 @@ def test_the_tree_of_the_page_is_what_is_emitted() -> None:
         async with open_runtime(
             "memory:", tools, RuntimeConfig(observer=telemetry.observer)
         ) as runtime:
-            line = Line(runtime, "2026-07-28", "alice")
+            line = Connection(runtime, "2026-07-28", "alice")
             task_id = await line.create("deploy", {})
             await telemetry.until("execute_tool deploy")
             answers = {"go": {"action": "accept", "content": {}}}

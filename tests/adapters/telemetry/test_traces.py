@@ -11,7 +11,7 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, ne
 from taskmachine.adapters.stores import open_store
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, State
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.telemetry.exporters import (
     CALLERS,
     CALLERS_SPAN,

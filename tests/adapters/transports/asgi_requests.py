@@ -20,7 +20,7 @@ from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.rest.endpoints import Identify, task_routes
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Task
-from tests.adapters.rig import DONE, Clock, call
+from tests.adapters.memory_service import DONE, Clock, call
 
 __all__ = ["AsgiRequest", "Endpoints", "run_virtually"]
 

@@ -25,7 +25,7 @@ from taskmachine.adapters.transports.auth.bearer_tokens import MAX_CREDENTIALS
 from taskmachine.adapters.transports.auth.key_sources import KeyFile, KeySource, KeyUrl
 from taskmachine.adapters.transports.auth.owners import Owners, Principal
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.transports.issuer import (
     AUDIENCE,
     ISSUER,

@@ -14,15 +14,17 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.statemachine import NotFound, Task
-from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
+from tests.adapters.connections import DIALECTS, Connection, greeting_tools, quiet
 
 
 @asynccontextmanager
-async def a_line(dialect: str, limits: Limits | None = None) -> AsyncIterator[tuple[Line, Runtime]]:
+async def a_line(
+    dialect: str, limits: Limits | None = None
+) -> AsyncIterator[tuple[Connection, Runtime]]:
     runtime = await start_runtime(
         MemoryStore(b"s" * 32), greeting_tools(), RuntimeConfig(limits=limits or Limits())
     )
-    line = Line(runtime, dialect, "alice")
+    line = Connection(runtime, dialect, "alice")
     await line.introduce()
     try:
         yield line, runtime
@@ -83,7 +85,7 @@ def test_a_question_of_a_task_is_answered_in_2025() -> None:
             assert not [m for m in map(json.loads, sent) if m.get("id") == "r"], "it blocks"
             answer = {"action": "accept", "content": {"name": "Ada"}}
             before = len(line.sent)
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             await quiet()
             messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
             [result] = [message for message in messages if message.get("id") == "r"]
@@ -190,7 +192,7 @@ def test_an_abandoned_plain_call_is_stopped(how: str) -> None:
                 finally:
                     stopped.set()
 
-            line = Line(runtime, "2026-07-28", "alice")
+            line = Connection(runtime, "2026-07-28", "alice")
             assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
             if how == "the conversation ends":
                 await line.conversation.close()
@@ -272,7 +274,7 @@ def test_an_answer_to_a_question_is_not_lost_when_the_store_fails_for_a_while(
 
             monkeypatch.setattr(runtime.service, "perform", unsteady)
             answer = {"action": "accept", "content": {"name": "Ada"}}
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             [task] = (await runtime.service.page("alice")).tasks
             assert (await runtime.service.collect("alice", task.id, 5)).state == "completed"
 
@@ -288,7 +290,7 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
             [question] = [m for m in sent if m.get("method") == "elicitation/create"]
             await line.call("tasks/cancel", {"taskId": task_id})
             before = len(line.sent)
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
             await quiet()
             assert line.sent[before:] == []
 

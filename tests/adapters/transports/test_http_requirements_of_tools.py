@@ -19,7 +19,7 @@ from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.transports.http.application import Application
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.timestamps import decode_timestamp
-from tests.adapters.rig import Rig
+from tests.adapters.memory_service import MemoryService
 from tests.adapters.transports.wire import (
     NAME_FORM,
     NEW,
@@ -220,7 +220,7 @@ def test_ids_of_tasks_differ_and_have_no_pattern(revision: str) -> None:
 @covers("2025-11-25:kept-until-ttl", "2025-11-25:expired-cleaned-up", "2026-07-28:kept-until-ttl")
 @in_both
 def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str) -> None:
-    rig = Rig()
+    memory = MemoryService()
 
     async def act(caller: Caller, tools: Tools) -> None:
         task_id = await caller.create("add", {"a": 1, "b": 2})
@@ -229,13 +229,13 @@ def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str)
         ttl = shown["ttl"] if revision == OLD else shown["ttlMs"]
         over = decode_timestamp(shown["createdAt"]) + ttl
         for now, is_there in ((over - 1, True), (over + 1, False)):
-            rig.clock.now = now
-            await sweep(rig.service)
+            memory.clock.now = now
+            await sweep(memory.service)
             found = await caller.call("tasks/get", {"taskId": task_id})
             assert ("result" in found) == is_there
         assert found["error"]["code"] == -32602
 
-    serve(revision, Tools, act, rig.store, world=Surroundings(clock=rig.clock))
+    serve(revision, Tools, act, memory.store, world=Surroundings(clock=memory.clock))
 
 
 @covers("2025-11-25:concurrency-limit", "2025-11-25:ttl-maximum")

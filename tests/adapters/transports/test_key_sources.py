@@ -19,7 +19,7 @@ from taskmachine.adapters.transports.auth.key_sources import (
     decode_key_set,
 )
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.transports.issuer import document, jwk, key_server, private_key, self_signed
 
 ONE, OTHER = jwk("ed25519"), jwk("p256")

@@ -7,8 +7,8 @@ import pytest
 
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.statemachine import State
-from tests.adapters.lines import quiet
-from tests.adapters.rig import DONE, run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import DONE, run
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
 

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS, EXAMPLE, document
 from taskmachine.statemachine import LimitExceeded
-from tests.adapters.lines import quiet
-from tests.adapters.rig import run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import run
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving

@@ -12,8 +12,8 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS
 from taskmachine.specs import load_schema
 from taskmachine.statemachine import LimitExceeded, Outcome, Question, Task
-from tests.adapters.lines import Line
-from tests.adapters.rig import run
+from tests.adapters.connections import Connection
+from tests.adapters.memory_service import run
 from tests.adapters.transports.asgi_requests import Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
 
@@ -48,7 +48,7 @@ def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
 
     async def main() -> None:
         server = Endpoints()
-        line = Line(server.runtime, "2026-07-28", "alice")
+        line = Connection(server.runtime, "2026-07-28", "alice")
         for status, task in (await tasks_of_every_status(server)).items():
             request = await server.request(f"/tasks/{task.id}")
             assert request.status == 200

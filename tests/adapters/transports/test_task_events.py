@@ -9,8 +9,8 @@ import pytest
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import State, Task
-from tests.adapters.lines import quiet
-from tests.adapters.rig import DONE, FORM, run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import DONE, FORM, run
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving

@@ -22,7 +22,7 @@ from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import IllegalTransition, Task
 from taskmachine.statemachine.lifecycle import Step
-from tests.adapters.lines import NAME_FORM, Line, meta_2026
+from tests.adapters.connections import NAME_FORM, Connection, meta_2026
 
 __all__ = ["G1", "G2", "OWN", "Environment", "Message", "Peer", "environment", "within"]
 
@@ -42,7 +42,7 @@ class Clock:
         return self.ahead + round(asyncio.get_running_loop().time() * 1_000)
 
 
-class Peer(Line):
+class Peer(Connection):
     """One connection that speaks JSON.  Every wait is bounded."""
 
     def __init__(self, runtime: Runtime, dialect: str, timeout_s: float) -> None:
@@ -68,7 +68,7 @@ class Peer(Line):
         id = next(self._ids)
         if self.dialect == G2:
             params = {**params, "_meta": meta_2026(self.capabilities)}
-        self.tell({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         return id
 
     async def answer(self, id: int) -> Message:
@@ -112,16 +112,16 @@ class Peer(Line):
     def reply(self, question: Message, name: str = "Ada") -> None:
         """Answer a question of 2025-11-25."""
         content = {"action": "accept", "content": {"name": name}}
-        self.tell({"jsonrpc": "2.0", "id": question["id"], "result": content})
+        self.send({"jsonrpc": "2.0", "id": question["id"], "result": content})
 
     async def _first(self, fits: Callable[[Message], bool]) -> Message:
         async with asyncio.timeout(self._patience_s):
             while True:
-                self.heard.clear()
+                self.received.clear()
                 for message in self.messages:
                     if fits(message):
                         return message
-                await self.heard.wait()
+                await self.received.wait()
 
 
 class Environment:

@@ -24,7 +24,7 @@ from mcp_types import (
 
 from taskmachine.adapters.bridges.mcp.client import Cancelled, ConnectionLost, Tasks, steady_http
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.peers.serving import command, serving
 from tests.ports import free_port
 

@@ -43,7 +43,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 
 CREATED = {**shown_2026(), "resultType": "task"}
 COMPLETED = shown_2026("completed", result=DONE)

@@ -20,7 +20,7 @@ from tests.adapters.bridges.mcp.legacy_client import (
     serving_legacy,
     with_client,
 )
-from tests.adapters.lines import CLIENT_CAPABILITIES, meta_2026
+from tests.adapters.connections import CLIENT_CAPABILITIES, meta_2026
 
 JSON = dict[str, Any]
 STATELESS: Final[JSON] = {"stateless_http": True}

@@ -1,7 +1,7 @@
-"""A process that works on a store while others do the same: `hammer URL NAME ROUNDS`.
+"""A process that writes to a store concurrently with others: `concurrent_writers URL NAME ROUNDS`.
 
 It waits for a line on its standard input, so that all begin together.  It moves three tasks
-ROUNDS times each, making them if need be, and prints what it knows afterwards.
+ROUNDS times each, creating them if necessary, and prints the secret and the number of conflicts.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from taskmachine.adapters.stores import Caps, Conflict, Store, open_store
 from taskmachine.statemachine import Call, lifecycle
 from tests.oracle import REPOSITORY
 
-__all__ = ["hammer"]
+__all__ = ["write_concurrently"]
 
 
 async def move(store: Store, task_id: str, name: str, rounds: int) -> int:
-    """How often somebody else was faster."""
+    """Move a task; return how often another process was faster."""
     step = lifecycle.submit(task_id, "alice", Call("tools/call", task_id, key="k"), 1, ttl_ms=9)
     await store.create(step.task, [step.entry], Caps())
     conflicts = 0
@@ -41,9 +41,9 @@ async def main(url: str, name: str, rounds: int) -> None:
     await store.close()
 
 
-def hammer(url: str, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Processes that begin together; what each printed at its end."""
-    command = [sys.executable, "-m", "tests.adapters.stores.hammer", url]
+def write_concurrently(url: str, count: int, rounds: int) -> list[dict[str, Any]]:
+    """Run processes that begin together; return what each printed."""
+    command = [sys.executable, "-m", "tests.adapters.stores.concurrent_writers", url]
     processes = [
         subprocess.Popen(
             [*command, f"process {number}", str(rounds)],

@@ -1,6 +1,6 @@
-"""A server in a process of its own: `python -m tests.adapters.lonely_server URL`.
+"""A server in a separate process: `python -m tests.adapters.server_process URL`.
 
-Says on its standard output what happens, one line each, and ends with its standard input.
+Prints a line for each event and exits when its standard input closes.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def say(*words: object) -> None:
 
 @tools.task()
 async def hold(ctx: Context) -> str:
-    """Never ends by itself."""
+    """Runs until it is stopped."""
     ctx.on_cancel(lambda: say("stopped", ctx.task_id))
     await ctx.status("holding")
     say("running", ctx.task_id)
@@ -33,7 +33,7 @@ async def hold(ctx: Context) -> str:
 
 @tools.task()
 async def pass_on(name: str, ctx: Context) -> str:
-    """Ends in the second process that has it."""
+    """Runs until its worker is lost, and ends in another process."""
     say("passing", ctx.task_id)
     if name == sys.argv[2]:
         await asyncio.Event().wait()

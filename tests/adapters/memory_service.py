@@ -1,4 +1,4 @@
-"""A service on a memory store, with a clock that tests turn by hand and ids that they know."""
+"""A service on a memory store, with a manual clock and predictable ids."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -36,8 +36,8 @@ class Clock:
         return self.now
 
 
-class Rig:
-    """What most tests of the runtime need."""
+class MemoryService:
+    """A task service, its memory store and its manual clock."""
 
     def __init__(self, limits: Limits | None = None, store: Store | None = None) -> None:
         self.clock = Clock()
@@ -66,7 +66,7 @@ class Rig:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """To the end, and nothing may be left behind."""
+    """Run a coroutine and assert that it leaves no asyncio task."""
 
     async def main() -> T:
         result = await coroutine

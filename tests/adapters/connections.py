@@ -1,4 +1,4 @@
-"""Callers of a real runtime in each dialect, in plain JSON."""
+"""Connections of callers to a real runtime in each dialect, in plain JSON."""
 
 import asyncio
 import json
@@ -41,10 +41,10 @@ NAME_FORM: Final = {"type": "object", "properties": {"name": {"type": "string"}}
 
 
 def greeting_tools() -> Tools:
-    """`greet` asks for a name, `add` does not, `hang` never ends by itself."""
+    """`greet` asks for a name, `add` does not, `hang` never ends."""
     tools = Tools()
 
-    @tools.task(immediate="Greeting somebody.")
+    @tools.task(immediate="Greeting you.")
     async def greet(ctx: Context, salute: str = "Hello") -> str:
         answer = await ctx.ask("name", form("Who are you?", NAME_FORM))
         return f"{salute}, {answer.content['name']}!"
@@ -66,15 +66,15 @@ def offer(tools: Tools) -> Offer:
     )
 
 
-class Line:
-    """One conversation of one caller."""
+class Connection:
+    """The connection of one caller."""
 
     def __init__(self, runtime: Runtime, dialect: str, owner: str) -> None:
         self.dialect = dialect
         self.owner = owner
         self.capabilities = CLIENT_CAPABILITIES
         self.sent: list[Send] = []
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
         """Set whenever something is sent."""
         numbers = count(1)
         self.conversation = Conversation(
@@ -88,7 +88,7 @@ class Line:
 
     def _keep(self, send: Send) -> None:
         self.sent.append(send)
-        self.heard.set()
+        self.received.set()
 
     async def introduce(self) -> None:
         if self.dialect == "2025-11-25":
@@ -98,29 +98,29 @@ class Line:
                 "clientInfo": {"name": "test", "version": "1"},
             }
             await self.ask("initialize", hello)
-            self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         self.conversation.receive(decode_message(json.dumps(message).encode()))
 
     async def ask(self, method: str, params: dict[str, Any], id: int | str = 1) -> list[bytes]:
-        """Everything that is sent because of a request, until nothing more happens by itself."""
+        """Send a request; return everything that is sent until nothing more happens."""
         before = len(self.sent)
         if self.dialect == "2026-07-28":
             params = {**params, "_meta": meta_2026(self.capabilities)}
-        self.tell({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         await quiet()
         return [encode_message(send.message) for send in self.sent[before:]]
 
     async def call(self, method: str, params: dict[str, Any], id: int | str = 1) -> dict[str, Any]:
-        """The answer to a request."""
+        """Send a request and return its response."""
         answers = [json.loads(message) for message in await self.ask(method, params, id)]
         [answer] = [message for message in answers if message.get("id") == id]
         assert isinstance(answer, dict)
         return answer
 
     async def create(self, tool: str, arguments: dict[str, Any]) -> str:
-        """The id of a new task."""
+        """Create a task and return its id."""
         if self.dialect == "erlmcp":
             answer = await self.call(
                 "tasks/create", {"action": {"name": tool, "arguments": arguments}}
@@ -136,6 +136,6 @@ class Line:
 
 
 async def quiet() -> None:
-    """Let everything run that can run without time passing."""
+    """Run everything that can run without time passing."""
     for _ in range(60):
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""A process that is killed in the middle of a migration: `interrupted KIND URL`.
+"""A process that is killed during a migration: `killed_migration KIND URL`.
 
-It is as if its program were the next version, whose migration makes a table, and is then cut off.
+It simulates a next version whose migration is killed after it has created a table.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ def test_the_example_prints_what_the_page_says(path: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_command_shown_works(path: str) -> None:
-    """Output below a command is compared; what is generated is compared as a document."""
+    """Output below a command is compared; a command without output must print some."""
     for block in blocks_of(path, "console"):
         for line, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
             program, *arguments = shlex.split(line)

@@ -43,11 +43,11 @@ NAMES: Final = sorted(path.name for path in EXAMPLES.glob("*.py"))
 TASKMACHINE: Final = str(Path(sys.executable).with_name("taskmachine"))
 
 PATIENCE_S: Final = 30.0
-"""For a program to say what it must: a few tenths of a second, but machines may be busy."""
+"""For the output of a program: usually a few tenths of a second, but machines may be busy."""
 
 
 def command(name: str) -> list[str]:
-    """How the page says to run an example; it is run elsewhere, with this interpreter."""
+    """Return the command of the page for an example, with this interpreter."""
     [shown] = re.findall(rf"`(python docs/examples/{re.escape(name)}[^`]*)`", PAGE)
     _, _, *arguments = shlex.split(shown)
     return [sys.executable, str(EXAMPLES / name), *arguments]
@@ -72,7 +72,7 @@ def test_every_example_is_used_by_a_test() -> None:
 
 
 def _names(path: Path) -> set[str]:
-    """The last parts of all paths that a module quotes."""
+    """Return the last parts of all paths that a module quotes."""
     nodes = ast.walk(ast.parse(path.read_text()))
     quoted = (node.value for node in nodes if isinstance(node, ast.Constant))
     return {text.rpartition("/")[2] for text in quoted if isinstance(text, str)}
@@ -87,8 +87,8 @@ async def start(place: Path, arguments: list[str]) -> Process:
     )
 
 
-async def heard(program: Process, words: str) -> list[str]:
-    """What the program says, up to the line with these words."""
+async def output_until(program: Process, words: str) -> list[str]:
+    """Return the output of the program, up to the line with these words."""
     assert program.stdout is not None
     lines: list[str] = []
     async with asyncio.timeout(PATIENCE_S):
@@ -100,7 +100,7 @@ async def heard(program: Process, words: str) -> list[str]:
 
 
 async def rest(program: Process, typed: str = "") -> list[str]:
-    """What it says after this was typed; it must end well, without a complaint."""
+    """Type, and return the remaining output; the program must end without an error."""
     async with asyncio.timeout(PATIENCE_S):
         out, err = await program.communicate(typed.encode())
     assert (program.returncode, err.decode()) == (0, "")
@@ -117,11 +117,11 @@ def run(act: Callable[[], Awaitable[None]]) -> None:
 def test_the_client_shows_progress_while_it_lasts_and_asks(tmp_path: Path) -> None:
     async def act() -> None:
         client = await start(tmp_path, command("questions.py"))
-        before = await heard(client, "asked:")
+        before = await output_until(client, "asked:")
         assert before[-1] == "asked: Where does it go?\n"
         shown = [line for line in before if "packed" in line]
-        assert shown[-1].endswith(": 3 of 3 packed\n"), "it is packed before somebody is asked"
-        assert len(shown) > 1, "and it is told of more than the end of that"
+        assert shown[-1].endswith(": 3 of 3 packed\n"), "it is packed before the question"
+        assert len(shown) > 1, "and shows progress before the end"
         assert shown == sorted(shown, key=lambda line: line.split(": ")[1])
         after = await rest(client, "\nAda\nperhaps\nyes\n")
         assert [line.strip() for line in after if "needed" in line or "must be" in line]
@@ -148,16 +148,16 @@ def test_a_server_may_be_killed_while_it_waits_for_an_answer(tmp_path: Path) -> 
         server = await start(tmp_path, [*server_command, address])
         client = None
         try:
-            assert await heard(server, "serving") == [f"serving on http://{address}/mcp\n"]
+            assert await output_until(server, "serving") == [f"serving on http://{address}/mcp\n"]
             client = await start(tmp_path, client_command)
-            await heard(client, "asked:")
+            await output_until(client, "asked:")
             server.kill()
             await server.communicate()
             server = await start(tmp_path, [*server_command, address])
-            await heard(server, "serving")
+            await output_until(server, "serving")
             after = await rest(client, "Ada\nno\n")
             assert after[-1] == "Sent 3 items to Ada."
-            assert not [line for line in after if "asked:" in line], "nobody is asked twice"
+            assert not [line for line in after if "asked:" in line], "the user is not asked twice"
             server.send_signal(signal.SIGINT)
             assert await rest(server) == []
         finally:
@@ -209,7 +209,7 @@ open_journal: Final = _open_journal()
 
 
 class TestSmallStore(StoreContract):
-    """Also closed and opened again; never by two at once, which it refuses."""
+    """Closed and opened again; it refuses two processes at once."""
 
     persists = True
     test_what_was_acknowledged_stays = PersistentStoreContract.test_what_was_acknowledged_stays
@@ -263,7 +263,7 @@ def test_the_store_is_found_by_the_entry_point_of_the_guide(tmp_path: Path) -> N
 
 
 async def _two_tasks(url: str) -> tuple[object, ...]:
-    """What the store answers after one task was made, another one ended, and a move refused."""
+    """Return the state after creating a task, ending another one, and a refused transition."""
     store = await open_journal(url)
     await created(store, "t1")
     task = await created(store, "t2")
@@ -287,7 +287,7 @@ def test_a_line_without_an_end_is_dropped_and_no_other(tmp_path: Path) -> None:
             store = await open_journal(f"journal:{journal}")
             assert await state_of(store) == before
             assert journal.read_bytes() == whole
-            await created(store, "t3")  # goes on where the last whole line ended
+            await created(store, "t3")  # continues after the last whole line
             await store.close()
             store = await open_journal(f"journal:{journal}")
             task = await store.load("t3")
@@ -333,7 +333,7 @@ def test_a_journal_is_for_one_at_a_time(tmp_path: Path) -> None:
 
 @contextmanager
 def files_no_longer_than(size: int) -> Iterator[None]:
-    """Like a disk that is full beyond that."""
+    """Limit the size of files, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

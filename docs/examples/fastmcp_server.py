@@ -4,8 +4,8 @@
     python fastmcp_server.py                    on standard input and output
     python fastmcp_server.py --http 8000        over HTTP, at http://127.0.0.1:8000/mcp
 
-Tasks are kept in `fastmcp.db`.  Kill it in the middle of one and start it again: the tool begins
-anew, what was answered stays answered, and its caller gets the result.
+Tasks are kept in `fastmcp.db`.  Kill it during a task and start it again: the tool runs
+again, answers are kept, and the caller gets the result.
 """
 
 import argparse
@@ -24,7 +24,7 @@ mcp.add_extension(tasks)
 
 
 class Agreement(BaseModel):
-    """What a person is asked for."""
+    """The form for the user."""
 
     sure: bool = Field(title="Really deploy it?")
 
@@ -37,17 +37,17 @@ def greet(name: str) -> str:
 
 @mcp.tool(task=True)
 async def count(ctx: Context, to: Annotated[int, Field(ge=1, le=1000)] = 10) -> str:
-    """Count slowly, and say how far it is."""
+    """Count slowly, and report progress."""
     for number in range(1, to + 1):
         await asyncio.sleep(0.1)
         await ctx.report_progress(number, to, f"{number} of {to}")
     return f"counted to {to}"
 
 
-@mcp.tool(task=TaskConfig(mode="required"))  # asking needs a task
+@mcp.tool(task=TaskConfig(mode="required"))  # only tasks can ask
 @tasks.tool(timeout=60)
 async def deploy(version: str, ctx: Context) -> str:
-    """Deploy a version, if somebody agrees."""
+    """Deploy a version after a person confirms it."""
     await ctx.report_progress(1, 2, "built")
     answer = await ctx.elicit(f"Deploy {version}?", Agreement)
     if answer.action != "accept" or not answer.data.sure:
@@ -63,7 +63,7 @@ if __name__ == "__main__":
         if port is None:
             mcp.run(show_banner=False)
         else:
-            # FastMCP lets any web page call, unless it is told otherwise.
+            # By default FastMCP accepts calls from any web page.
             mcp.run("http", port=port, host_origin_protection="auto", show_banner=False)
     except KeyboardInterrupt:  # the way to stop it
         pass

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server of `mcp` 1.x whose tasks are in a file: `mcp1_server.py [STORE]`, on its pipes.
 
-Kill it while it bakes, and start it again: what was finished is still there, and what was not has
+Kill it while it bakes, and start it again: finished tasks are still there, and unfinished ones have
 failed, instead of being unknown.
 """
 

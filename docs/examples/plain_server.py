@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A server whose tool takes its time, reports how far it is, and asks a person.
+"""A server with a slow tool that reports progress and asks a person.
 
     python plain_server.py                    on standard input and output
     python plain_server.py 127.0.0.1:8000     over HTTP, at /mcp
 
-Tasks are kept in `plain.db`.  Kill it in the middle of one and start it again: the tool begins
-anew, what was answered stays answered, and its caller gets the result.
+Tasks are kept in `plain.db`.  Kill it during a task and start it again: the tool runs
+again, answers are kept, and the caller gets the result.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ DELIVERY = {
 }
 
 
-@tools.task(timeout=60, immediate="The order is being packed; the task tells how far it is.")
+@tools.task(timeout=60, immediate="The order is being packed; the task shows the progress.")
 async def order(ctx: Context, items: Annotated[int, Meta(ge=1, le=100)] = 3) -> str:
-    """Pack some items and send them to whomever a person names."""
+    """Pack some items and send them to the recipient that a person names."""
     for number in range(1, items + 1):
         await asyncio.sleep(0.1)
         await ctx.progress(number, items + 1, f"{number} of {items} packed")

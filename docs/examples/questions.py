@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A client that shows how far a call is, and lets a person answer what the tool asks.
+"""A client that shows the progress of a call, and lets a person answer the tool's questions.
 
     python questions.py                                starts plain_server.py itself
-    python questions.py http://127.0.0.1:8000/mcp      for a server that runs already
+    python questions.py http://127.0.0.1:8000/mcp      for a running server
 
 The end of the input (Ctrl-D) declines a question.
 """
@@ -19,7 +19,7 @@ SERVER = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
 
 
 async def answer(question: Question) -> dict[str, Any]:
-    """Called once for each question, while the call goes on."""
+    """Answer a question while the call continues; called once for each."""
     print("asked:", question.message, flush=True)
     try:
         typed = {field.name: await fill_in(field) for field in fields_of(question.params)}

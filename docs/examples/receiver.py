@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A client that takes what its server asks as tasks: a person approves or refuses, in their time.
+"""A client that answers questions as tasks: a person approves or refuses, in their time.
 
     python receiver.py                      you answer; a small server of its own asks
     python receiver.py --yes                answers by itself (or --no, as where no terminal is)
     python receiver.py --call TOOL='{"prompt": "Hi"}' -- npx SERVER stdio
 
-Ctrl-D refuses.  What the server takes back, or has no time left for, vanishes.
+Ctrl-D refuses.  A prompt disappears when the server withdraws its question, or the ttl has passed.
 """
 
 import argparse
@@ -26,7 +26,7 @@ AGREED = Field("agreed", {"type": "boolean", "title": "Let the model answer?"}, 
 
 
 class Person:
-    """Is shown one question at a time, and has as long as the task lives."""
+    """Answers one question at a time, for as long as its task lives."""
 
     def __init__(self) -> None:
         self._screen = Console()
@@ -69,7 +69,7 @@ class Person:
 
 
 async def typed_line() -> str:
-    """A line from the terminal, unless the question is taken back meanwhile."""
+    """Read a line from the terminal, unless the question is withdrawn meanwhile."""
     loop = asyncio.get_running_loop()
     has_line = asyncio.Event()
     loop.add_reader(sys.stdin, has_line.set)
@@ -83,20 +83,20 @@ async def typed_line() -> str:
 
 
 def refuse(question: Question) -> Json:
-    """A form can be declined by an answer; sampling only by an error."""
+    """Decline a form by an answer, and sampling by an error."""
     if question.method == "sampling/createMessage":
         raise Declined
     return question.decline()
 
 
 def text_of(content: Any) -> str:
-    """What there is to read in a message: one block, or a list of them."""
+    """Return the text of a message: of one block, or of a list of them."""
     blocks = content if isinstance(content, list) else [content]
     return " ".join(block.get("text") or f"({block['type']})" for block in blocks)
 
 
 def a_model_says(text: str) -> Json:
-    """Here a real client would ask one."""
+    """Stand in for a model."""
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "none"}
 
 
@@ -107,7 +107,7 @@ async def always_yes(question: Question) -> Json:
 
 
 def anything(field: Field) -> Any:
-    """What a field will take."""
+    """Describe the values that a field accepts."""
     for text in ("yes", "1", *field.schema.get("enum", ())):
         try:
             return field.read(text)
@@ -133,7 +133,7 @@ async def main(command: list[str], calls: list[tuple[str, Json]], answer: Any) -
 
 
 def serve() -> None:
-    """One tool, `interview`, in a few lines of JSON: whatever it asks is a task of the client."""
+    """One tool, `interview`, in a few lines of JSON; its questions are tasks of the client."""
 
     def say(**message: Any) -> None:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)

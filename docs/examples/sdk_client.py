@@ -27,7 +27,7 @@ SERVER = StdioServerParameters(
 
 
 async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """Called once for each question, of plain calls and of tasks alike."""
+    """Answer a question of a plain call or a task; called once for each."""
     print("asked:", params.message, flush=True)
     fields = fields_of(params.model_dump(by_alias=True, mode="json"))
     try:
@@ -56,10 +56,10 @@ async def main(url: str | None) -> None:
     tasks = ClientTasks()
     target = SERVER if url is None else steady_http(url)
     async with Client(target, extensions=[tasks], elicitation_callback=answer) as client:
-        # Like every other call, though the server makes a task of it.
+        # Like a plain call, though the server makes it a task.
         print(text_of(await client.call_tool("count", {"to": 3, "pause_ms": 100})))
 
-        # The same with the task in the hand.
+        # The same with access to the task.
         async with tasks.start(client, "deploy", {"version": "1.4"}) as task:
             async for update in task:  # until the end
                 print(f"{update.status}: {update.message or ''}", flush=True)
@@ -67,7 +67,7 @@ async def main(url: str | None) -> None:
 
 
 def why(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):  # the SDK wraps what goes wrong on the way
+    while isinstance(error, BaseExceptionGroup):  # the SDK wraps errors of the connection
         error = error.exceptions[0]
     return str(error)
 

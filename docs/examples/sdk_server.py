@@ -4,8 +4,8 @@
     python sdk_server.py                    on standard input and output
     python sdk_server.py --http 8000        over HTTP, at http://127.0.0.1:8000/mcp
 
-Tasks are kept in `sdk.db`.  Kill it in the middle of one and start it again: the tool begins
-anew, what was answered stays answered, and its caller gets the result.
+Tasks are kept in `sdk.db`.  Kill it during a task and start it again: the tool runs
+again, answers are kept, and the caller gets the result.
 """
 
 import argparse
@@ -22,21 +22,21 @@ server = MCPServer("shop", extensions=[tasks])
 
 
 class Agreement(BaseModel):
-    """What a person is asked for."""
+    """The form for the user."""
 
     sure: bool = Field(title="Really deploy it?")
 
 
 @server.tool()
 def greet(name: str) -> str:
-    """Say hello.  It has no mark, so it is answered at once."""
+    """Say hello.  Without a mark it is a plain call."""
     return f"Hello, {name}!"
 
 
 @server.tool()
 @tasks.tool(poll_interval=0.25)
 async def count(ctx: Context, to: Annotated[int, Field(ge=1, le=1000)] = 10) -> str:
-    """Count slowly, and say how far it is."""
+    """Count slowly, and report progress."""
     for number in range(1, to + 1):
         await asyncio.sleep(0.1)
         await ctx.report_progress(number, to, f"{number} of {to}")
@@ -44,9 +44,9 @@ async def count(ctx: Context, to: Annotated[int, Field(ge=1, le=1000)] = 10) -> 
 
 
 @server.tool()
-@tasks.tool(support="required", timeout=60)  # asking needs a task
+@tasks.tool(support="required", timeout=60)  # only tasks can ask
 async def deploy(version: str, ctx: Context) -> str:
-    """Deploy a version, if somebody agrees."""
+    """Deploy a version after a person confirms it."""
     await ctx.report_progress(1, 2, "built")
     answer = await ctx.elicit(f"Deploy {version}?", Agreement)
     if answer.action != "accept" or not answer.data.sure:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """A store in one file, `journal:PATH`: tasks that outlive their process.
 
-Each write becomes a line of the file before it is made in memory; reads come from memory.  Who
-opens the file makes the same calls again, with the same outcome: a store has neither a clock nor
-a will of its own, and what was refused then is refused again.
+Each write becomes a line of the file before it is made in memory; reads come from memory.  Opening
+the file repeats the calls, with the same outcome: a store has no clock and makes no choices, so a
+call that was refused is refused again.
 
-Good for small servers: one process at a time, the file only grows, and the event loop waits for
-the disk.  Run it twice to see the tasks of the first time.
+For small servers: one process at a time, the file only grows, and the event loop waits for the
+disk.  Run it twice to see the tasks of the first run.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ Write = Literal[
 ]  # fmt: skip
 
 BEGINNING = b'["adopt_secret",'
-"""How every journal begins, and no other file."""
+"""The first bytes of every journal."""
 
 
 class JournalStore(MemoryStore):
-    """A store in memory that writes down what it does.  `create` ends in `adopt`."""
+    """A store in memory that logs its writes.  `create` calls `adopt`."""
 
     file: FileIO | None = None
-    """None while it is read: what is in it need not be written again."""
+    """None while it is read: its lines need not be written again."""
 
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
         self.note("adopt", task, entries)
@@ -72,7 +72,7 @@ class JournalStore(MemoryStore):
         self.note("keep_session", session, maximum)
         await super().keep_session(session, maximum)
 
-    async def end_session(self, key: str) -> None:  # `forget_sessions` ends in it
+    async def end_session(self, key: str) -> None:  # `forget_sessions` calls it
         self.note("end_session", key)
         await super().end_session(key)
 
@@ -86,8 +86,8 @@ class JournalStore(MemoryStore):
             self.file.close()
 
     def note(self, name: Write, *arguments: Any) -> None:
-        """On disk when this returns.  After a failure nothing is written any more: who knows what
-        the file has of that line?"""
+        """Write a line to the disk.  After a failure nothing is written any more, because the file
+        may have a part of that line."""
         if self.file is None:
             return
         try:
@@ -98,12 +98,12 @@ class JournalStore(MemoryStore):
             if self.file.write(line) < len(line):
                 raise OSError("the disk is full")
             fsync(self.file)
-        except (OSError, ValueError) as error:  # the latter if it is closed
+        except (OSError, ValueError) as error:  # ValueError if it is closed
             self.file.close()
             raise StoreError(f"the journal cannot be written: {error}") from None
 
     async def repeat(self, line: bytes) -> None:
-        """Make the call that is noted in a line."""
+        """Make the call of a line."""
         name, arguments = msgspec.json.decode(line, type=tuple[Write, msgspec.Raw])
         types = get_type_hints(getattr(self, name))
         del types["return"]
@@ -113,7 +113,7 @@ class JournalStore(MemoryStore):
 
 
 async def open_journal(url: str) -> JournalStore:
-    """Opens `journal:PATH`; an entry point of the group `taskmachine.stores` may name it."""
+    """Open `journal:PATH`; an entry point of the group `taskmachine.stores` may name this."""
     path, store = url.removeprefix("journal:"), JournalStore(b"")
     try:
         file = FileIO(path, "a+")
@@ -128,7 +128,7 @@ async def open_journal(url: str) -> JournalStore:
         *lines, torn = content.split(b"\n")
         for line in lines:
             await store.repeat(line)
-        file.truncate(len(content) - len(torn))  # it has no end: nobody was told that it is there
+        file.truncate(len(content) - len(torn))  # half a line was never acknowledged
     except (OSError, ValueError) as error:
         file.close()
         is_used = isinstance(error, BlockingIOError)
@@ -141,7 +141,7 @@ async def open_journal(url: str) -> JournalStore:
 
 
 async def main(path: str, text: str) -> None:
-    """Make a note, and show all that were ever made."""
+    """Make a note, and show all notes."""
     tools = Tools()
 
     @tools.task()

@@ -1,4 +1,4 @@
-"""The picture of docs/howto/operations.md: who talks to whom where there are many machines."""
+"""Draw the picture of docs/howto/operations.md: replicas, workers and a database."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ __all__ = ["deployment"]
 
 
 class Box(NamedTuple):
-    """Something that runs, and where it is drawn."""
+    """A process, and its place in the picture."""
 
     words: str
     x: int
@@ -38,7 +38,7 @@ _WORDS: Final = [(590, 68, "tasks, tickets"), (830, 228, "tickets; steps, outcom
 
 
 def deployment() -> str:
-    """An SVG that can be read on light and dark pages."""
+    """Return an SVG for light and dark pages."""
     lines = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 300" width="940" height="300"'
         ' role="img" aria-label="Replicas, workers and a database"'

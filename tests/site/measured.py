@@ -1,6 +1,6 @@
-"""Keep a run for the page: `python -m tests.site.measured FILE`, which `bench --json` wrote.
+"""Keep a run for the page: `python -m tests.site.measured FILE`, written by `bench --json`.
 
-Then `python -m tests.update_docs`.  The rounds are left out: their medians are what is shown.
+Then run `python -m tests.update_docs`.  The page shows medians, so the rounds are left out.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Take the pictures of programs at work: `python -m tests.site.pictures`.
+"""Take the pictures of programs: `python -m tests.site.pictures`.
 
-docs/report.svg is what `taskmachine check` says of a server in which a cancelled task completes
-all the same: a bug that servers in use have (docs/explanation/findings.md).
+docs/report.svg is the report of `taskmachine check` on a server in which a cancelled task
+completes, a bug that servers in use have (docs/explanation/findings.md).
 """
 
 import io
@@ -23,9 +23,9 @@ __all__ = ["BROKEN", "PICTURE", "run_check"]
 
 PICTURE: Final = REPOSITORY / "docs" / "report.svg"
 BROKEN: Final = "2025-11-25:cancelled-sticks"
-"""What the server breaks."""
+"""The violated requirement."""
 _TOO: Final = ("2025-11-25:terminal-final", "2025-11-25:last-updated-at-order")
-"""The same bug under two more names: one of them is enough for a picture."""
+"""The same bug violates these, too; one is enough for a picture."""
 
 _BUG: Final = "CancelledCompletes"
 _WIDTH: Final = 100
@@ -48,7 +48,7 @@ def run_check(*options: str) -> Report:
 
 
 def picture_of(report: Report) -> str:
-    """The report as it looks in a terminal."""
+    """Draw the report as in a terminal."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     terminal.show(report, console)
     drawn = console.export_svg(title='taskmachine check --stdio "..."', theme=_THEME)
@@ -58,7 +58,7 @@ def picture_of(report: Report) -> str:
 
 
 def main() -> None:
-    """Run it, and write what it says."""
+    """Run the check, and write its report."""
     skipped = [word for id in _TOO for word in ("--skip", id)]
     PICTURE.write_text(picture_of(run_check("--budget", "40s", *skipped)))
 

@@ -1,4 +1,4 @@
-"""The picture of CONTRIBUTING.md: the rooms, and which of them import which."""
+"""Draw the picture of CONTRIBUTING.md: the folders of the code, and the imports between them."""
 
 import ast
 import textwrap
@@ -14,7 +14,7 @@ _GREY, _BLUE, _GREEN, _AMBER = "#64748b", "#2563eb", "#15803d", "#b7791f"
 _WIDE, _HIGH, _ACROSS, _DOWN = 210, 66, 236, 112
 _LEFT, _TOP, _BESIDE = 128, 52, 4.15
 _LINE: Final = 32
-"""Characters of a line in a box."""
+"""Maximum number of characters of a line in a box."""
 
 _COLUMNS: Final = {
     "taskmachine": 1.5, "conformance": _BESIDE,
@@ -27,7 +27,7 @@ _COLUMNS: Final = {
     "protocol": 1.5,
     "statemachine": 1.5,
 }  # fmt: skip
-"""Where each room is drawn, so that no arrow crosses a box; the height follows from the imports."""
+"""The column of each folder, so that no arrow crosses a box; imports determine the height."""
 
 _COLOURS: Final = {
     **dict.fromkeys(("statemachine", "protocol"), _GREEN),
@@ -37,7 +37,7 @@ _COLOURS: Final = {
 
 
 def rooms() -> str:
-    """An SVG that can be read on light and dark pages."""
+    """Return an SVG for light and dark pages."""
     needed = _needed()
     heights = _heights(needed)
     top = max(heights.values())
@@ -52,15 +52,15 @@ def rooms() -> str:
     pure = places["protocol"][1] - _HIGH // 2 - 13
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}"'
-        f' height="{high}" role="img" aria-label="The rooms of the code"'
+        f' height="{high}" role="img" aria-label="The folders of the code"'
         ' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
-        "<title>The rooms of the code</title>",
+        "<title>The folders of the code</title>",
         '<rect width="100%" height="100%" rx="12" fill="#f8fafc"/>',
         f'<rect x="8" y="{pure}" width="{wide - 16}" height="{high - pure - 8}" rx="8"'
         ' fill="#dcfce7"/>',
         _label(20, pure + 20, "pure: no I/O, no clock"),
         _label(wide - 20, pure - 12, "adapters: everything that touches the world", "end"),
-        _label(wide - 24, places["specs"][1] + 54, "shares no code with what it judges", "end"),
+        _label(wide - 24, places["specs"][1] + 54, "shares no code with its targets", "end"),
         '<marker id="end" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
         f' orient="auto"><path d="M0 0L10 5L0 10z" fill="{_GREY}"/></marker>',
         *(_arrow(places[here], places[there]) for here, there in arrows),
@@ -71,7 +71,7 @@ def rooms() -> str:
 
 
 def _needed() -> list[tuple[str, str]]:
-    """The imports between rooms that follow the order, without those that follow from others."""
+    """Return the imports between folders in order, without those implied by others."""
     rank = {room: row for row, names in enumerate(ORDER) for room in names}
     found = {(a, b) for a, b in edges() if rank.get(b, len(rank)) < rank.get(a, -1)}
     below: dict[str, set[str]] = {}
@@ -86,7 +86,7 @@ def _needed() -> list[tuple[str, str]]:
 
 
 def _heights(needed: list[tuple[str, str]]) -> dict[str, int]:
-    """How many rooms are below one, at the longest."""
+    """Return the length of the longest chain of imports below each folder."""
     heights: dict[str, int] = {}
     for room in (room for names in ORDER for room in names):
         heights[room] = max(
@@ -96,7 +96,7 @@ def _heights(needed: list[tuple[str, str]]) -> dict[str, int]:
 
 
 def _summary(room: str) -> str:
-    """The first sentence of its docstring; the namespaces are named, as they share one."""
+    """Return the first sentence of its docstring, or the names of the namespaces."""
     if room == "namespaces":
         names = sorted(name.partition(".")[2] for name in modules() if room_of(name) == room)
         return " ".join(names)

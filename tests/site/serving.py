@@ -1,4 +1,4 @@
-"""Servers for the commands that pages show."""
+"""Servers for the commands of the pages."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ PATIENCE_S: Final = 60.0
 
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[str]:
-    """The address of a server that listens."""
+    """Start a server and yield its address."""
     address = f"127.0.0.1:{free_port()}"
     with _running(folder, "serve", "--http", address, "--log-level", "error", *options) as server:
         assert server.stderr is not None
@@ -26,7 +26,7 @@ def served(folder: Path, *options: str) -> Iterator[str]:
 
 
 def first_line_of(folder: Path, *arguments: str) -> str:
-    """What a command says first, on its standard error output."""
+    """Return the first line of a command on standard error."""
     with _running(folder, *arguments) as process:
         assert process.stderr is not None
         return process.stderr.readline().strip()

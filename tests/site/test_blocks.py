@@ -15,9 +15,7 @@ from tests.site.pages import PAGES, blocks_of
 
 _EXAMPLES: Final = "tests/test_docs.py::test_the_example_prints_what_the_page_says"
 _GENERATED: Final = "tests/test_docs.py::test_generated_documents_are_up_to_date"
-_TUTORIAL: Final = (
-    "tests/site/test_tutorial.py::test_whoever_follows_the_tutorial_has_a_durable_server"
-)
+_TUTORIAL: Final = "tests/site/test_tutorial.py::test_the_tutorial_leads_to_a_durable_server"
 _OPERATIONS: Final = "tests/adapters/engines/test_operations.py"
 _FASTMCP: Final = "tests/adapters/bridges/test_fastmcp_example.py"
 _COMMANDS: Final = "tests/site/test_commands.py"
@@ -186,7 +184,7 @@ def test_every_test_that_is_named_reads_the_page(page: str, test: str) -> None:
     path, _, name = test.partition("::")
     source = (REPOSITORY / path).read_text()
     assert f"\ndef {name}(" in source, f"there is no {test}"
-    if test != _GENERATED:  # by tests/update_docs.py
+    if test != _GENERATED:  # read by tests/update_docs.py
         assert re.search(rf"\b{re.escape(page.rpartition('/')[2])}\b|\bPAGES\b|\bREADME\b", source)
 
 

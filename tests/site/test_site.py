@@ -1,4 +1,4 @@
-"""The site: it builds without a warning, needs no other host, and has what was promised."""
+"""The site builds without a warning, needs no other host, and is complete."""
 
 import importlib
 import re
@@ -26,7 +26,7 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 
 
 def test_no_page_makes_the_theme_fetch_a_script(site: Path) -> None:
-    """Its bundle knows two addresses, and asks them for pages with these marks only."""
+    """The theme contacts other hosts only for pages with these marks."""
     for path in site.rglob("*.html"):
         text = path.read_text()
         assert 'class="mermaid"' not in text, path
@@ -36,7 +36,7 @@ def test_no_page_makes_the_theme_fetch_a_script(site: Path) -> None:
 def test_every_link_of_the_site_leads_to_one_of_its_files(site: Path) -> None:
     for path in site.rglob("*.html"):
         if path.name == "404.html":
-            continue  # its links begin at the root, wherever it is shown
+            continue  # its links are absolute
         for link in re.findall(r'(?:href|src)="([^":#?]+)(?:[#?][^"]*)?"', path.read_text()):
             target = path.parent / link
             assert target.exists(), f"{path.relative_to(site)} has {link}"

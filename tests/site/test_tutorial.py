@@ -1,7 +1,7 @@
-"""A new user who follows the tutorial, and nothing else, in an empty environment.
+"""The tutorial, followed to the letter in an empty environment.
 
 Blocks are taken from the page in their order.  Programs are saved under their titles, commands
-are typed in the terminal that they name, and what is said to appear there must appear.
+are typed in the terminal that they name, and the shown output must appear there.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PATIENCE_S: Final = 90.0
 
 @attrs.define
 class Terminal:
-    """A shell that somebody types into."""
+    """A shell for a typing user."""
 
     shell: Process
     seen: str = ""
@@ -56,13 +56,13 @@ class Terminal:
         await self.shell.stdin.drain()
 
     async def run(self, command: str) -> None:
-        """Type a command, and wait until it has ended well; what it said is looked at later."""
+        """Type a command, and wait for its exit status 0; `shows` reads its output."""
         self._commands += 1
         await self.type(f"{command}\necho left {self._commands} with $?\n")
         await self._wait_for(rf"left {self._commands} with 0\n")
 
     async def shows(self, pattern: str) -> str:
-        """Wait until this appears below what was looked at before."""
+        """Wait until the pattern appears after the last match."""
         found = await self._wait_for(pattern)
         self._read = found.end()
         return found[0]
@@ -80,12 +80,12 @@ class Terminal:
         return found
 
     async def close(self) -> None:
-        """Everything that was started in it ends, too: it has a session of its own."""
+        """Kill the shell and all its processes, which share its session."""
         os.killpg(self.shell.pid, signal.SIGKILL)
         await self.shell.communicate()
 
 
-def test_whoever_follows_the_tutorial_has_a_durable_server(tmp_path: Path) -> None:
+def test_the_tutorial_leads_to_a_durable_server(tmp_path: Path) -> None:
     asyncio.run(_follow(tmp_path))
 
 
@@ -104,14 +104,14 @@ async def _follow(folder: Path) -> None:
 
 @attrs.frozen
 class Step:
-    """A block, and whether what follows is shown before it has ended."""
+    """A block, and whether its command ends before the next block."""
 
     block: Block
     is_awaited: bool
 
 
 def _steps(blocks: list[Block]) -> Iterator[Step]:
-    """A command has ended when the next one is typed, except where somebody types into it."""
+    """Mark the command that reads typed input; all others end before the next block."""
     typed = [block.title for block in blocks].index("typed in terminal 2")
     asking = max(
         at for at in range(typed) if blocks[at].language == "sh" and "2" in blocks[at].title
@@ -140,11 +140,11 @@ async def _take(
             if shown := await terminals[name].shows(_as_pattern(text)):
                 here |= _task_of(shown)
         case other:
-            raise AssertionError(f"nobody knows what to do with {other}")
+            raise AssertionError(f"no rule for {other}")
 
 
 def _as_pattern(text: str) -> str:
-    """What a page shows, with room for what differs from run to run."""
+    """Return a pattern for shown output, with wildcards for ids, times and widths."""
     pattern = re.escape(text.strip())
     pattern = re.sub(r"\b[\w\\-]{32,}(?=\\ |$)", r"\\S{32}", pattern, flags=re.MULTILINE)
     pattern = re.sub(r"\d{4}\\-\d\d\\-\d\d\\ [\d:]+\\\.\d{3}", r"[\\d: .-]{23}", pattern)
@@ -154,7 +154,7 @@ def _as_pattern(text: str) -> str:
 
 
 async def _has_no_worker(folder: Path, task_id: str) -> None:
-    """A person takes longer to type than the new server to find that the old one is gone."""
+    """Wait until the new server has released the task, as it has when a person types."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             show = await asyncio.create_subprocess_exec(
@@ -163,8 +163,8 @@ async def _has_no_worker(folder: Path, task_id: str) -> None:
                 cwd=folder,
                 stdout=PIPE,
             )
-            told, _ = await show.communicate()
-            if json.loads(told)["worker"] is None:
+            printed, _ = await show.communicate()
+            if json.loads(printed)["worker"] is None:
                 return
 
 

@@ -30,7 +30,7 @@ STORES: dict[str, Any] = {
     "sqlite": CheckedSQLiteStore,
     "postgresql": CheckedPostgreSQLStore,
 }
-"""The two on disk compare their indexes with their records when they are closed."""
+"""SQLite and PostgreSQL compare their indexes with their records when they are closed."""
 
 Places = Callable[[Any], NewPlace]
 """Returns where a store of this class keeps its tasks."""

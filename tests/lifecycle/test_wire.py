@@ -6,6 +6,7 @@ has writers in several processes.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -78,16 +79,16 @@ def _some(find: Callable[[Any], Sequence[object]]) -> Callable[[Any], bool]:
 
 
 DETECTED_BY: Final = {
-    "a_cancellation_moves_an_ended_task": "tasks/cancel of",
-    "a_stale_write_moves_an_ended_task": "terminal_states_are_sticky",
+    "a_cancellation_moves_an_ended_task": "terminal_states_are_sticky",
+    "a_stale_write_moves_an_ended_task": "terminal_states_are_sticky|ends_by_what_was_done",
     "a_stale_report_is_stored_after_the_end": "terminal_states_are_sticky",
     "progress_is_notified_after_the_end": "progress_halts",
     "another_request_is_asked_under_a_used_key": "a_question_key_names_one_request_for_life",
     "a_list_shows_tasks_of_all_owners": "nobody_sees_a_task_of_somebody_else",
-    "a_waiter_is_not_woken": "every_",  # call is answered, or open channel receives the end
-    "a_ttl_counts_from_the_creation": "Task not found",
+    "a_waiter_is_not_woken": "every_call_is_answered|every_open_channel_receives_the_end",
+    "a_ttl_counts_from_the_creation": "Task not found|no_acknowledged_task_is_lost",
 }
-"""The message with which the machine fails on each bug."""
+"""The violation that the machine reports for each bug, over HTTP and over stdio, on each store."""
 
 
 class WireMachine(RuleBasedStateMachine):
@@ -375,7 +376,7 @@ def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: 
         run_state_machine_as_test(
             machine_on(servers), settings=settings(PLANTED, max_examples=40, stateful_step_count=20)
         )
-    assert DETECTED_BY[bug] in _text(failure.value)
+    assert re.search(DETECTED_BY[bug], _text(failure.value))
 
 
 def _text(failure: BaseException) -> str:

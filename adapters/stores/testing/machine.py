@@ -1,6 +1,6 @@
-"""Random operations on a store and on the model of it, which must give the same answers.
+"""Hypothesis runs random operations on a store and on its model, and compares the answers.
 
-A part of the test kit, see `contract`.
+Part of the test kit; see `contract`.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from taskmachine.statemachine import (
 __all__ = ["NewPlace", "Place", "StoreMachine"]
 
 Place = Callable[[], Awaitable[Store]]
-"""Opens the store that is kept in one place; to be called again after it was closed."""
+"""Opens the store in one place; called again after the store was closed."""
 
 NewPlace = Callable[[], Place]
-"""Makes a place in which nothing is kept yet."""
+"""Returns a new, empty place."""
 
 _IDS: Final = ("a", "b", "Z", "a-", "10", "\u00e9")
-"""Few, so that ids are met again after their tasks were deleted."""
+"""Few, so that ids are used again after their tasks were deleted."""
 
 _KEYS: Final = ("s1", "s2", "S1")
 
@@ -69,7 +69,7 @@ _caps = st.just(Caps()) | st.builds(
 )
 
 _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
-# By hand, with the weights that make runs interesting: a store knows no lifecycle to compare with.
+# Weights rather than rules: a store does not enforce the lifecycle.
 _MOVES: Final = {
     State.SUBMITTED: [*_ANYTIME, *["start"] * 4],
     State.WORKING: [*_ANYTIME, "requeue", *["ask"] * 4],
@@ -81,7 +81,7 @@ _MOVES: Final = {
 
 
 def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Entry]]:
-    """What would be committed next: mostly one step, sometimes two."""
+    """Return the task after a move, and the one or two entries to commit."""
     step: lifecycle.Step | None
     match move:
         case "report" | "report twice":
@@ -112,7 +112,7 @@ def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Ent
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Rules act on both and compare the answers; `persists` if a place can be opened again."""
+    """Compare a store with the model; `persists` if its place can be opened again."""
 
     def __init__(self, new_place: NewPlace, *, persists: bool) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.runner.close()
 
     def both(self, method: str, *arguments: Any) -> None:
-        """Ask the model and the store the same."""
+        """Call a method of the model and of the store, and compare the results."""
         expected = _outcome(lambda: getattr(self.model, method)(*arguments))
         found = _outcome(lambda: self.runner.run(getattr(self.store, method)(*arguments)))
         assert found == expected, f"{method} answered {found}, not {expected}"
@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.both("browse", after, limit)
 
     @rule(now=_times, worker=_workers, limit=_limits)
-    def what_is_to_do(self, now: int, worker: str, limit: int) -> None:
+    def due_tasks(self, now: int, worker: str, limit: int) -> None:
         self.both("queued", limit)
         self.both("overdue", now, limit)
         self.both("forgettable", now, limit)
@@ -218,7 +218,7 @@ class StoreMachine(RuleBasedStateMachine):
         _are_some_of(self.model.orphans(), self.runner.run(self.store.orphans(limit)), limit)
 
     @invariant()
-    def nothing_else_has_changed(self) -> None:
+    def everything_else_is_unchanged(self) -> None:
         self.runner.run(self._compare())
 
     async def _compare(self) -> None:
@@ -286,7 +286,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.unfollow(number)
 
     @invariant()
-    def each_version_is_told_by_then(self) -> None:
+    def followers_receive_every_version(self) -> None:
         assert self.told == self.model.told
 
     # --- as a whole --------------------------------------------------------------------------
@@ -297,19 +297,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.run(self.store.close())
         self.store = self.runner.run(_awaited(self.place()))
         assert self.runner.run(self.store.secret()) == self.secret
-        self._everybody_has_left()
+        self._forget_followers()
 
     @precondition(lambda self: self.model.tasks)
     @rule()
     def move_to_another_store(self) -> None:
-        """The rest of the run is on the copy."""
+        """Export all tasks into a new store, which replaces the old one."""
         self.runner.run(self._move())
         self.model.messages = {task_id: [] for task_id in self.model.tasks}
         self.model.enlisted.clear()
         self.model.sessions.clear()
-        self._everybody_has_left()
+        self._forget_followers()
 
-    def _everybody_has_left(self) -> None:
+    def _forget_followers(self) -> None:
         self.leave.clear()
         self.model.following.clear()
 
@@ -326,7 +326,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def _are_some_of(expected: Sequence[Task], found: Sequence[Task], limit: int) -> None:
-    """In whatever order."""
+    """Assert that these are `limit` of the expected tasks, in any order."""
     assert len(found) == min(limit, len(expected))
     assert all(found.count(task) == 1 and task in expected for task in found)
 
@@ -336,7 +336,7 @@ def _worker_id(worker: Worker) -> str:
 
 
 def _outcome(act: Callable[[], Any]) -> Any:
-    """What it returned, or the class of what it raised."""
+    """Return the result, or the class of the exception."""
     try:
         answer = act()
     except TaskmachineError as error:

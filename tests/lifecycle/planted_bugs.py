@@ -10,13 +10,29 @@ from functools import partial
 from typing import Any, Final
 
 import attrs
+from hypothesis import HealthCheck, Phase, settings
 
+from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.statemachine import Entry, Event, Question, State, Task, lifecycle
+from taskmachine.statemachine import Entry, Event, Question, Row, State, Task, lifecycle
 
-__all__ = ["PROCESS_BUGS", "STORE_BUGS"]
+__all__ = ["PLANTED", "PROCESS_BUGS", "STORES", "STORE_BUGS"]
+
+PLANTED: Final = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    report_multiple_bugs=False,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+"""A small, fixed and repeatable run, in which every machine must detect every planted bug."""
+
+STORES: Final[tuple[Any, ...]] = (MemoryStore, SQLiteStore, PostgreSQLStore)
 
 # --- in a store ------------------------------------------------------------------------------
 
@@ -150,6 +166,28 @@ def another_request_is_asked_under_a_used_key() -> None:
     setattr(lifecycle, "ask", replace_and_ask)  # noqa: B010
 
 
+def a_cancellation_moves_an_ended_task() -> None:
+    _add_row(Row(State.COMPLETED, Event.CANCEL, State.CANCELLED))
+    _add_row(Row(State.FAILED, Event.CANCEL, State.CANCELLED))
+
+
+def a_report_moves_an_ended_task() -> None:
+    _add_row(Row(State.COMPLETED, Event.REPORT, State.WORKING))
+
+
+def a_purge_deletes_live_work() -> None:
+    _add_row(Row(State.WORKING, Event.PURGE, State.REMOVED))
+
+
+def _add_row(row: Row) -> None:
+    fire = lifecycle.fire
+
+    def fire_more(state: State, event: Event) -> Row:
+        return row if (state, event) == (row.source, row.event) else fire(state, event)
+
+    setattr(lifecycle, "fire", fire_more)  # noqa: B010
+
+
 def progress_is_notified_after_the_end() -> None:
     """Send one more progress notification when a task has ended."""
     moved = Receiver.moved
@@ -167,8 +205,18 @@ def progress_is_notified_after_the_end() -> None:
     setattr(Receiver, "moved", move_and_report)  # noqa: B010
 
 
+def no_call_is_answered_at_the_end() -> None:
+    """Send nothing when a task ends."""
+    moved = Receiver.moved
+
+    def move_live_tasks(self: Any, task: Task, *, now: int) -> Any:
+        return moved(self, task, now=now) if task.is_live else []
+
+    setattr(Receiver, "moved", move_live_tasks)  # noqa: B010
+
+
 def _in_every_store(bug: Callable[[Any], None]) -> None:
-    for store in (SQLiteStore, PostgreSQLStore):
+    for store in STORES:
         bug(store)
 
 
@@ -183,6 +231,7 @@ PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
 } | {
     bug.__name__: bug
     for bug in (
+        a_cancellation_moves_an_ended_task,
         progress_is_notified_after_the_end,
         another_request_is_asked_under_a_used_key,
         a_list_shows_tasks_of_all_owners,

@@ -8,13 +8,16 @@ import json
 import secrets
 from typing import Any, Final
 
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from taskmachine.adapters.runtime.runtime import start_runtime
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
-from tests.adapters.connections import DIALECTS, Connection, greeting_tools, quiet
+from taskmachine.protocol.receiver import Receiver
+from tests.adapters.lines import DIALECTS, greeting_tools, quiet
+from tests.lifecycle.planted_bugs import PLANTED, STORES, a_list_shows_tasks_of_all_owners
 
 OWNERS: Final = ("alice", "bob", "carol")
 
@@ -131,3 +134,12 @@ class IsolationMachine(RuleBasedStateMachine):
 
 
 TestIsolation = IsolationMachine.TestCase
+
+
+def test_foreign_tasks_in_a_list_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    for store in STORES:
+        monkeypatch.setattr(store, "page", store.page)  # restored afterwards
+    monkeypatch.setattr(Receiver, "paged", Receiver.paged)
+    a_list_shows_tasks_of_all_owners()
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(IsolationMachine, settings=PLANTED)

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import attrs
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from taskmachine.statemachine import (
     Call,
@@ -34,6 +42,8 @@ from taskmachine.statemachine.invariants import (
 )
 from taskmachine.statemachine.invariants import Event as Happened
 from tests import strategies
+from tests.lifecycle import planted_bugs
+from tests.lifecycle.planted_bugs import PLANTED
 from tests.oracle import ILLEGAL, LIFECYCLES, MOVES
 
 ENDED = LIFECYCLES[RUNTIME].terminal
@@ -92,6 +102,15 @@ class ModelMachine(RuleBasedStateMachine):
         """Record what clients see of this version; test_generations.py overrides it."""
 
     # --- the rules ---------------------------------------------------------------------------
+
+    @initialize(target=task_ids, first=strategies.questions, second=strategies.questions)
+    def begin(self, first: Question, second: Question) -> str:
+        """Every run asks at least twice: Hypothesis leaves out some rules in each run."""
+        task_id = self.submit(None)
+        self.start(task_id, "w1")
+        self.ask(task_id, [first])
+        self.ask(task_id, [second])
+        return task_id
 
     @rule(ms=st.integers(-5_000, 60_000))
     def pass_time(self, ms: int) -> None:
@@ -240,3 +259,22 @@ class ModelMachine(RuleBasedStateMachine):
 
 
 TestModel = ModelMachine.TestCase
+
+BUGS = [
+    planted_bugs.a_cancellation_moves_an_ended_task,
+    planted_bugs.a_report_moves_an_ended_task,
+    planted_bugs.another_request_is_asked_under_a_used_key,
+    planted_bugs.a_purge_deletes_live_work,
+    # The model has neither lists nor waiters: see test_stores.py and test_dialects.py.
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_detected(
+    bug: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ask", "fire"):
+        monkeypatch.setattr(lifecycle, name, getattr(lifecycle, name))  # restored afterwards
+    bug()
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(ModelMachine, settings=PLANTED)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from taskmachine.adapters.stores.memory import MemoryStore
@@ -23,25 +23,14 @@ from tests.adapters.stores.postgres_server import Server, running
 from tests.adapters.stores.test_postgresql import CheckedStore as CheckedPostgreSQLStore
 from tests.adapters.stores.test_sqlite import SHARED_MEMORY
 from tests.adapters.stores.test_sqlite import CheckedStore as CheckedSQLiteStore
-from tests.lifecycle.planted_bugs import STORE_BUGS
+from tests.lifecycle.planted_bugs import PLANTED, STORE_BUGS
 
 STORES: dict[str, Any] = {
     "memory": MemoryStore,
     "sqlite": CheckedSQLiteStore,
     "postgresql": CheckedPostgreSQLStore,
 }
-"""The two on disk compare their indexes with their records when they are closed."""
-
-PLANTED = settings(
-    max_examples=100,
-    stateful_step_count=30,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    report_multiple_bugs=False,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+"""SQLite and PostgreSQL compare their indexes with their records when they are closed."""
 
 Places = Callable[[Any], NewPlace]
 """Returns where a store of this class keeps its tasks."""

@@ -1,6 +1,6 @@
-"""Random operations on a store and on the model of it, which must give the same answers.
+"""Hypothesis runs random operations on a store and on its model, and compares the answers.
 
-A part of the test kit, see `contract`.
+Part of the test kit; see `contract`.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Ent
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Rules act on both and compare the answers; `persists` if a place can be opened again."""
+    """Compare a store with the model; `persists` if its place can be opened again."""
 
     def __init__(self, new_place: NewPlace, *, persists: bool) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.both("browse", after, limit)
 
     @rule(now=_times, worker=_workers, limit=_limits)
-    def what_is_to_do(self, now: int, worker: str, limit: int) -> None:
+    def due_tasks(self, now: int, worker: str, limit: int) -> None:
         self.both("queued", limit)
         self.both("overdue", now, limit)
         self.both("forgettable", now, limit)
@@ -218,7 +218,7 @@ class StoreMachine(RuleBasedStateMachine):
         _are_some_of(self.model.orphans(), self.runner.run(self.store.orphans(limit)), limit)
 
     @invariant()
-    def nothing_else_has_changed(self) -> None:
+    def everything_else_is_unchanged(self) -> None:
         self.runner.run(self._compare())
 
     async def _compare(self) -> None:
@@ -286,7 +286,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.unfollow(number)
 
     @invariant()
-    def each_version_is_told_by_then(self) -> None:
+    def followers_receive_every_version(self) -> None:
         assert self.told == self.model.told
 
     # --- as a whole --------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.run(self.store.close())
         self.store = self.runner.run(_awaited(self.place()))
         assert self.runner.run(self.store.secret()) == self.secret
-        self._everybody_has_left()
+        self._forget_followers()
 
     @precondition(lambda self: self.model.tasks)
     @rule()
@@ -307,9 +307,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.messages = {task_id: [] for task_id in self.model.tasks}
         self.model.enlisted.clear()
         self.model.sessions.clear()
-        self._everybody_has_left()
+        self._forget_followers()
 
-    def _everybody_has_left(self) -> None:
+    def _forget_followers(self) -> None:
         self.leave.clear()
         self.model.following.clear()
 

@@ -33,7 +33,7 @@ FORM: Final = form("Who are you?", NAME_FORM)
 
 
 class Clock:
-    """Milliseconds since the epoch: the time of the event loop, and what a test adds."""
+    """Milliseconds since the epoch: the time of the event loop plus `ahead`."""
 
     def __init__(self) -> None:
         self.ahead = 1_700_000_000_000

@@ -29,6 +29,7 @@ from tests.lifecycle.wire.tool_control import BOUND_S, ToolRun
 __all__ = ["Client", "Run"]
 
 IDEMPOTENCY: Final = "taskmachine/idempotency-key"
+STICKY: Final = "terminal_states_are_sticky"
 ENDED: Final = ("completed", "failed", "cancelled")
 Client = HttpClient | StdioClient
 
@@ -149,7 +150,7 @@ class Run:
                 status = response.result["status"]
                 self.report(f"tasks/cancel of {model.name} returned status {status}")
             if has_ended and wire == OLD:
-                self.report(f"tasks/cancel of {model.name} succeeded after its end")
+                self.report(f"{STICKY}: tasks/cancel of {model.name} succeeded after its end")
         elif was_live or wire == NEW or response.code != -32_602:
             self.report(f"tasks/cancel of {model.name} failed: {response.answer}")
 
@@ -202,7 +203,7 @@ class Run:
             self.end(model, how, and_wait=False)
         status = self.get(model, NEW)["status"]
         if status != "cancelled":
-            self.report(f"terminal_states_are_sticky: {model.name} was cancelled, now is {status}")
+            self.report(f"{STICKY}: {model.name} was cancelled, now is {status}")
 
     def instruct(self, model: TaskModel, **order: Any) -> None:
         """Order the tool to report, and wait until it has."""

@@ -21,6 +21,8 @@ from tests.processes import assert_gone
 BAD_TARGET: Final = Path(__file__).with_name("bad_target.py")
 QUICK: Final = ("--budget", "2s", "--examples", "1")
 LONGEST_S: Final = 60.0
+SLOW: Final = [pytest.mark.slow, pytest.mark.bugs]
+"""The tester waits for its timeouts."""
 MEMORY: Final = 1_500_000_000
 """Of addresses; less than a target sends in a few seconds, more than a tester needs."""
 
@@ -55,18 +57,18 @@ def assert_nobody_is_left(pids: Path) -> None:
     ("kind", "words"),
     [
         ("dies", "its process ended with status 1: ValueError: there is no configuration"),
-        ("is silent", "it did not answer in time"),
-        ("has a child", "it did not answer in time"),
+        pytest.param("is silent", "it did not answer in time", marks=SLOW),
+        pytest.param("has a child", "it did not answer in time", marks=SLOW),
         ("prints", "it wrote 'Welcome!'"),
-        ("prints bytes", "it did not answer in time; it wrote"),
+        pytest.param("prints bytes", "it did not answer in time; it wrote", marks=SLOW),
         ("floods", "it sent more than 5000 messages"),
         ("floods with text", "it sent more than 5000 messages; it wrote 'y'"),
-        ("floods its log", "it did not answer in time"),
+        pytest.param("floods its log", "it did not answer in time", marks=SLOW),
         ("never ends a line", "it wrote a line of more than"),
-        ("closes its output", "it closed its output"),
+        pytest.param("closes its output", "it closed its output", marks=SLOW),
         ("is old", "2025-11-25: it supports only 2024-11-05"),
         ("answers with a number", "it supports only unnamed revisions"),
-        ("answers with a list", "it did not answer in time"),
+        pytest.param("answers with a list", "it did not answer in time", marks=SLOW),
         ("refuses", r"it answered with error -32000: no\nway"),
         ("is huge", "it wrote a line of more than"),
     ],
@@ -84,7 +86,11 @@ def test_a_process_that_cannot_be_talked_to(
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [("dies after hello", 1), ("floods after hello", 1), ("is silent after hello", 3)],
+    [
+        ("dies after hello", 1),
+        ("floods after hello", 1),
+        pytest.param("is silent after hello", 3, marks=SLOW),
+    ],
 )
 def test_a_process_that_begins_well(
     kind: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

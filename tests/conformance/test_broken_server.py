@@ -344,7 +344,7 @@ def test_what_comes_later_is_overtaken(tmp_path: Path) -> None:
         created = await pipe.next()
         assert (created["id"], created["result"]["status"]) == (1, "completed")
 
-    over_pipes("BornTerminal", tmp_path, talk)
+    over_pipes("CreatesCompletedTasks", tmp_path, talk)
 
 
 def test_no_bug_is_known_by_the_name_of_a_variation() -> None:

@@ -16,7 +16,10 @@ SERVER: Final = f"{Path(sys.executable).parent / 'taskmachine'} serve --stdio --
 QUICK: Final = Options(budget_s=4, examples=1)
 
 
-@pytest.mark.parametrize("target", [SERVER, Target.at(SERVER)])
+@pytest.mark.parametrize(
+    "target",
+    [SERVER, pytest.param(Target.at(SERVER), marks=[pytest.mark.slow, pytest.mark.bugs])],
+)
 def test_a_command_is_checked_and_every_step_is_told(target: str | Target) -> None:
     told: list[str] = []
     checked = check(

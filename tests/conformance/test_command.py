@@ -31,6 +31,8 @@ def check(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
     return ran
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_a_run_writes_every_report(tmp_path: Path) -> None:
     names = ("--json", "--junit", "--html", "--write-profile")
     wanted = [word for name in names for word in (name, f"report{name}")]
@@ -88,6 +90,8 @@ def test_a_profile_with_a_wrong_role_says_which_there_are(
     assert "unknown role 'sleeps'; the roles are completes, slow" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_pytest_has_a_test_for_each_requirement(tmp_path: Path) -> None:
     command = [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", "--mcp-target", SERVER]
     ran = subprocess.run(

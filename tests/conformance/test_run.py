@@ -14,6 +14,8 @@ from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug
 from tests.conformance.proxy.between import Witness
 
+pytestmark = [pytest.mark.slow, pytest.mark.bugs]
+
 OPTIONS = Options(budget_s=300, examples=2)
 
 

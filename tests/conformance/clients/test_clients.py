@@ -12,6 +12,8 @@ from taskmachine.adapters.conformance.clients.script import Scenario
 from tests.conformance.clients import a_client, our_client
 from tests.conformance.clients.playing import Main, broken, findings, played, words_of
 
+pytestmark = [pytest.mark.slow, pytest.mark.bugs]
+
 AT_ONCE = 8
 CLIENTS = ("a_client", "our_client")
 REVISIONS = ("2025-11-25", "2026-07-28")

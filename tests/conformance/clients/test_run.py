@@ -101,6 +101,8 @@ def test_the_relay_exits_when_nobody_is_there() -> None:
     assert ran.returncode == 1
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.fspath(REPOSITORY))
     told: list[str] = []

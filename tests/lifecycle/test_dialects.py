@@ -67,7 +67,8 @@ from tests import strategies
 from tests.lifecycle import planted_bugs
 from tests.lifecycle.planted_bugs import PLANTED
 from tests.oracle import LIFECYCLES, SPEC
-from tests.protocol.desk import Desk, Line
+from tests.protocol.memory_driver import Connection as Line
+from tests.protocol.memory_driver import MemoryDriver
 
 BOUND_MS = 10**9
 META = {
@@ -126,7 +127,7 @@ class DialectMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.server = Desk()
+        self.server = MemoryDriver()
         self.history: list[Happened] = []
         self.asked: Counter[tuple[str, str, str]] = Counter()
         self.started: set[str] = set()

@@ -16,7 +16,7 @@ from taskmachine.adapters.runtime.runtime import start_runtime
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.protocol.receiver import Receiver
-from tests.adapters.lines import DIALECTS, greeting_tools, quiet
+from tests.adapters.connections import DIALECTS, Connection, greeting_tools, quiet
 from tests.lifecycle.planted_bugs import PLANTED, STORES, a_list_shows_tasks_of_all_owners
 
 OWNERS: Final = ("alice", "bob", "carol")

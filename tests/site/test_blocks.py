@@ -17,7 +17,6 @@ _EXAMPLES: Final = "tests/test_docs.py::test_the_example_prints_what_the_page_sa
 _GENERATED: Final = "tests/test_docs.py::test_generated_documents_are_up_to_date"
 _TUTORIAL: Final = "tests/site/test_tutorial.py::test_the_tutorial_leads_to_a_durable_server"
 _OPERATIONS: Final = "tests/adapters/engines/test_operations.py"
-_FASTMCP: Final = "tests/adapters/bridges/test_fastmcp_example.py"
 _COMMANDS: Final = "tests/site/test_commands.py"
 _EXCERPTS: Final = "tests/site/test_excerpts.py"
 _README: Final = "tests/site/test_readme.py"

@@ -31,8 +31,8 @@ EXCEPTION_STACK: Final = "exception.stacktrace"
 # --- attributes of taskmachine -----------------------------------------------------------------
 
 TASK: Final = "taskmachine.task.id"
-LEG: Final = "taskmachine.task.leg"
-LEG_END: Final = "taskmachine.leg.end"
+RUN: Final = "taskmachine.task.run"
+RUN_END: Final = "taskmachine.run.end"
 OUTCOME: Final = "taskmachine.task.outcome"
 STORE: Final = "taskmachine.store"
 EVENT: Final = "taskmachine.event"

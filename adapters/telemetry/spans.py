@@ -123,7 +123,7 @@ def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[R
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL: tool,
             names.TASK: task.id,
-            names.LEG: task.fence,
+            names.RUN: task.fence,
         },
     )
     end = "stopped"
@@ -142,7 +142,7 @@ def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[R
         yield ended
     finally:
         contexts.detach(token)
-        span.set_attribute(names.LEG_END, end)
+        span.set_attribute(names.RUN_END, end)
         span.end()
 
 
@@ -158,7 +158,7 @@ def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
         attributes={
             names.TASK: task.id,
             names.TOOL: tool,
-            names.LEG: task.fence,
+            names.RUN: task.fence,
             names.OUTCOME: end,
         },
     )

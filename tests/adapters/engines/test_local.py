@@ -329,10 +329,10 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
         task = await world.create(runtime, "slow")
         await until(runtime, task, is_working)
         await asyncio.sleep(1)
-        [leg] = [one for one in asyncio.all_tasks() if one.get_name() == f"task {task.id}"]
-        leg.cancel()
-        await asyncio.wait({leg})
-        assert leg.cancelled()
+        [run] = [one for one in asyncio.all_tasks() if one.get_name() == f"task {task.id}"]
+        run.cancel()
+        await asyncio.wait({run})
+        assert run.cancelled()
         assert cleaned == ["up"]
         left = await runtime.service.get("alice", task.id)
         assert left.state is State.WORKING, "which the shutdown of the runtime releases"

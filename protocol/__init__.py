@@ -1,8 +1,9 @@
 """The protocol without I/O: bytes in, messages out; tasks in, bytes out.
 
-`jsonrpc` knows messages and `shapes` knows classes.  `dialects` has a folder for each dialect with
-the same three modules: `messages` is what goes over the wire, `receiver` how a receiver of tasks
-uses it, `requestor` how a requestor does.  `Receiver` and `Requestor` are what all dialects share.
+`jsonrpc` encodes messages and `shapes` converts message classes.  `dialects` has a folder for each
+dialect with the same three modules: `messages` defines the messages of its wire, `receiver` and
+`requestor` define how each role uses them.  `Receiver` and `Requestor` implement the behaviour
+that all dialects share.
 """
 
 from collections.abc import Mapping
@@ -54,11 +55,11 @@ MCP: Final[tuple[ReceiverDialect, ...]] = (
     receiver_2026_07_28.RECEIVER,
     receiver_2025_11_25.RECEIVER,
 )
-"""The receivers that one server speaks together, in the order in which `choose` asks them."""
+"""The dialects that one server supports together, in the order in which `choose` tries them."""
 
 
 def receivers(name: str | None = None) -> tuple[ReceiverDialect, ...]:
-    """Return what one server speaks: the dialect of that name, or both revisions of MCP."""
+    """Return the dialects that one server supports: the named one, or both revisions of MCP."""
     return MCP if name is None else (dialect(name).receiver,)
 
 

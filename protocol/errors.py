@@ -1,4 +1,4 @@
-"""What a peer did wrong.  Codes and words for the wire are chosen by each dialect."""
+"""Errors of a peer.  Each dialect chooses the codes and wording for its wire."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class MalformedMessage(TaskmachineError):
-    """These bytes are no JSON-RPC 2.0 message.  `id` is the request's, if it could be read."""
+    """Bytes that are not a JSON-RPC 2.0 message.  `id` is the request's, if it could be read."""
 
     def __init__(self, code: int, reason: str, id: str | int | None = None) -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ class MalformedMessage(TaskmachineError):
 
 
 class NotIntroduced(TaskmachineError):
-    """A request came before the handshake."""
+    """A request arrived before the handshake."""
 
 
 class MethodNotFound(TaskmachineError):
@@ -43,7 +43,7 @@ class MethodNotFound(TaskmachineError):
 
 
 class InvalidParams(TaskmachineError):
-    """The parameters do not have the shape of their method; `reason` names the place."""
+    """The parameters do not fit their method; `reason` names the member that does not."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class InvalidParams(TaskmachineError):
 
 
 class InvalidResult(TaskmachineError):
-    """A peer answered with something that is no result of the method it was asked for."""
+    """A peer sent a result that does not fit the method that was called."""
 
     def __init__(self, method: str, reason: str) -> None:
         super().__init__(f"invalid answer to {method}: {reason}")
@@ -68,7 +68,7 @@ class MissingCapability(TaskmachineError):
 
 
 class UnsupportedVersion(TaskmachineError):
-    """The request is of a protocol revision that is not served."""
+    """The request is of a protocol revision that this server does not support."""
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
         super().__init__(f"protocol version '{requested}' is not among {list(supported)}")
@@ -77,7 +77,7 @@ class UnsupportedVersion(TaskmachineError):
 
 
 class HeaderMismatch(TaskmachineError):
-    """An HTTP header is missing, malformed, or says something else than the body."""
+    """An HTTP header is missing, malformed, or contradicts the body."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -85,7 +85,7 @@ class HeaderMismatch(TaskmachineError):
 
 
 class TaskSupportMismatch(TaskmachineError):
-    """A tool that requires a task was called without one, or the other way round."""
+    """A tool that requires a task was called without one, or vice versa."""
 
     def __init__(self, tool: str, support: str) -> None:
         super().__init__(f"task support of tool '{tool}' is '{support}'")
@@ -94,7 +94,7 @@ class TaskSupportMismatch(TaskmachineError):
 
 
 class AlreadyEnded(TaskmachineError):
-    """A cancel came after the end."""
+    """A client tried to cancel a task that has already ended."""
 
     def __init__(self, status: str) -> None:
         super().__init__(f"the task is already {status}")
@@ -102,8 +102,8 @@ class AlreadyEnded(TaskmachineError):
 
 
 class InputPending(TaskmachineError):
-    """A requestor asked for free-form input of a task that already waits for answers."""
+    """A requestor asked for free-form input while the task already waits for answers."""
 
     def __init__(self, task_id: str) -> None:
-        super().__init__(f"task '{task_id}' already waits for answers")
+        super().__init__(f"task '{task_id}' is already waiting for answers")
         self.task_id = task_id

@@ -1,8 +1,8 @@
 """JSON-RPC 2.0 as both MCP revisions use it: bytes to messages and back.
 
 Stricter than plain JSON-RPC where MCP is: an id is a string or an integer and never null, params
-and results are objects, batches are gone.  Whatever comes in, the outcome is a message or
-`MalformedMessage`, in time that is linear in the size.
+and results are objects, and there are no batches.  Any input yields a message or
+`MalformedMessage`, in time that is linear in its size.
 """
 
 from typing import Any, Final
@@ -41,7 +41,7 @@ Id = str | int
 
 @attrs.frozen
 class Request:
-    """A call that wants an answer with the same id."""
+    """A call that needs a response with the same id."""
 
     id: Id
     method: str
@@ -50,7 +50,7 @@ class Request:
 
 @attrs.frozen
 class Notification:
-    """A call that wants none."""
+    """A call without a response."""
 
     method: str
     params: JSONObject = attrs.field(factory=dict)
@@ -58,7 +58,7 @@ class Notification:
 
 @attrs.frozen
 class ResultResponse:
-    """The answer to the request of that id."""
+    """The response to the request of that id, with its result."""
 
     id: Id
     result: JSONObject
@@ -66,7 +66,7 @@ class ResultResponse:
 
 @attrs.frozen
 class Error:
-    """Why there is no result."""
+    """The error object of a response."""
 
     code: int
     message: str
@@ -75,7 +75,7 @@ class Error:
 
 @attrs.frozen
 class ErrorResponse:
-    """The other answer.  Without an id if the request's could not be read."""
+    """The response with an error; `id` is None if the request's could not be read."""
 
     id: Id | None
     error: Error
@@ -85,13 +85,13 @@ Message = Request | Notification | ResultResponse | ErrorResponse
 
 
 def decode_message(data: bytes) -> Message:
-    """One message, or `MalformedMessage` with the code and words for the answer."""
+    """Return the message, or raise `MalformedMessage` with code and reason for the response."""
     try:
         value = decode_json(data)
     except ValueError as error:
         raise MalformedMessage(PARSE_ERROR, f"Parse error: {error}") from None
     if isinstance(value, list):
-        raise _invalid("batches are not part of MCP, send one message at a time")
+        raise _invalid("batches are not part of MCP; send one message at a time")
     if not isinstance(value, dict):
         raise _invalid(f"a message must be an object, got {json_type(value)}")
     id = value.get("id")
@@ -110,7 +110,7 @@ def decode_message(data: bytes) -> Message:
     method, params = value["method"], value.get("params")
     if not isinstance(method, str):
         raise _invalid(f"method must be a string, got {json_type(method)}", id)
-    if params is None:  # some peers write null for nothing
+    if params is None:  # some peers send null instead of omitting params
         params = {}
     if not isinstance(params, dict):
         reason = f"params must be an object, got {json_type(params)}"
@@ -138,9 +138,9 @@ def _decode_error(error: Any, id: Id | None) -> Error:
 
 
 def encode_message(message: Message) -> bytes:
-    """The bytes of one message, without a newline in or after them."""
+    """Return the bytes of one message, without newlines."""
     match message:
-        case ResultResponse():  # the most frequent one first, and no patterns within: 1 us less
+        case ResultResponse():  # the most frequent kind first, without patterns: saves 1 us
             return encode_json({"jsonrpc": "2.0", "id": message.id, "result": message.result})
         case Request(id, method, params):
             return encode_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -154,13 +154,13 @@ def _encode_error(response: ErrorResponse) -> bytes:
     body: JSONObject = {"code": response.error.code, "message": response.error.message}
     if response.error.data is not None:
         body["data"] = response.error.data
-    # Both revisions have an optional id here, not a null one.
+    # In both revisions the id of an error response may be absent but not null.
     id = {} if response.id is None else {"id": response.id}
     return encode_json({"jsonrpc": "2.0", **id, "error": body})
 
 
 def json_type(value: Any) -> str:
-    """What JSON calls the type of a decoded value."""
+    """Return the JSON name of a decoded value's type."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
 
 

@@ -1,8 +1,8 @@
 """JSON text to values and back, bounded and strict.
 
-`msgspec` is the scanner.  It refuses invalid UTF-8, lone surrogates, NaN, numbers beyond a
-double, control characters and trailing text; integers keep all their digits; of duplicate keys
-the last one wins.  Both bounds are ours: nesting is the depth of objects and arrays.
+`msgspec` parses.  It refuses invalid UTF-8, lone surrogates, NaN, numbers beyond a double, control
+characters and trailing text; integers keep all their digits; the last of duplicate keys wins.
+This module adds the limits of size and of nesting, which counts objects and arrays.
 """
 
 import re
@@ -20,22 +20,22 @@ MAX_DEPTH: Final = 128
 JSONObject = dict[str, Any]
 
 Encoded = msgspec.Raw
-"""JSON text that is already encoded: `encode_json` copies it as it is."""
+"""JSON text that is already encoded; `encode_json` copies it unchanged."""
 
 _decoder: Final = msgspec.json.Decoder()
 
 
 def decode_json(data: bytes) -> Any:
-    """The value that `data` denotes, or ValueError with the reason."""
+    """Return the value of a JSON text; ValueError states why it is refused."""
     if len(data) > MAX_BYTES:
-        raise ValueError(f"{len(data)} bytes are more than {MAX_BYTES}")
+        raise ValueError(f"{len(data)} bytes exceed the limit of {MAX_BYTES}")
     try:
         value = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
-    # Counting brackets is an upper bound of the depth, and settles nearly every message.
+    # The number of brackets is an upper bound of the depth and suffices for nearly every message.
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(data) > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     return value
@@ -51,6 +51,6 @@ _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def _depth(data: bytes) -> int:
-    """Of valid JSON text: linear, without a walk through the values."""
+    """Return the nesting depth of valid JSON text, in linear time."""
     brackets = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)

@@ -1,4 +1,4 @@
-"""What a receiver says of itself: its tools, and which requests can become tasks."""
+"""The offer of a receiver: its tools, and the requests that can become tasks."""
 
 from collections.abc import Mapping
 
@@ -14,32 +14,32 @@ __all__ = ["Offer", "Tool"]
 
 @attrs.frozen
 class Tool:
-    """A tool, as a list of tools shows it."""
+    """A tool as `tools/list` shows it."""
 
     definition: JSONObject
     task_support: TaskSupport = "forbidden"
     immediate: str | None = None
-    """What the model is told at once when a call becomes a task, where the wire can say it."""
+    """Immediate response for the model when a call becomes a task, if the wire supports it."""
     first: tuple[Question, ...] = ()
-    """What is asked before a call becomes a task, where the wire can ask that early."""
+    """Questions to ask before a call becomes a task, if the wire supports it."""
 
 
 @attrs.frozen
 class Offer:
-    """What a receiver says of itself."""
+    """The offer of a receiver to its requestors."""
 
     info: JSONObject
     tools: Mapping[str, Tool] = attrs.field(factory=dict)
     side: Side = "server"
     methods: frozenset[str] = frozenset()
-    """On the client's side: the requests that it accepts as tasks."""
+    """The requests that a client accepts as tasks."""
     listing: bool = True
-    """Whether it can tell its callers apart, so that a list shows each one only its own."""
+    """Whether it can distinguish its callers, so `tasks/list` shows each one only its own."""
     instructions: str | None = None
 
     @property
     def augmentable(self) -> frozenset[str]:
-        """The requests that can become tasks, at this moment: tools may come and go."""
+        """The requests that can become tasks now; tools may be added and removed."""
         if self.side == "client":
             return self.methods
         for tool in self.tools.values():
@@ -50,5 +50,5 @@ class Offer:
     def tool(self, name: str) -> Tool:
         """Return the tool of that name, or raise `InvalidParams`."""
         if name not in self.tools:
-            raise InvalidParams(f"params.name is no tool of this server: {name[:80]!r}")
+            raise InvalidParams(f"params.name is not a tool of this server: {name[:80]!r}")
         return self.tools[name]

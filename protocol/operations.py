@@ -1,7 +1,7 @@
-"""What a message asks for, in words that all dialects share, and what that does to a task.
+"""Operations on tasks, shared by all dialects, and the steps that each one takes.
 
-A receiver reads a request into one of these; whoever owns the tasks loads the one that it names,
-lets `decide` say which steps follow, commits them, and hands the result back.
+A receiver reads a request into one of these.  Its driver loads the task that the operation names,
+commits the steps that `decide` returns, and hands the result back to the receiver.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,8 +46,8 @@ __all__ = [
 class Create:
     """Run a call as a task.
 
-    Where the wire can ask before there is a task, `first` has to be answered: by `answers`, and
-    by the state that such a call was given when it was paused.
+    If the wire can ask questions before the task exists, `first` must be answered: by `answers`,
+    or by the `state` that was returned when the call was paused.
     """
 
     call: Call
@@ -61,10 +61,10 @@ class Create:
 
 @attrs.frozen
 class Run:
-    """Run a call and answer with its result.
+    """Run a call without a task and return its result.
 
-    A call that was paused for questions comes again with answers, and with the state that it
-    was given then.
+    A requestor repeats a call that was paused for questions with `answers`, and with the `state`
+    that was returned then.
     """
 
     call: Call
@@ -74,7 +74,7 @@ class Run:
 
 @attrs.frozen
 class Get:
-    """Show a task; of its questions those of the kinds that this poll can answer (None: all)."""
+    """Show a task with those questions whose kinds this request can answer (None: all)."""
 
     task_id: str
     answers: frozenset[str] | None = None
@@ -82,7 +82,7 @@ class Get:
 
 @attrs.frozen
 class Collect:
-    """Answer with the outcome of a task."""
+    """Return the outcome of a task."""
 
     task_id: str
 
@@ -110,15 +110,14 @@ class Answer:
     task_id: str
     answers: Mapping[str, Reply]
     unfit: Mapping[str, str] = attrs.field(factory=dict)
-    """What is wrong with that which answers nothing: only said if its key is asked for."""
+    """Why other entries are not valid answers: reported only if their question is open."""
 
 
 @attrs.frozen
 class Amend:
-    """Merge into the metadata of a task; let it ask for input, or give the input it asks for.
+    """Merge into the metadata of a task; let it ask for free-form input, or provide that input.
 
-    Ours is the key of such a free-form question, and the form in which it is shown to those who
-    know only forms.
+    The server chooses the key of the question, and the form that other dialects show for it.
     """
 
     task_id: str
@@ -129,7 +128,7 @@ class Amend:
 
 @attrs.frozen
 class Advance:
-    """Say how far a task is."""
+    """Report the progress of a task."""
 
     task_id: str
     progress: Progress
@@ -137,7 +136,7 @@ class Advance:
 
 @attrs.frozen
 class Watch:
-    """Be told of changes to these tasks until further notice."""
+    """Subscribe to changes of these tasks."""
 
     task_ids: tuple[str, ...]
     answers: frozenset[str] | None = None
@@ -146,13 +145,13 @@ class Watch:
 TIMES: Final = Times()
 
 Operation = Create | Run | Get | Collect | Browse | Cancel | Answer | Amend | Advance | Watch
-"""What can be asked of whoever owns tasks."""
+"""Any operation that a requestor can ask for."""
 
 
 def decide(operation: Operation, task: Task, now: int, times: Times = TIMES) -> tuple[Step, ...]:
-    """The steps that an operation takes on the task that it names; none if nothing is to do.
+    """Return the steps of an operation on the task that it names, to be committed together.
 
-    To be committed together.  `IllegalTransition` if the task cannot do that now.
+    No steps if there is nothing to do; `IllegalTransition` if the task cannot do it now.
     """
     match operation:
         case Cancel(reason=reason) if task.is_live:
@@ -177,7 +176,7 @@ def _amend(operation: Amend, task: Task, now: int, times: Times) -> tuple[Step, 
     merged = {**decode_json(task.metadata), **decode_json(operation.metadata)}
     steps = [lifecycle.report(task, now, metadata=encode_json(merged))]
     if operation.asks:
-        if task.open_questions:  # the input that comes for one would answer the others, too
+        if task.open_questions:  # one input would answer all of them
             raise InputPending(task.id)
         used = {question.key for question in task.questions}
         key = next(key for n in count(1) if (key := f"input-{n}") not in used)

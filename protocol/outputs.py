@@ -1,4 +1,4 @@
-"""What a receiver or a requestor wants done.  They do nothing themselves."""
+"""Instructions of a `Receiver` or `Requestor` to its driver, which carries them out."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ __all__ = ["Abandoned", "Asked", "Changed", "Finished", "Moved", "Perform", "Rep
 
 @attrs.frozen
 class Send:
-    """Send a message: on the stream of that request, or on the general one."""
+    """Send a message on the stream of that request, or on the general stream if None."""
 
     message: Message
     stream: Id | None = None
     ends: str | None = None
-    """The task of which nothing more is told there."""
+    """The task for which this is the last message on that stream."""
 
 
 @attrs.frozen
 class Perform:
-    """Do what a request asks for, then say how it went.  Without an id nobody waits for it."""
+    """Perform an operation and report the result; no response is sent if `id` is None."""
 
     id: Id | None
     operation: Operation
@@ -31,14 +31,14 @@ class Perform:
 
 @attrs.frozen
 class Abandoned:
-    """Nobody waits for the answer to that request any more."""
+    """The requestor no longer waits for the response to that request."""
 
     id: Id
 
 
 @attrs.frozen
 class Replied:
-    """A question of a plain call was answered."""
+    """The requestor answered a question of a plain call."""
 
     call: Id
     key: str
@@ -47,7 +47,7 @@ class Replied:
 
 @attrs.frozen
 class Asked:
-    """A call needs an answer from whoever made it."""
+    """A call asks its caller a question."""
 
     call: str
     key: str
@@ -57,7 +57,7 @@ class Asked:
 
 @attrs.frozen
 class Changed:
-    """A call that runs as a task shows another status."""
+    """The status of a call that runs as a task has changed."""
 
     call: str
     status: str
@@ -66,7 +66,7 @@ class Changed:
 
 @attrs.frozen
 class Moved:
-    """A call made progress."""
+    """A call has made progress."""
 
     call: str
     progress: Progress
@@ -74,7 +74,7 @@ class Moved:
 
 @attrs.frozen
 class Finished:
-    """A call has ended; nothing more will be said of it."""
+    """A call has ended; this is its last output."""
 
     call: str
     outcome: Outcome

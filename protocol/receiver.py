@@ -1,21 +1,21 @@
-"""The side that owns tasks, without I/O: messages in; replies, and operations to perform, out.
+"""The receiver of tasks, without I/O: messages in; responses and operations to perform out.
 
-One `Receiver` for each conversation: an HTTP session, a stdio pipe, a single stateless request.
-It knows what its peer waits for and what was shown to it; it does not know the tasks.
+There is one `Receiver` for each connection: an HTTP session, a stdio pipe, or a single stateless
+request.  It tracks the requests that its peer waits for and the versions that were shown to it; it
+does not store tasks.
 
-There is one way for a request.  `receive` reads it and remembers the call: either the answer
-comes out at once (`Send`), or an operation (`Perform`).  The driver performs the operation (load,
-`decide`, commit) and says how it went, by exactly one of
+`receive` reads a request and returns either its response (`Send`) or an operation (`Perform`).  The
+driver performs the operation (load, `decide`, commit) and reports its result by exactly one of
 
-- `answered`: an operation on a task; a collect that blocks has its answer later, from `moved`;
+- `answered`: an operation on a task; the response to a blocking collect follows from `moved`;
 - `paged`: a page of tasks was read;
 - `ran` or `paused`: a plain call has ended, or needs answers first;
-- `watched`: a watch begins; its call stays until `ended` or `closed`;
-- `refused`: it was not performed, and this error is why.
+- `watched`: a watch begins; its request stays open until `ended` or `closed`;
+- `refused`: the operation failed with this error.
 
-Meanwhile the driver hands in every later version of a task by `moved`, what a plain call does by
-`reported` and `asked`, and what happens to streams by `opened`, `lost`, `closed` and `ended`.  The
-dialect says what all of that is on the wire.
+Meanwhile the driver passes every later version of a task to `moved`, progress and questions of a
+plain call to `reported` and `asked`, and the state of streams to `opened`, `lost`, `closed` and
+`ended`.  The dialect determines the messages on the wire.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +63,7 @@ Response = ResultResponse | ErrorResponse
 
 @attrs.frozen
 class _Shown:
-    """What a stream has seen of a task; `version` 0 if nothing since it was created."""
+    """The last state of a task sent on a stream; `version` 0 if none since its creation."""
 
     task: Task
     snapshot: Any
@@ -72,10 +72,10 @@ class _Shown:
 
 
 class Receiver:
-    """One conversation of a receiver with a requestor.  `owner` is who the requestor is.
+    """The connection of a receiver with one requestor, identified by `owner`.
 
-    `capabilities` are those of a peer that introduced itself before, perhaps to another process.
-    With a `sealer` an answer finds its question even if another process sent it.
+    `capabilities` are those of a peer that has already completed the handshake, perhaps with
+    another process.  With a `sealer`, answers are matched to questions that another process sent.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Receiver:
         self._dialect = dialect
         self._messages = dialect.messages
         self._signature = dialect.signature(offer)
-        # A client's own handshake came before any request to it.
+        # A client has completed its own handshake before it receives requests.
         is_known = offer.side == "client" or capabilities is not None
         self._session = Session(offer, capabilities or {}, is_known, is_known)
         self._owner = owner
@@ -115,35 +115,35 @@ class Receiver:
 
     @property
     def pending(self) -> int:
-        """Requests that have no answer yet; whoever drives this bounds them."""
+        """Number of requests without a response; the driver must limit it."""
         return len(self._calls)
 
     def is_pending(self, id: Id) -> bool:
-        """Whether somebody waits for the answer to that request."""
+        """Return True if the peer waits for the response to that request."""
         return id in self._calls
 
     @property
     def capabilities(self) -> JSONObject | None:
-        """What the peer declared, once it introduced itself."""
+        """The capabilities that the peer declared, or None before the handshake."""
         return self._session.capabilities if self._session.is_introduced else None
 
     @property
     def watches(self) -> list[Id]:
-        """Requests whose streams tell of changes until further notice."""
+        """Ids of the requests whose streams carry notifications until they are closed."""
         return [stream for stream in self._streams if stream is not None]
 
     @property
     def is_listening(self) -> bool:
-        """Whether the general stream is there."""
+        """True if the general stream is open."""
         return None not in self._away
 
-    # --- what comes in -----------------------------------------------------------------------
+    # --- incoming messages -------------------------------------------------------------------
 
     def receive(self, message: Message) -> list[Output]:
-        """What follows from a message of the requestor."""
+        """Process a message of the requestor."""
         if isinstance(message, Request):
             id = message.id
-            if id in self._calls:  # an answer with this id would be taken for the first one's
+            if id in self._calls:  # the two responses would be indistinguishable
                 error = Error(INVALID_REQUEST, "Invalid request: the id is in use")
                 return [Send(ErrorResponse(None, error), id)]
             try:
@@ -166,14 +166,14 @@ class Receiver:
         try:
             params = self._messages.decode_notification(notification)
         except TaskmachineError:
-            return []  # nobody could be told
+            return []  # a notification has no response
         if self._dialect.is_readiness(params):
             return self.ready()
         id = getattr(params, "requestId", None)
         return [] if id is None else self.closed(id)
 
     def ready(self) -> list[Output]:
-        """The peer can be asked: it has said so, perhaps to another process."""
+        """Mark the peer as ready for requests, as it declared, perhaps to another process."""
         self._session.is_ready = True
         return self._redeliver()
 
@@ -183,13 +183,13 @@ class Receiver:
             return [Replied(call, key, reply)]
         delivery = None if id is None else self._questions.take(id)
         if delivery is None:
-            return []  # a response to nothing that we asked
+            return []  # not a response to any of our requests
         return [Perform(None, Answer(delivery.task_id, {delivery.key: reply}))]
 
-    # --- how an operation went ---------------------------------------------------------------
+    # --- results of operations ---------------------------------------------------------------
 
     def answered(self, id: Id, task: Task, steps: Sequence[Step] = (), *, now: int) -> list[Output]:
-        """The operation was performed on this task; `steps` were committed for it."""
+        """Report that the operation was performed on this task, with the committed `steps`."""
         operation = self._calls.get(id)
         if operation is None:
             return []
@@ -206,23 +206,23 @@ class Receiver:
         if isinstance(operation, Create) and dialect.announces_created:
             out += self._notices(task, None, now)
         if isinstance(operation, Get) and task.questions:
-            # A requestor that never waits for results can be asked, now that it knows the task.
+            # A requestor that never waits for results is asked after it has read the task.
             out += self._deliver(task, is_known=True)
         return out
 
     def paged(
         self, id: Id, tasks: Sequence[Task], cursor: str | None = None, *, now: int
     ) -> list[Output]:
-        """The page was read."""
+        """Report the page that was read."""
         mine = [task for task in tasks if task.owner == self._owner]
         return self._finish(id, self._dialect.page(mine, cursor, now))
 
     def ran(self, id: Id, outcome: Outcome) -> list[Output]:
-        """The plain call has ended."""
+        """Report that the plain call has ended."""
         return self._finish(id, self._dialect.ran(outcome))
 
     def reported(self, id: Id, progress: Progress) -> list[Output]:
-        """The plain call made progress: told to whoever gave it a token."""
+        """Report progress of the plain call, which is sent if the call has a progress token."""
         operation = self._calls.get(id)
         token = operation.call.progress_token if isinstance(operation, Run) else None
         if token is None:
@@ -230,7 +230,7 @@ class Receiver:
         return [self._push(self._dialect.call_progress(token, progress), id)]
 
     def asked(self, id: Id, questions: Iterable[Question]) -> list[Output]:
-        """The plain call goes on when these are answered: see `Replied`."""
+        """Report questions of the plain call; `Replied` returns their answers."""
         out: list[Output] = []
         for question in questions if id in self._calls else ():
             question_id = self._new_id()
@@ -239,7 +239,7 @@ class Receiver:
         return out
 
     def paused(self, id: Id, questions: Sequence[Question], state: str | None) -> list[Output]:
-        """The call needs answers, and will be made again with them."""
+        """Report that the call needs answers; the requestor repeats it with them."""
         operation = self._calls.get(id)
         if isinstance(operation, Run | Create):
             undeclared = set(map(kind_of, questions)) - operation.call.answers
@@ -248,7 +248,7 @@ class Receiver:
         return self._finish(id, self._dialect.paused(questions, state))
 
     def watched(self, id: Id, tasks: Iterable[Task], *, now: int) -> list[Output]:
-        """These of the tasks exist for this caller: acknowledge, then show where they are."""
+        """Report the tasks of a watch: acknowledge them, then send their present state."""
         if id not in self._calls:
             return []
         mine = [task for task in tasks if task.owner == self._owner]
@@ -258,7 +258,7 @@ class Receiver:
         return [self._push(begun, id), *notices]
 
     def refused(self, id: Id, error: Exception) -> list[Output]:
-        """The operation was not performed, or what it waits for cannot be had."""
+        """Report that the operation failed, now or while its request waited."""
         return self._finish(id, self._messages.encode_error(id, error).error)
 
     def _finish(self, id: Id, answer: Any) -> list[Output]:
@@ -270,19 +270,17 @@ class Receiver:
         return [*self._withdraw(id), answered] if self._call_questions else [answered]
 
     def _withdraw(self, call: Id) -> list[Output]:
-        """Take back what a plain call that has ended still asks."""
+        """Withdraw open questions of a plain call that has ended."""
         stale = [id for id, (of, _) in self._call_questions.items() if of == call]
         for id in stale:
             del self._call_questions[id]
         return [self._push(self._dialect.withdrawal(id), call) for id in stale]
 
-    # --- what happens meanwhile --------------------------------------------------------------
+    # --- changes of tasks and streams --------------------------------------------------------
 
     def moved(self, task: Task, *, now: int) -> list[Output]:
-        """A new version of a task was committed, by whomever."""
-        if task.owner != self._owner:
-            return []
-        if self._is_no_news(task):
+        """Report that a new version of a task was committed."""
+        if task.owner != self._owner or self._needs_no_message(task):
             return []
         out: list[Output] = []
         for stream, seen in self._streams.items():
@@ -301,7 +299,7 @@ class Receiver:
         return out
 
     def removed(self, task_id: str) -> list[Output]:
-        """The task is gone, perhaps before its end was seen here: another process purged it."""
+        """Report that the task was removed, perhaps before its end was reported here."""
         for seen in self._streams.values():
             seen.pop(task_id, None)
         out = self._take_back(task_id, None)
@@ -310,22 +308,22 @@ class Receiver:
         return out
 
     def _take_back(self, task_id: str, task: Task | None) -> list[Output]:
-        """Withdraw questions that were sent and are not open any more."""
+        """Withdraw questions that were sent and are no longer open."""
         return [
             self._push(self._dialect.withdrawal(delivery.id), delivery.stream)
             for delivery in self._questions.withdraw(task_id, task)
         ]
 
-    def _is_no_news(self, task: Task) -> bool:
-        """Whether there is nothing to tell, and nobody to tell it to: so it is while most run."""
+    def _needs_no_message(self, task: Task) -> bool:
+        """Return True if this version cannot cause a message (fast path for most versions)."""
         has_nothing = task.is_live and not task.questions and task.progress is None
         return has_nothing and not self.is_listening and len(self._streams) == 1
 
     def follow(self, task: Task, *, is_news: bool = False) -> list[Output]:
-        """Tell the general stream of this task from now on.
+        """Send changes of this task on the general stream from now on.
 
-        With `is_news` it has seen nothing of the task since its creation: the next call of `moved`
-        tells everything, even the end.
+        With `is_news` the stream has carried nothing of the task since its creation: the next
+        call of `moved` sends the complete state, even a terminal one.
         """
         if task.owner != self._owner:
             return []
@@ -339,18 +337,18 @@ class Receiver:
         return []
 
     def opened(self, stream: Id | None = None) -> list[Output]:
-        """That stream, or the general one, can be read (again)."""
+        """Report that a stream, or the general one if None, is connected (again)."""
         self._away.discard(stream)
         return self._redeliver()
 
     def lost(self, stream: Id | None) -> list[Output]:
-        """Nobody reads that stream for now; what waits for an answer there goes on waiting."""
+        """Report that a stream is disconnected; its request continues to wait."""
         self._away.add(stream)
         self._questions.close(stream)
-        return self._redeliver()  # what was in flight there goes to another stream
+        return self._redeliver()  # questions in flight there move to another stream
 
     def closed(self, stream: Id | None) -> list[Output]:
-        """That stream is gone for good, or its request was cancelled; the tasks live on."""
+        """Report that a stream has closed or its request was cancelled; its tasks continue."""
         out: list[Output] = []
         if stream is not None:
             self._waiting.pop(stream, None)
@@ -366,13 +364,13 @@ class Receiver:
         """End a watch from this side."""
         if self._streams.pop(stream, None) is None:
             return []
-        notification, result = self._dialect.farewell(stream)
+        notification, result = self._dialect.end_watch(stream)
         return [self._push(notification, stream), *self._finish(stream, result)]
 
     # --- the streams -------------------------------------------------------------------------
 
     def _show(self, task: Task, stream: Id | None, last: _Shown, now: int) -> list[Output]:
-        """Only what is new: each stream drops what it has seen, and everything after the end."""
+        """Send the difference between the last version on this stream and this one."""
         out: list[Output] = []
         shown = self._shown(task)
         if task.progress != last.progress:
@@ -388,7 +386,7 @@ class Receiver:
         return out
 
     def _shown(self, task: Task) -> _Shown:
-        # The time and the interval are no news of their own.
+        # lastUpdatedAt and pollInterval alone cause no notification.
         questions = tuple(question.key for question in task.open_questions)
         snapshot = self._messages.status(task), task.message, task.ttl_ms, questions
         return _Shown(task, snapshot, task.version, task.progress)
@@ -405,7 +403,7 @@ class Receiver:
         return Send(self._messages.encode_notification(notification), stream)
 
     def _stream_of(self, task: Task) -> Id | None:
-        """Where a call waits for the task, what belongs to it goes there; else the general one."""
+        """Return the stream of a request that waits for the task, or else the general one."""
         waiting = (id for id, awaited in self._waiting.items() if awaited.id == task.id)
         return next((id for id in waiting if id not in self._away), None)
 
@@ -419,8 +417,8 @@ class Receiver:
             return []
         streams: list[Id | None] = [id for id, t in self._waiting.items() if t.id == task.id]
         if (streams or is_known) and task.id in self._streams[None]:
-            # Who has neither asked for the result (2025-11-25:result-called-on-input-required)
-            # nor looked at the task has perhaps not read yet that there is one.
+            # A client that has requested neither the result nor the task may not have read the
+            # response that created it (2025-11-25:result-called-on-input-required).
             streams.append(None)
         streams = [stream for stream in streams if stream not in self._away]
         return [

@@ -1,8 +1,8 @@
-"""Who makes calls and follows their tasks, without I/O and without a clock of its own.
+"""The requestor of tasks, without I/O and without a clock.
 
-The same calls for every dialect: `start`, `answer`, `cancel`; `receive` for what the peer sends,
-`tick` when `next_tick` says so.  Out come messages to send, questions to answer, and exactly one
-`Finished` for each call, whether it ran as a task or not.
+Every dialect has the same interface: `start`, `answer` and `cancel` calls, pass incoming messages
+to `receive`, and call `tick` at the time of `next_tick`.  The results are messages to send,
+questions to answer, and exactly one `Finished` for each call, whether it ran as a task or not.
 """
 
 from collections.abc import Callable
@@ -40,8 +40,8 @@ Output = Send | Asked | Changed | Moved | Finished
 Purpose = Literal["create", "get", "collect", "cancel", "answer"]
 
 FIRST_POLL_MS: Final = 500
-LAST_POLL_MS: Final = 5_000  # where the receiver suggests nothing
-SHORTEST_POLL_MS: Final = 50  # whatever the receiver suggests
+LAST_POLL_MS: Final = 5_000  # if the receiver suggests no interval
+SHORTEST_POLL_MS: Final = 50  # even if the receiver suggests less
 LONGEST_POLL_MS: Final = 3_600_000
 LONGEST_BACK_OFF_MS: Final = 60_000
 MOST_FAILURES: Final = 8
@@ -69,18 +69,18 @@ class _Job:
     asked: set[str] = attrs.field(factory=set)
     replies: dict[str, Reply] = attrs.field(factory=dict)
     confirmed: set[str] = attrs.field(factory=set)
-    """Keys whose answer is on its way or has arrived."""
+    """Keys whose answer was sent."""
     questions: dict[str, Id] = attrs.field(factory=dict)
-    """Where a question is a request: the id to answer."""
+    """The request id of each question, where questions are requests."""
     open: set[str] = attrs.field(factory=set)
-    """Keys that wait for an answer, as far as we know."""
+    """Keys that wait for an answer, as last shown."""
     unnamed: set[str] = attrs.field(factory=set)
-    """Keys that only say what was asked."""
+    """Keys derived from the content of a question, which may be asked again."""
 
 
 @attrs.frozen
 class _Sent:
-    """A request that is not answered yet."""
+    """A request without a response."""
 
     job: _Job
     purpose: Purpose
@@ -90,7 +90,7 @@ class _Sent:
 
 
 class Requestor:
-    """One conversation of a requestor with a receiver."""
+    """The connection of a requestor with one receiver."""
 
     def __init__(
         self,
@@ -98,28 +98,28 @@ class Requestor:
         *,
         new_id: Callable[[], Id],
         timeout_ms: int = 60_000,
-        patience_ms: int | None = None,
+        collect_timeout_ms: int | None = None,
     ) -> None:
-        """Requests are given up after `timeout_ms`.
+        """Create a requestor whose requests time out after `timeout_ms`.
 
-        One that blocks until a task has ended is not, but if there is `patience_ms` it is made
-        anew after that time, so that a receiver that has forgotten it is found out.
+        A request that blocks until its task has ended does not time out.  With `collect_timeout_ms`
+        it is repeated after that time, in case the receiver has lost it.
         """
         self._dialect = dialect
         self._new_id = new_id
         self._timeout_ms = timeout_ms
-        self._patience_ms = patience_ms
+        self._collect_timeout_ms = collect_timeout_ms
         self._jobs: dict[str, _Job] = {}
         self._sent: dict[Id, _Sent] = {}
         self._early: list[Request] = []
-        """Questions that were faster than the answer that says whose task asks."""
+        """Questions that arrived before the response that created their task."""
 
-    # --- what the caller wants ---------------------------------------------------------------
+    # --- requests of the caller --------------------------------------------------------------
 
     def start(self, name: str, call: Call, *, now: int, ttl_ms: int | None = None) -> list[Output]:
-        """Make a call, to be spoken of under this name."""
+        """Make a call; `name` identifies it from now on."""
         if name in self._jobs:
-            raise ValueError(f"a call named {name!r} is under way")
+            raise ValueError(f"a call named {name!r} is in progress")
         tokens = [job.call.progress_token for job in self._jobs.values()]
         if call.progress_token is not None and call.progress_token in tokens:
             raise ValueError(f"progress token {call.progress_token!r} is in use")
@@ -127,68 +127,70 @@ class Requestor:
         return [self._send(job, "create", self._dialect.create(call, ttl_ms), now)]
 
     def answer(self, name: str, key: str, reply: Reply, *, now: int) -> list[Output]:
-        """Answer a question; nothing happens if nobody asks it any more."""
+        """Answer a question; has no effect if the question is no longer open."""
         job = self._jobs.get(name)
         if job is None or key not in job.asked or key in job.replies:
             return []
         job.replies[key] = reply
         if job.paused is not None:
             return self._retry(job, now)
-        # What is not open now may be shown as open again, if this was overtaken by older news.
+        # Otherwise the reply is kept: a delayed message may show the question as open again.
         return self._reply(job, key, now) if key in job.open else []
 
     def cancel(self, name: str, *, now: int) -> list[Output]:
-        """Ask to stop a call; it still ends by `Finished`, perhaps otherwise than cancelled."""
+        """Ask to cancel a call; `Finished` reports its end, which may be another outcome."""
         job = self._jobs.get(name)
         if job is None:
             return []
         job.is_unwanted = True
         if job.paused is not None:
-            return self._finish(job, Outcome(Cause.CANCELLED, message="given up by the caller"))
+            return self._finish(job, Outcome(Cause.CANCELLED, message="cancelled by the caller"))
         if job.task_id is None:
-            return self._give_up(job)
+            return self._abandon_call(job)
         if not self._dialect.takes_cancel:
             return []
         return [self._send(job, "cancel", self._dialect.cancel(job.task_id), now)]
 
-    def _give_up(self, job: _Job) -> list[Output]:
-        """A call that is not answered yet: now, or as soon as we know what to cancel."""
-        if not self._dialect.forgets(job.call):
+    def _abandon_call(self, job: _Job) -> list[Output]:
+        """Cancel a call without a response: now, or once the id of its task is known."""
+        if not self._dialect.may_abandon(job.call):
             return []
         creates = [id for id, sent in self._sent.items() if sent.job is job]
-        forgotten = [out for id in creates for out in self._forget(id)]
-        outcome = Outcome(Cause.CANCELLED, message="given up by the caller")
-        return [*forgotten, *self._finish(job, outcome)]
+        abandoned = [out for id in creates for out in self._abandon(id)]
+        outcome = Outcome(Cause.CANCELLED, message="cancelled by the caller")
+        return [*abandoned, *self._finish(job, outcome)]
 
-    def _forget(self, id: Id) -> list[Output]:
-        said = self._dialect.forget(id)
-        return [] if said is None else [Send(self._dialect.messages.encode_notification(said), id)]
+    def _abandon(self, id: Id) -> list[Output]:
+        notice = self._dialect.abandon(id)
+        if notice is None:
+            return []
+        return [Send(self._dialect.messages.encode_notification(notice), id)]
 
     def task_id(self, name: str) -> str | None:
-        """The task that a call became; None while that is not known, and when it has ended."""
+        """Return the task id of a call, or None while it is unknown and after the call ended."""
         job = self._jobs.get(name)
         return None if job is None else job.task_id
 
     def next_tick(self) -> int | None:
-        """When to call `tick` at the latest; None if there is nothing to wait for."""
+        """Return when to call `tick`, or None if nothing is due."""
         dues = [job.due for job in self._jobs.values()]
-        dues += [self._given_up_at(sent) for sent in self._sent.values()]
+        dues += [self._times_out_at(sent) for sent in self._sent.values()]
         return min((due for due in dues if due is not None), default=None)
 
-    def _given_up_at(self, sent: _Sent) -> int | None:
-        limit = self._patience_ms if sent.purpose == "collect" else self._timeout_ms
+    def _times_out_at(self, sent: _Sent) -> int | None:
+        limit = self._collect_timeout_ms if sent.purpose == "collect" else self._timeout_ms
         return None if limit is None else sent.at + limit
 
     def tick(self, now: int) -> list[Output]:
-        """Look after what is due, and after requests that nobody answered in time."""
+        """Poll tasks that are due, and time out requests without a response."""
         out: list[Output] = []
         for id, sent in list(self._sent.items()):
-            given_up_at = self._given_up_at(sent)
-            if given_up_at is not None and now >= given_up_at:
-                may_forget = sent.purpose != "create" or self._dialect.forgets(sent.job.call)
-                if may_forget and self._is_alive(sent.job):
-                    out += self._forget(id)
-                out += self.lost(id, "no answer in time", now=now)
+            times_out_at = self._times_out_at(sent)
+            if times_out_at is not None and now >= times_out_at:
+                may_abandon = sent.purpose != "create" or self._dialect.may_abandon(sent.job.call)
+                if may_abandon and self._is_alive(sent.job):
+                    out += self._abandon(id)
+                out += self.lost(id, "the request timed out", now=now)
         for job in list(self._jobs.values()):
             if job.due is not None and job.task_id is not None and now >= job.due:
                 job.due = None
@@ -196,9 +198,9 @@ class Requestor:
         return out
 
     def lost(self, id: Id, why: str, *, now: int) -> list[Output]:
-        """The answer to that request will not come, and nobody knows whether it was carried out.
+        """Report that a request gets no response; the receiver may have performed it or not.
 
-        A call ends by that; whatever else was asked about a task is asked again later.
+        A call without a task ends with an error; other requests about a task are repeated later.
         """
         sent = self._sent.pop(id, None)
         if sent is None:
@@ -207,11 +209,11 @@ class Requestor:
         return out + self._ask_early(now)
 
     def disconnected(self, *, now: int) -> list[Output]:
-        """The connection is gone, and with it every answer that was on its way."""
+        """Report that the connection is lost, and with it every outstanding response."""
         lost, self._sent, self._early = self._sent, {}, []
         out: list[Output] = []
         for sent in lost.values():
-            if sent.purpose == "create":  # nobody knows whether there is a task
+            if sent.purpose == "create":  # the task may exist, but its id is unknown
                 out += self._failed(sent, Error(INTERNAL_ERROR, "the connection was lost"), now)
             elif sent.purpose == "cancel":
                 sent.job.is_cancel_lost = True
@@ -221,10 +223,10 @@ class Requestor:
             job.questions.clear()
         return out
 
-    # --- what comes in -----------------------------------------------------------------------
+    # --- incoming messages -------------------------------------------------------------------
 
     def receive(self, message: Message, *, now: int) -> list[Output]:
-        """What follows from a message of the receiver."""
+        """Process a message of the receiver."""
         match message:
             case ResultResponse(id=id):
                 sent = self._sent.pop(id, None)
@@ -256,7 +258,7 @@ class Requestor:
             if isinstance(created, Paused):
                 return self._pause(job, created, now)
             job.task_id = created.task_id
-            job.asked, job.replies = set(), {}  # its keys are its own
+            job.asked, job.replies = set(), {}  # the task has its own keys
             out = self._see(job, created, now)
             return out + (self.cancel(job.name, now=now) if job.is_unwanted else [])
         seen = dialect.read(result)
@@ -277,7 +279,7 @@ class Requestor:
             return self._finish(job, outcome)
         if sent.purpose == "cancel" and not is_answer:
             job.is_cancel_lost = True
-        if sent.purpose == "collect":  # of a task that was alive: perhaps only the wait has failed
+        if sent.purpose == "collect":  # the task was live: perhaps only the wait has failed
             job.is_collecting = False
         job.confirmed.discard(sent.key)
         job.failures += 1
@@ -295,7 +297,7 @@ class Requestor:
         try:
             params = dialect.messages.decode_notification(notification)
         except TaskmachineError:
-            return []  # nobody could be told
+            return []  # a notification has no response
         if hasattr(params, "progressToken"):
             return self._progress(*dialect.read_progress(params))
         if hasattr(params, "requestId"):
@@ -314,7 +316,7 @@ class Requestor:
         return []
 
     def _withdrawn(self, id: Id) -> list[Output]:
-        """A question that was a request is taken back."""
+        """Handle the withdrawal of a question that was a request."""
         self._early = [request for request in self._early if request.id != id]
         for job in self._jobs.values():
             for key in [key for key, asked in job.questions.items() if asked == id]:
@@ -323,18 +325,18 @@ class Requestor:
         return []
 
     def _question(self, request: Request, now: int) -> list[Output]:
-        """A question that is a request of its own: asked once, however often it is delivered."""
+        """Handle a question that is a request; a redelivered question is asked once."""
         dialect = self._dialect
         try:
             asking = dialect.read_question(request)
             if asking is None:
-                return []  # 2026-07-28:client-sends-no-responses, and servers no requests
+                return []  # 2026-07-28:client-sends-no-responses
             job = self._job_of(asking.task_id)
             if job is None and self._may_be_early():
                 self._early.append(request)
                 return []
             if job is None:
-                raise InvalidParams("no call waits for this task")
+                raise InvalidParams("no call of this client waits for the task")
         except TaskmachineError as error:
             return [Send(dialect.messages.encode_error(request.id, error), request.id)]
         key = asking.key
@@ -350,7 +352,7 @@ class Requestor:
         return [Asked(job.name, key, request.method, asking.params)]
 
     def _may_be_early(self) -> bool:
-        """Whether a task that nobody knows may be one that was just made, on another stream."""
+        """Return True if an unknown task may have just been created on another stream."""
         creates = [sent.job for sent in self._sent.values() if sent.purpose == "create"]
         return any(map(self._is_alive, creates)) and len(self._early) < MOST_EARLY
 
@@ -361,7 +363,7 @@ class Requestor:
     # --- one call ----------------------------------------------------------------------------
 
     def _see(self, job: _Job, seen: Seen, now: int) -> list[Output]:
-        if job.state in TERMINAL:  # nothing that comes late counts
+        if job.state in TERMINAL:  # a delayed message changes nothing
             return self._collect(job, now)
         out: list[Output] = []
         if (job.state, job.message) != (seen.state, seen.message):
@@ -377,7 +379,7 @@ class Requestor:
         ):
             return out + self._collect(job, now)  # 2025-11-25:result-called-on-input-required
         for key in job.unnamed & job.replies.keys():
-            # The answer has arrived; a receiver that asks the same again wants to know it again.
+            # The answer has arrived; if the receiver asks the same again, it is a new question.
             job.unnamed.remove(key)
             job.asked.remove(key)
             del job.replies[key]
@@ -397,16 +399,16 @@ class Requestor:
         return out
 
     def _pause(self, job: _Job, paused: Paused, now: int) -> list[Output]:
-        """Each round asks anew: its keys are its own."""
+        """Ask the questions of a paused call; each round has its own keys."""
         job.paused, job.asked, job.replies = paused, set(paused.questions), {}
         asked = [Asked(job.name, key, *question) for key, question in paused.questions.items()]
         return [*asked, *self._retry(job, now)]
 
     def _retry(self, job: _Job, now: int) -> list[Output]:
         paused = job.paused
-        assert paused is not None, "only what was paused is made again"
+        assert paused is not None, "only a paused call is repeated"
         if any(reply.is_error for reply in job.replies.values()):
-            return self.cancel(job.name, now=now)  # this wire has no way to say no
+            return self.cancel(job.name, now=now)  # this wire cannot refuse a question
         if set(job.replies) != job.asked:
             return []
         job.paused = None
@@ -429,13 +431,13 @@ class Requestor:
         if dialect.questions_are_requests:
             id = job.questions.get(key)
             return [] if id is None else [Send(dialect.respond(id, job.task_id, reply), id)]
-        if reply.is_error:  # this wire has no way to say no
+        if reply.is_error:  # this wire cannot refuse a question
             return self.cancel(job.name, now=now)
         params = dialect.answer(job.task_id, key, reply)
         return [self._send(job, "answer", params, now, key)]
 
     def _orphan(self, sent: _Sent, response: ResultResponse) -> list[Output]:
-        """A task that was made for a call that nobody wants any more."""
+        """Cancel a task that was created for a call that its caller has abandoned."""
         dialect = self._dialect
         try:
             made = dialect.read_created(dialect.messages.decode_result(sent.method, response))

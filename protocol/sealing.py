@@ -1,9 +1,9 @@
-"""What a peer keeps for us and must not read, change or lend: cursors, `requestState`, visits.
+"""Sealed tokens that a peer cannot read, change or share: cursors, `requestState`, logins.
 
-All are sealed by AES-SIV (RFC 5297) and spelled in base64url without padding.  Owner and purpose
-are associated data: a token opens for whom, and as what, it was sealed.  The mode needs no nonce,
-so nothing here draws chance or counts, and every replica with the same secret makes and opens the
-same tokens.  All that equal tokens betray is that the same thing was sealed twice for one owner.
+All are encrypted by AES-SIV (RFC 5297) and encoded in base64url without padding.  Owner and purpose
+are associated data: a token opens only for the owner and purpose that it was sealed for.  AES-SIV
+needs no nonce, so sealing is deterministic, and every replica with the same secret makes and opens
+the same tokens.  Equal tokens reveal only that the same value was sealed twice for one owner.
 """
 
 import base64
@@ -28,24 +28,24 @@ __all__ = [
     "MAX_CURSOR",
     "MAX_STATE",
     "MIN_SECRET",
+    "BrowserSession",
     "Position",
     "RequestState",
     "Sealer",
-    "Visit",
     "request_digest",
 ]
 
 MIN_SECRET: Final = 32
-"""Bytes of a server secret."""
+"""Minimum length of a server secret, in bytes."""
 
 MAX_CURSOR: Final = 1024
-"""Characters of a cursor; one for an id of 36 characters has about 100."""
+"""Maximum length of a cursor, in characters; one for an id of 36 characters has about 100."""
 
 MAX_ID: Final = 4096
-"""Characters of the id of a question or stream; most have about 150."""
+"""Maximum length of the id of a question or stream, in characters; most have about 150."""
 
 MAX_STATE: Final = 1024 * 1024
-"""Characters of a requestState: it travels inside a message together with new answers."""
+"""Maximum length of a requestState, in characters; a message contains it and new answers."""
 
 _TAG_BYTES: Final = 16
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -53,7 +53,7 @@ _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @attrs.frozen
 class Position:
-    """The task after which a page goes on, in the order of (created_at, id)."""
+    """The task after which the next page begins, in the order of (created_at, id)."""
 
     created_at: int
     task_id: str
@@ -61,10 +61,10 @@ class Position:
 
 @attrs.frozen
 class RequestState:
-    """What a multi round trip knows so far.
+    """The state of a call that was paused for questions.
 
     `answers` maps question keys to encoded JSON, kept byte for byte; `expires_at` is in
-    milliseconds since the epoch; `digest` is the `request_digest` of the request that it is for.
+    milliseconds since the epoch; `digest` is the `request_digest` of the call.
     """
 
     answers: Mapping[str, bytes]
@@ -73,8 +73,8 @@ class RequestState:
 
 
 @attrs.frozen
-class Visit:
-    """Whom a browser was let in as: `id` tells two visits of one owner apart.
+class BrowserSession:
+    """The login of a browser: `id` distinguishes two logins of one owner.
 
     `expires_at` is in milliseconds since the epoch.
     """
@@ -87,7 +87,7 @@ class Visit:
 
 @attrs.frozen
 class _Purpose:
-    """Change the number in `label` along with the payload: what is authentic is not checked."""
+    """Change the number in `label` along with the payload, as opened payloads are not validated."""
 
     label: bytes
     limit: int
@@ -100,49 +100,49 @@ _STATE: Final = _Purpose(
 )
 _QUESTION: Final = _Purpose(b"question 1", MAX_ID, "the id is not of a question of this server")
 _STREAM: Final = _Purpose(b"stream 1", MAX_ID, "the event is not of a stream of this server")
-_VISIT: Final = _Purpose(b"visit 1", MAX_ID, "the cookie is not of this server")
-_FORM: Final = _Purpose(b"form 1", MAX_ID, "the form is not of this visit")
+_LOGIN: Final = _Purpose(b"visit 1", MAX_ID, "the cookie is not of this server")
+_FORM: Final = _Purpose(b"form 1", MAX_ID, "the form is not of this login")
 
 
 class Sealer:
-    """Seals and opens with one key.
+    """Seal and open tokens with one key.
 
-    The 64-byte key is HKDF-SHA512 of the server secret, without salt and with a label of its own,
-    so the same secret may serve other purposes.  The secret is random bytes, not a password:
-    nothing slows guessing down.  ConfigurationError if it has less than `MIN_SECRET` bytes.
+    The 64-byte key is HKDF-SHA512 of the server secret, without salt and with a separate label, so
+    the same secret may serve other purposes.  The secret must be random bytes, not a password: key
+    derivation is fast.  ConfigurationError if it has fewer than `MIN_SECRET` bytes.
     """
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET:
             raise ConfigurationError(
-                f"the server secret has {len(secret)} bytes, at least {MIN_SECRET} are needed"
+                f"the server secret has {len(secret)} bytes; at least {MIN_SECRET} are required"
             )
         derivation = HKDF(SHA512(), length=64, salt=None, info=b"taskmachine sealing")
         self._siv = AESSIV(derivation.derive(secret))
 
     def alias(self, owner: str) -> str:
-        """A name for an owner that says nothing of it, the same wherever the secret is: for logs.
+        """Return a pseudonym of an owner for logs, the same in every process with the secret.
 
-        Without the secret nobody can tell whose it is, nor try whether it is somebody's.
+        Without the secret it cannot be traced to its owner, not even by guessing owners.
         """
         tag = self._siv.encrypt(b"", [b"alias 1", owner.encode()])
         return base64.urlsafe_b64encode(tag).decode().rstrip("=")
 
     def seal_cursor(self, owner: str, position: Position) -> str:
-        """A cursor that only this owner can use; ValueError if the id is too long for one."""
+        """Return a cursor that only this owner can use; ValueError if the id is too long."""
         text = self._seal(_CURSOR, owner, [position.created_at, position.task_id])
         if len(text) > MAX_CURSOR:
-            raise ValueError(f"a cursor of {len(text)} characters, at most {MAX_CURSOR} are opened")
+            raise ValueError(f"the cursor has {len(text)} characters; the limit is {MAX_CURSOR}")
         return text
 
     def open_cursor(self, owner: str, text: str) -> Position:
-        """The position in a cursor of this owner; InvalidParams for whatever else it is."""
+        """Return the position in a cursor of this owner; InvalidParams for any other text."""
         created_at, task_id = self._open(_CURSOR, owner, text)  # 2025-11-25:list-bad-cursor-32602
         return Position(created_at, task_id)
 
     def seal_state(self, owner: str, state: RequestState) -> str:
-        """A requestState for this owner; InvalidParams if the client's answers outgrow it."""
-        # Sorted: equal states are one token, in whatever order the answers came.
+        """Return a requestState for this owner; InvalidParams if the answers are too large."""
+        # Sorted: equal states make equal tokens, in any order of their answers.
         answers = {key: state.answers[key].decode() for key in sorted(state.answers)}
         text = self._seal(_STATE, owner, [state.expires_at, state.digest.hex(), answers])
         if len(text) > MAX_STATE:
@@ -150,11 +150,10 @@ class Sealer:
         return text
 
     def open_state(self, owner: str, text: str, now: int, digest: bytes) -> RequestState:
-        """The state that was sealed for this owner and request, and still holds at `now`.
+        """Return the state that was sealed for this owner and request, unless it has expired.
 
-        InvalidParams otherwise.  Only whoever presents an authentic state of their own is told
-        what is wrong with it.  It can be presented again until it expires: what must happen only
-        once has to be ensured elsewhere.
+        InvalidParams otherwise; the reason is detailed only for an authentic state of this owner.
+        A state can be presented repeatedly until it expires, so callers must prevent replay.
         """
         # 2026-07-28:request-state-protected, 2026-07-28:request-state-bound-to-principal
         expires_at, sealed_digest, answers = self._open(_STATE, owner, text)
@@ -170,11 +169,11 @@ class Sealer:
         return state
 
     def seal_question(self, owner: str, task_id: str, key: str, unique: Id) -> str:
-        """The id of a request that brings a question: whoever gets the answer knows what for."""
+        """Return a request id for a question, from which a response is matched to it."""
         return self._seal(_QUESTION, owner, [task_id, key, unique])
 
     def open_question(self, owner: str, id: Id) -> tuple[str, str] | None:
-        """The task and the key of a question that was sent to this owner under that id."""
+        """Return task id and key of a question that was sent to this owner under that id."""
         try:
             task_id, key, _ = self._open(_QUESTION, owner, str(id))
         except InvalidParams:
@@ -182,37 +181,37 @@ class Sealer:
         return task_id, key
 
     def seal_stream(self, owner: str, request_id: Id, task_id: str | None) -> str:
-        """A name for the stream that answers a request, about a task or not."""
+        """Return a name for the stream of a request, which may concern a task."""
         return self._seal(_STREAM, owner, [request_id, task_id])
 
     def open_stream(self, owner: str, text: str) -> tuple[Id, str | None] | None:
-        """What a stream of this owner was to answer; None if it is none."""
+        """Return request id and task id of a stream of this owner; None for any other text."""
         try:
             request_id, task_id = self._open(_STREAM, owner, text)
         except InvalidParams:
             return None
         return request_id, task_id
 
-    def seal_visit(self, visit: Visit) -> str:
-        """What a browser shows to be let in again."""
-        facts = [visit.id, visit.owner, visit.is_admin, visit.expires_at]
-        return self._seal(_VISIT, "", facts)  # who it is for is inside, and not known before
+    def seal_browser_session(self, login: BrowserSession) -> str:
+        """Return the value of a login cookie."""
+        fields = [login.id, login.owner, login.is_admin, login.expires_at]
+        return self._seal(_LOGIN, "", fields)  # the owner is unknown until the cookie is opened
 
-    def open_visit(self, text: str, now: int) -> Visit | None:
-        """The visit that a browser shows; None if it is none, or over."""
+    def open_browser_session(self, text: str, now: int) -> BrowserSession | None:
+        """Return the login of a cookie, or None if it is invalid or expired."""
         try:
-            visit = Visit(*self._open(_VISIT, "", text))
+            login = BrowserSession(*self._open(_LOGIN, "", text))
         except InvalidParams:
             return None
-        return visit if now < visit.expires_at else None
+        return login if now < login.expires_at else None
 
-    def seal_form(self, visit: Visit) -> str:
-        """What forms of this visit carry, and no other page knows."""
-        return self._seal(_FORM, visit.owner, [visit.id])
+    def seal_form(self, login: BrowserSession) -> str:
+        """Return the token that forms of this login carry against cross-site requests."""
+        return self._seal(_FORM, login.owner, [login.id])
 
-    def is_form_of(self, visit: Visit, text: str) -> bool:
-        """Whether a form was made for this visit."""
-        return compare_digest(self.seal_form(visit).encode(), text.encode())
+    def is_form_of(self, login: BrowserSession, text: str) -> bool:
+        """Return True if a form token belongs to this login."""
+        return compare_digest(self.seal_form(login).encode(), text.encode())
 
     def _seal(self, purpose: _Purpose, owner: str, payload: list[Any]) -> str:
         return _to_text(self._siv.encrypt(encode_json(payload), _bound_to(purpose, owner)))
@@ -222,26 +221,26 @@ class Sealer:
         try:
             payload = self._siv.decrypt(_from_text(text, purpose.limit), bound_to)
         except (ValueError, InvalidTag):
-            # One answer to all of it: nobody learns how close a guess has come.
+            # The same error for every cause, so a guess reveals nothing.
             raise InvalidParams(purpose.refusal) from None
         return decode_json(payload)
 
 
 def request_digest(method: str, name: str, arguments: bytes) -> bytes:
-    """Tells the request that a requestState is for; `name` is of the tool or prompt, or the URI.
+    """Return a digest that identifies a call; `name` is that of the tool or prompt, or the URI.
 
-    Bytes are compared, not JSON values: encode the arguments of both requests in the same way.
+    It covers bytes, not JSON values: encode the arguments of both requests in the same way.
     """
     framed = sha256()
     for part in (method.encode(), name.encode(), arguments):
-        # The length in front, or "a" + "bc" would be "ab" + "c".
+        # Length prefix: otherwise "a" + "bc" would equal "ab" + "c".
         framed.update(len(part).to_bytes(8))
         framed.update(part)
     return framed.digest()
 
 
 def _bound_to(purpose: _Purpose, owner: str) -> list[bytes]:
-    # Never an empty entry, even if an owner is: an older OpenSSL skips those (CVE-2023-2975).
+    # Never an empty entry, even for an empty owner: older OpenSSL skips those (CVE-2023-2975).
     return [purpose.label, b"owner " + owner.encode()]
 
 
@@ -250,15 +249,15 @@ def _to_text(sealed: bytes) -> str:
 
 
 def _from_text(text: str, limit: int) -> bytes:
-    """ValueError unless `text` is the one spelling of something that can have been sealed."""
+    """Decode a token; ValueError unless `text` is its canonical encoding."""
     if len(text) > limit:
         raise ValueError("too long")
-    if not _BASE64URL.fullmatch(text):  # a decoder skips other characters, or warns
+    if not _BASE64URL.fullmatch(text):  # the decoder ignores other characters
         raise ValueError("not base64url")
     sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if _to_text(sealed) != text:
-        raise ValueError("the last character has bits that nothing vouches for")
-    # No payload is empty, and an older OpenSSL may let an empty one pass (CVE-2026-45446).
+        raise ValueError("the last character has unused bits that are not zero")
+    # No payload is empty, and older OpenSSL may accept an empty one (CVE-2026-45446).
     if len(sealed) <= _TAG_BYTES:
         raise ValueError("too short")
     return sealed

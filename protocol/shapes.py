@@ -1,9 +1,10 @@
-"""Message classes to JSON objects and back, by `cattrs`, without any coercion.
+"""Message classes to JSON objects and back, by `cattrs`, without coercion.
 
-A message class is a frozen attrs class whose fields are spelled as the specification spells them.
-- No default: required.  Default None: optional, left out when None; null counts as absent.
-- A field called `extra` keeps every member that the class does not know, so nothing is lost.
-- Metadata `wire` gives the name on the wire where it is no Python name.
+A message class is a frozen attrs class whose fields are spelled as in the specification.
+
+- No default: required.  Default None: optional, omitted when None; null counts as absent.
+- A field called `extra` keeps every unknown member, so nothing is lost.
+- Metadata `wire` gives the name on the wire if it is not a Python name.
 """
 
 from collections.abc import Callable
@@ -28,34 +29,34 @@ Milliseconds = NewType("Milliseconds", int)
 
 
 def wire(name: str, *, required: bool = False) -> Any:
-    """A field with a name on the wire that Python cannot spell."""
+    """Return a field whose name on the wire is not a Python name."""
     default = attrs.NOTHING if required else None
     return attrs.field(default=default, metadata={"wire": name})
 
 
 class WrongShape(ValueError):
-    """A value is not what its place wants."""
+    """A value has the wrong JSON type."""
 
     def __init__(self, wanted: str, got: Any) -> None:
         super().__init__(f"must be {wanted}, got {json_type(got)}")
 
 
 class Shapes:
-    """The converters of one dialect: a fast one, and one that can say what is wrong and where."""
+    """The converters of one dialect: a fast one, and one that reports what is wrong and where."""
 
     def __init__(self) -> None:
         self._fast = _converter(detailed=False)
         self._exact = _converter(detailed=True)
 
     def choose(self, union: Any, pick: Callable[[JSONObject], type]) -> None:
-        """How to tell the members of a union apart; `pick` may raise WrongShape."""
+        """Register how to select the class of a union; `pick` may raise WrongShape."""
         for converter in (self._fast, self._exact):
             _choose(converter, union, pick)
 
     def decode(self, value: Any, shape: Any, root: str) -> Any:
-        """`value` as an instance of `shape`; ValueError names the first wrong place below `root`.
+        """Return `value` as an instance of `shape`; ValueError names the first wrong member.
 
-        The second pass runs only on bad input: it makes good messages three times as fast.
+        The detailed converter runs only on bad input, which makes good messages three times faster.
         """
         try:
             return self._fast.structure(value, shape)
@@ -63,12 +64,12 @@ class Shapes:
             pass
         try:
             return self._exact.structure(value, shape)
-        except Exception as error:  # noqa: BLE001  cattrs groups whatever its hooks raise
+        except Exception as error:  # noqa: BLE001  cattrs groups any exception of its hooks
             words, _, place = transform_error(error, root, _words)[0].rpartition(" @ ")
             raise ValueError(f"{place} {words}") from None
 
     def encode(self, value: Any) -> JSONObject:
-        """The JSON object of a message."""
+        """Return the JSON object of a message."""
         result: JSONObject = self._fast.unstructure(value)
         return result
 
@@ -161,7 +162,7 @@ def _object(value: Any) -> JSONObject:
 
 
 def _json_object(value: Any, kind: Any) -> JSONObject | None:
-    if type(value) is dict:  # before anything else is asked: most are
+    if type(value) is dict:  # first, as it is the most frequent
         return value
     if value is None and type(None) in get_args(kind):
         return None

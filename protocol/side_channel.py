@@ -1,10 +1,9 @@
-"""Questions of 2025-11-25 on their way: which one is in flight on which stream, under which id.
+"""Delivery of questions in 2025-11-25: which question is in flight on which stream and id.
 
-A question is sent to whoever waits for the result of its task or has just looked at it, and is
-kept until somebody does.  It is in flight on one stream at a time, and is sent again, under a new
-id, only after that stream is gone.  An answer under any id it was ever sent under counts; the
-record decides which came first.  Where ids say what they are for, that holds beyond this
-conversation, too.
+A question is sent to a requestor that waits for the result of its task or has just read the task;
+until then it is kept.  It is in flight on one stream at a time, and is sent again under a new id
+only after that stream has closed.  An answer under any of its ids counts; the task record decides
+which came first.  Sealed ids are recognised on other connections and processes, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +27,14 @@ class Delivery:
 
 
 def _no_place(_: Id) -> None:
-    """For ids that say nothing."""
+    """Identify nothing, for ids without content."""
 
 
 class SideChannel:
-    """The questions of one conversation.
+    """The questions of one connection.
 
-    `new_id` makes the id of a request, never the same twice, for a task and a key; `place_of`
-    reads both from an id that was made elsewhere.
+    `new_id` makes a unique request id for a task and a question key; `place_of` reads task and
+    key from an id that another process made.
     """
 
     def __init__(
@@ -47,11 +46,11 @@ class SideChannel:
         self._place_of = place_of
         self._sent: dict[Id, Delivery] = {}
         self._in_flight: dict[tuple[str, str], Delivery] = {}
-        # Still in flight until the record has the answer, or it would be asked again meanwhile.
+        # They stay in flight until the record has the answer; otherwise they would be sent again.
         self._answered: set[Id] = set()
 
     def offer(self, task: Task, streams: Sequence[Id | None]) -> list[tuple[Delivery, Question]]:
-        """Put every open question that is not in flight on the first of these streams."""
+        """Assign every open question that is not in flight to the first of these streams."""
         offered = []
         for question in task.open_questions if streams else ():
             if (task.id, question.key) not in self._in_flight:
@@ -63,13 +62,13 @@ class SideChannel:
         return offered
 
     def close(self, stream: Id | None) -> None:
-        """What was in flight on that stream may be sent again."""
+        """Allow questions that were in flight on that stream to be sent again."""
         for place, delivery in list(self._in_flight.items()):
             if delivery.stream == stream and delivery.id not in self._answered:
                 del self._in_flight[place]
 
     def take(self, id: Id) -> Delivery | None:
-        """Which question an answer is for; None if none was sent under this id, or it was taken."""
+        """Return the question that an answer belongs to; None if unknown or already answered."""
         delivery = self._sent.pop(id, None)
         if delivery is None:
             place = self._place_of(id)
@@ -79,7 +78,7 @@ class SideChannel:
         return delivery
 
     def withdraw(self, task_id: str, task: Task | None) -> list[Delivery]:
-        """What is in flight and no longer open: answered elsewhere, withdrawn, or gone (None)."""
+        """Return questions in flight that are no longer open; `task` is None if it was removed."""
         still_open = {question.key for question in task.open_questions} if task else set()
         settled = [
             delivery
@@ -91,6 +90,6 @@ class SideChannel:
             del self._in_flight[task_id, delivery.key]
             self._sent.pop(delivery.id, None)
             self._answered.discard(delivery.id)
-        if task is None or not task.is_live:  # no answer can count any more
+        if task is None or not task.is_live:  # it accepts no more answers
             self._sent = {id: sent for id, sent in self._sent.items() if sent.task_id != task_id}
         return stale

@@ -10,15 +10,15 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@lru_cache(maxsize=4096)  # a poller asks for the same two instants again and again
+@lru_cache(maxsize=4096)  # each poll of a task encodes the same two instants
 def encode_timestamp(ms: int) -> str:
-    """Such as `2026-07-28T12:00:00.000Z`: UTC, always with milliseconds."""
+    """Return a text such as `2026-07-28T12:00:00.000Z`: UTC, always with milliseconds."""
     text = (_EPOCH + ms * _MILLISECOND).isoformat(timespec="milliseconds")
     return text.removesuffix("+00:00") + "Z"
 
 
 def decode_timestamp(text: str) -> int:
-    """Any RFC 3339 instant; ValueError if it is none or does not say its offset."""
+    """Return the instant of an RFC 3339 text; ValueError if malformed or without an offset."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC")

@@ -1,7 +1,6 @@
-"""The W3C trace context of a task on the wire: where `_meta` has room for it.
+"""The W3C trace context of a task in the `_meta` of messages.
 
-2026-07-28 reserves the names (SEP-414).  Where 2025-11-25 lets `_meta` have any member they do
-no harm.
+2026-07-28 reserves the names (SEP-414); 2025-11-25 allows any member in `_meta`.
 """
 
 from typing import Final
@@ -16,7 +15,7 @@ TRACESTATE: Final = "tracestate"
 
 
 def trace_meta(task: Task) -> JSONObject:
-    """What a message for this task says of its trace; nothing if there is none."""
+    """Return the `_meta` members for the trace of this task, or none."""
     if task.call.trace is None:
         return {}
     parent, state = task.call.trace
@@ -24,5 +23,5 @@ def trace_meta(task: Task) -> JSONObject:
 
 
 def trace_id(trace: Trace) -> str:
-    """The part of `traceparent` that all spans of the trace share."""
+    """Return the trace id, which all spans of the trace share."""
     return trace[0].split("-")[1]

@@ -1,7 +1,7 @@
-"""What the specifications say, written down by hand as data.
+"""The specifications as hand-written data.
 
-The independent oracle of the tests and of the conformance tester.  Nothing that decides a move
-reads it.
+The independent oracle of the tests and of the conformance tester.  The code that moves tasks does
+not read it.
 """
 
 import json
@@ -13,19 +13,19 @@ __all__ = ["load_lifecycle", "load_requirements", "load_schema"]
 
 
 def load_lifecycle() -> dict[str, Any]:
-    """Statuses and edges of each generation, and all 96 pairs of the table."""
+    """Return the statuses and edges of each generation, and all 96 pairs of the table."""
     return tomllib.loads(files(__name__).joinpath("lifecycle.toml").read_text("utf-8"))
 
 
 def load_requirements(revision: str) -> list[dict[str, Any]]:
-    """Every MUST, SHOULD and MAY of one revision that tasks meet, in the order of its pages."""
+    """Return the requirements of one revision that apply to tasks, in the order of its pages."""
     text = files(__name__).joinpath("requirements", f"{revision}.toml").read_text("utf-8")
     rows: list[dict[str, Any]] = tomllib.loads(text)["requirement"]
     return rows
 
 
 def load_schema(revision: str) -> dict[str, Any]:
-    """The JSON Schema of the task messages of one revision; look into its `$defs`."""
+    """Return the JSON Schema of one revision's task messages, in its `$defs`."""
     schema: dict[str, Any] = json.loads(
         files(__name__).joinpath("schema", f"{revision}.json").read_text("utf-8")
     )

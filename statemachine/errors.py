@@ -1,4 +1,4 @@
-"""Errors by whose fault they are.  They carry fields; dialects choose codes and words."""
+"""Errors of the runtime's callers.  They carry fields; each dialect chooses codes and wording."""
 
 from taskmachine.statemachine.table import Event, State
 
@@ -14,11 +14,11 @@ __all__ = [
 
 
 class TaskmachineError(Exception):
-    """Every error that this project raises on purpose."""
+    """Base class of every error that this project raises deliberately."""
 
 
 class IllegalTransition(TaskmachineError):
-    """The table has no row for this event in this state; nothing was changed."""
+    """The table has no row for this event in this state.  The task is unchanged."""
 
     def __init__(self, state: State, event: Event) -> None:
         super().__init__(f"event '{event}' is illegal in state '{state}'")
@@ -27,7 +27,7 @@ class IllegalTransition(TaskmachineError):
 
 
 class StaleFence(TaskmachineError):
-    """A worker that has lost the task tried to write; nothing was changed."""
+    """A worker that has lost the task tried to write to it.  The task is unchanged."""
 
     def __init__(self, task_id: str, fence: int, current: int) -> None:
         super().__init__(f"task {task_id} is fenced at {current}, the write carried {fence}")
@@ -37,7 +37,7 @@ class StaleFence(TaskmachineError):
 
 
 class KeyReused(TaskmachineError):
-    """A tool asked something else under a question key that it has used before."""
+    """A tool reused a question key of its task for a different request."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"question key '{key}' already names another request of this task")
@@ -45,7 +45,7 @@ class KeyReused(TaskmachineError):
 
 
 class NotFound(TaskmachineError):
-    """No such task for this caller: it never was, it is gone, or it belongs to somebody else."""
+    """The caller has no such task: it never existed, was removed, or belongs to another owner."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"no task '{task_id}'")
@@ -53,7 +53,7 @@ class NotFound(TaskmachineError):
 
 
 class LimitExceeded(TaskmachineError):
-    """A bound was reached; the same call may succeed later."""
+    """A limit was reached; the same call may succeed later."""
 
     def __init__(self, limit: str, retry_after_ms: int) -> None:
         super().__init__(f"limit reached: {limit}; retry after {retry_after_ms} ms")
@@ -62,4 +62,4 @@ class LimitExceeded(TaskmachineError):
 
 
 class ConfigurationError(TaskmachineError):
-    """Whoever set the program up asked for something that does not exist."""
+    """The configuration is invalid: an option, a tool definition, a store or a secret."""

@@ -1,9 +1,9 @@
-"""The invariants, as pure functions over a history of what was done and seen.
+"""Invariants of tasks, as pure functions over a recorded history.
 
-A history is a sequence in the order in which it was recorded: moves of the runtime (`Entry`),
-and what callers did and saw.  Whoever records it (a test, a simulation, the conformance tester)
-says by a `Lifecycle` what is legal: taken from `specs/`, never from the table, since a table
-that is asked about itself always agrees.
+A history lists moves of the runtime (`Entry`) and the actions and observations of callers, in
+the order of recording.  The recorder (a test, a simulation, the conformance tester) passes a
+`Lifecycle` that states what is legal.  It comes from `specs/`, never from the table: comparing
+the table with itself would always succeed.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +29,12 @@ __all__ = [
     "violations",
 ]
 
-# --- what a history is made of ---------------------------------------------------------------
+# --- events of a history ---------------------------------------------------------------------
 
 
 @attrs.frozen
 class Created:
-    """A caller was told that its task exists."""
+    """A caller received the answer that its task exists."""
 
     at: int
     caller: str
@@ -50,11 +50,11 @@ class Saw:
     task_id: str
     status: str
     wire: str
-    """Which lifecycle `status` belongs to: the name of a dialect."""
+    """The dialect whose lifecycle `status` belongs to."""
     pushed: bool = False
     outcome: Hashable = None
     """Result, error or cancellation in a form that can be compared across wires; None if this
-    look did not show it."""
+    read or notification did not include it."""
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ class Progressed:
 
 @attrs.frozen
 class Missed:
-    """A caller was told that there is no such task."""
+    """A caller received the answer that there is no such task."""
 
     at: int
     caller: str
@@ -78,7 +78,7 @@ class Missed:
 
 @attrs.frozen
 class Asked:
-    """A question of a task was shown."""
+    """A question of a task was delivered."""
 
     at: int
     task_id: str
@@ -88,7 +88,7 @@ class Asked:
 
 @attrs.frozen
 class Called:
-    """A call went out that must be answered within a bound."""
+    """A caller sent a call that must be answered within `bound_ms`."""
 
     at: int
     call_id: Hashable
@@ -97,7 +97,7 @@ class Called:
 
 @attrs.frozen
 class Answered:
-    """The answer to a call came in, whatever it was."""
+    """A caller received the answer to a call, whether result or error."""
 
     at: int
     call_id: Hashable
@@ -109,14 +109,14 @@ History = Sequence[Event]
 
 @attrs.frozen
 class Lifecycle:
-    """What one generation, or the table of the runtime, may show."""
+    """The states and edges that one protocol revision, or the runtime, may show."""
 
     initial: frozenset[str]
     terminal: frozenset[str]
     edges: frozenset[tuple[str, str]]
 
     def may_follow(self, before: str, after: str) -> bool:
-        """Whether somebody who looks now and then may see `after` some time after `before`."""
+        """Return True if an observer that polls may see `after` some time after `before`."""
         reached, frontier = {before}, [before]
         while frontier:
             here = frontier.pop()
@@ -128,14 +128,14 @@ class Lifecycle:
 
 
 RUNTIME: Final = "runtime"
-"""The name under which the lifecycle of `Entry` lines is given."""
+"""The key of the lifecycle that `Entry` lines must follow."""
 
 Lifecycles = Mapping[str, Lifecycle]
 
 
 @attrs.frozen
 class Violation:
-    """An invariant that does not hold, and why."""
+    """An invariant that does not hold, for which task or call, and why."""
 
     invariant: str
     subject: Hashable
@@ -148,7 +148,7 @@ Found = Iterator[tuple[Hashable, str]]
 
 
 def every_task_walks_one_legal_path(history: History, lifecycles: Lifecycles) -> Found:
-    """Moves chain without gaps along legal edges; what is seen may follow what was seen before."""
+    """Moves chain without gaps along legal edges, and each read may follow the previous one."""
     for task_id, moves in _by_task(history, Entry):
         legal = lifecycles[RUNTIME]
         if moves[0].source not in legal.initial:
@@ -182,21 +182,21 @@ def a_created_task_can_be_read_at_once(history: History, _: Lifecycles) -> Found
                 pass
 
 
-def a_task_ends_once_and_stays_as_it_ended(history: History, lifecycles: Lifecycles) -> Found:
+def terminal_states_are_sticky(history: History, lifecycles: Lifecycles) -> Found:
     """After the first terminal observation on a wire, status and outcome never change."""
     for task_id, seen in _by_task(history, Saw):
         ended: dict[str, Saw] = {}
         for look in seen:
             final = ended.get(look.wire, look)
-            told = {final.outcome, look.outcome} - {None}
-            if final.status != look.status or len(told) > 1:
+            outcomes = {final.outcome, look.outcome} - {None}
+            if final.status != look.status or len(outcomes) > 1:
                 yield task_id, f"ended as {final.status}, later {look.status} on {look.wire}"
             elif look.status in lifecycles[look.wire].terminal:
                 ended[look.wire] = look if final.outcome is None else final
 
 
 def no_acknowledged_task_is_lost(history: History, _: Lifecycles) -> Found:
-    """Whoever created a task finds it until the runtime has removed it."""
+    """The creator of a task finds it until the runtime has removed it."""
     removed: set[str] = set()
     creators: dict[str, str] = {}
     for event in history:
@@ -213,7 +213,7 @@ def no_acknowledged_task_is_lost(history: History, _: Lifecycles) -> Found:
 
 
 def every_call_is_answered_within_its_bound(history: History, _: Lifecycles) -> Found:
-    """No hang: each call has an answer, in time, whatever ended the task."""
+    """Each call is answered in time, whatever ended the task."""
     answered = {event.call_id: event.at for event in _only(history, Answered)}
     for call in _only(history, Called):
         at = answered.get(call.call_id)
@@ -232,7 +232,7 @@ def nobody_sees_a_task_of_somebody_else(history: History, _: Lifecycles) -> Foun
 
 
 def a_question_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
-    """Under one key of one task there is only ever one request."""
+    """Each question key of a task belongs to one request only."""
     requests: dict[tuple[str, str], Hashable] = {}
     for question in _only(history, Asked):
         first = requests.setdefault((question.task_id, question.key), question.request)
@@ -241,7 +241,7 @@ def a_question_key_names_one_request_for_life(history: History, _: Lifecycles) -
 
 
 def live_work_is_never_deleted(history: History, lifecycles: Lifecycles) -> Found:
-    """Only what has ended is removed: expiry settles first."""
+    """Only finished tasks are removed: a live task expires first."""
     for move in _only(history, Entry):
         if move.dest is State.REMOVED and move.source not in lifecycles[RUNTIME].terminal:
             yield move.task_id, f"was removed while {move.source}"
@@ -250,7 +250,7 @@ def live_work_is_never_deleted(history: History, lifecycles: Lifecycles) -> Foun
 def notifications_agree_with_later_reads_and_end_with_the_task(
     history: History, lifecycles: Lifecycles
 ) -> Found:
-    """What was pushed may be followed by what is read next; nothing is pushed after the end."""
+    """Each read may follow the last notification; a terminal status is notified last."""
     for task_id, seen in _by_task(history, Saw):
         last_push: dict[tuple[str, str], Saw] = {}
         for look in seen:
@@ -264,8 +264,8 @@ def notifications_agree_with_later_reads_and_end_with_the_task(
                 last_push[look.caller, look.wire] = look
 
 
-def progress_halts_with_the_task(history: History, lifecycles: Lifecycles) -> Found:
-    """No progress is notified after the task has ended, nor after its end was pushed there."""
+def progress_halts(history: History, lifecycles: Lifecycles) -> Found:
+    """No progress is notified after a task has ended or its terminal status was notified."""
     ended: set[Hashable] = set()
     for event in history:
         match event:
@@ -281,7 +281,7 @@ def progress_halts_with_the_task(history: History, lifecycles: Lifecycles) -> Fo
 
 
 def every_wire_reports_the_same_outcome(history: History, _: Lifecycles) -> Found:
-    """Result, error or cancellation of a task are the same, whoever asks in whatever dialect."""
+    """Every caller sees the same result, error or cancellation in every dialect."""
     for task_id, seen in _by_task(history, Saw):
         outcomes = {look.outcome for look in seen if look.outcome is not None}
         if len(outcomes) > 1:
@@ -293,23 +293,23 @@ Invariant = Callable[[History, Lifecycles], Found]
 INVARIANTS: Final[tuple[Invariant, ...]] = (
     every_task_walks_one_legal_path,
     a_created_task_can_be_read_at_once,
-    a_task_ends_once_and_stays_as_it_ended,
+    terminal_states_are_sticky,
     no_acknowledged_task_is_lost,
     every_call_is_answered_within_its_bound,
     nobody_sees_a_task_of_somebody_else,
     a_question_key_names_one_request_for_life,
     live_work_is_never_deleted,
     notifications_agree_with_later_reads_and_end_with_the_task,
-    progress_halts_with_the_task,
+    progress_halts,
     every_wire_reports_the_same_outcome,
 )
-"""All of them."""
+"""Every invariant."""
 
 
 def violations(
     history: History, lifecycles: Lifecycles, invariants: Iterable[Invariant] = INVARIANTS
 ) -> list[Violation]:
-    """Everything that is wrong with a history."""
+    """Return every violation in a history."""
     return [
         Violation(getattr(invariant, "__name__", repr(invariant)), subject, why)
         for invariant in invariants

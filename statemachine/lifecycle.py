@@ -1,11 +1,11 @@
-"""What each event does to the record: one function for each verb, all through the table.
+"""Lifecycle operations: one function for each event, each validated by the table.
 
-Every function takes a task and returns a `Step` (the next task, the line for the history) and
-changes nothing itself.  An illegal event raises `IllegalTransition`.  The duties of the new state
-decide whether the task keeps its worker and its open questions.  What a worker writes carries
-the `fence` of its claim; a worker that has lost the task gets `StaleFence`.  `until` is a time
-before which the task must neither expire nor be forgotten: the ttl grows where it has to, and
-never shrinks.
+Every function takes a task and returns a `Step`: the next version of the task, and the line for
+its history.  Nothing is changed in place.  An illegal event raises `IllegalTransition`.  The
+duties of the new state decide whether the task keeps its worker and its open questions.  Writes
+of a worker carry the `fence` of its claim; a worker that has lost the task gets `StaleFence`.
+`until` is a time before which the task must neither expire nor be removed: the ttl is extended
+as needed and never shortened.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ __all__ = [
 
 @attrs.frozen
 class Step:
-    """A move that was decided and is not stored yet."""
+    """A move that is decided but not yet stored."""
 
     task: Task
     entry: Entry
@@ -66,7 +66,7 @@ def submit(
     metadata: bytes = b"{}",
     questions: tuple[Question, ...] = (),
 ) -> Step:
-    """Begin a task.  `questions` were asked and answered before it was one."""
+    """Create a task.  `questions` were asked and answered before it existed."""
     row = fire(State.NEW, Event.SUBMIT)
     task = Task(
         task_id,
@@ -88,7 +88,7 @@ def submit(
 
 
 def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
-    """A worker claims the task."""
+    """Claim the task for a worker."""
     return _step(task, Event.START, now, until=until, worker=worker, fence=task.fence + 1)
 
 
@@ -101,7 +101,7 @@ def report(
     metadata: bytes | None = None,
     fence: int | None = None,
 ) -> Step:
-    """Say how it is going.  Progress that is not above the highest so far is dropped."""
+    """Report progress, a message or metadata.  Progress must grow; other values are dropped."""
     _check_fence(task, fence)
     changes: dict[str, Any] = {}
     if progress is not None and (task.progress is None or progress.value > task.progress.value):
@@ -121,11 +121,11 @@ def ask(
     partial: bytes | None = None,
     fence: int | None = None,
 ) -> Step | None:
-    """Open questions; None if all of them have been asked before.
+    """Ask questions; return None if all of them have been asked before.
 
-    A key is used once in the life of a task (2026-07-28:keys-unique-for-life).  A tool that is
-    run again asks the same and finds its answer in the record; asking something else under a
-    used key raises `KeyReused`.
+    A task uses each key once (2026-07-28:keys-unique-for-life).  A tool that runs again asks the
+    same questions and finds their answers in the record; a different question under a used key
+    raises `KeyReused`.
     """
     _check_fence(task, fence)
     asked = {question.key: question for question in task.questions}
@@ -140,7 +140,7 @@ def ask(
 def answer(
     task: Task, now: int, answers: Mapping[str, Reply], *, until: int | None = None
 ) -> Step | None:
-    """Answer open questions; None if none of the keys is open, as the first answer wins."""
+    """Answer open questions; return None if none of the keys is open.  The first answer wins."""
     if not any(question.key in answers for question in task.open_questions):
         return None
     questions = tuple(
@@ -157,7 +157,7 @@ def answer(
 
 
 def withdraw(task: Task, now: int, *, fence: int | None = None) -> Step:
-    """Take back every open question: what a tool does that ends without waiting for answers."""
+    """Withdraw every open question, for a tool that ends without waiting for the answers."""
     _check_fence(task, fence)
     return _step(task, Event.RESUME, now)
 
@@ -170,10 +170,10 @@ def requeue(
     note: str | None = None,
     fence: int | None = None,
 ) -> Step:
-    """Take the task from its worker, which gives it back, parks it, or was lost.
+    """Release the task from its worker, which returned it, parked it, or was lost.
 
-    The next worker can claim it at once.  While questions are open it keeps waiting for them, which
-    is a `report`; the last answer puts it into the queue.
+    Another worker can claim it immediately.  While questions are open the task keeps waiting for
+    them, so the event is `report`; the last answer puts it into the queue.
     """
     _check_fence(task, fence)
     losses = task.losses + lost
@@ -185,30 +185,30 @@ def requeue(
 def complete(
     task: Task, now: int, outcome: Outcome, *, until: int | None = None, fence: int | None = None
 ) -> Step:
-    """The tool returned; `isError` or not is the dialects' business."""
+    """Complete the task with the result of its tool, with or without `isError`."""
     return _end(task, Event.COMPLETE, now, outcome, until, fence)
 
 
 def fail(
     task: Task, now: int, outcome: Outcome, *, until: int | None = None, fence: int | None = None
 ) -> Step:
-    """The tool raised, ran out of time, or its worker is gone."""
+    """Fail the task: its tool raised or timed out, or its worker was lost."""
     return _end(task, Event.FAIL, now, outcome, until, fence)
 
 
 def cancel(task: Task, now: int, *, reason: str, until: int | None = None) -> Step:
-    """Stop the task on request."""
+    """Cancel the task on request."""
     return _end(task, Event.CANCEL, now, Outcome(Cause.CANCELLED, message=reason), until)
 
 
 def expire(task: Task, now: int, *, until: int | None = None) -> Step:
-    """The ttl of a task that still lives is over: it fails, and stays readable for a while."""
+    """Fail a live task whose ttl has passed.  It stays readable until `until`."""
     outcome = Outcome(Cause.EXPIRED, message="The task expired before it finished.")
     return _end(task, Event.EXPIRE, now, outcome, until)
 
 
 def purge(task: Task, now: int) -> Step:
-    """Forget a task that has ended."""
+    """Remove a finished task."""
     return _step(task, Event.PURGE, now)
 
 
@@ -250,7 +250,7 @@ def _step(
     if until is not None and task.ttl_ms is not None and until - task.created_at > task.ttl_ms:
         changes["ttl_ms"] = until - task.created_at
     if _shows(task, row.dest, changes):
-        # Never back, even if the clock is.
+        # lastUpdatedAt never decreases, even if the clock is set back.
         changes["updated_at"] = max(now, task.updated_at)
     moved = task.with_changes(state=row.dest, version=task.version + 1, **changes)
     entry = Entry(task.id, moved.version, now, event, task.state, row.dest, note)
@@ -258,10 +258,10 @@ def _step(
 
 
 def _shows(task: Task, dest: State, changes: Mapping[str, Any]) -> bool:
-    """Whether an observer of an MCP wire can tell the difference."""
+    """Return True if a client can observe the change."""
     if dest.duties[_SEEN] != task.state.duties[_SEEN]:
         return True
-    for name in _OBSERVED:  # noqa: SIM110, a generator costs as much as all the rest
+    for name in _OBSERVED:  # noqa: SIM110  a generator would double the time of a step
         if name in changes and changes[name] != getattr(task, name):
             return True
     return False
@@ -281,6 +281,6 @@ def _withdrawn(questions: tuple[Question, ...]) -> tuple[Question, ...]:
 
 
 def _check_fence(task: Task, fence: int | None) -> None:
-    # A task that was taken from its worker has nobody, even before the next one claims it.
+    # A released task has no worker: the fence of its last claim is stale before the next claim.
     if fence is not None and (fence != task.fence or task.worker is None):
         raise StaleFence(task.id, fence, task.fence)

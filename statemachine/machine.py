@@ -1,8 +1,8 @@
 """The moves, compiled and validated by `transitions`.
 
-One machine is shared by all tasks: a `Machine` or `add_model` for each task would cost 50-400 us
-and grow with their number.  Each legal pair of a state and an event is fired once, on a throwaway
-cursor, and the answer is kept: the machine has no guards, callbacks or memory that could change it.
+All tasks share one machine: a `Machine` or `add_model` per task would cost 50-400 us and grow
+with their number.  Each legal pair of state and event is fired once at import, and the result is
+kept: the machine has no guards, callbacks or memory that could change it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _ROWS: Final = _compiled()
 
 
 def fire(state: State, event: Event) -> Row:
-    """The row that `event` takes in `state`, or `IllegalTransition`."""
+    """Return the row for `event` in `state`, or raise `IllegalTransition`."""
     row = _ROWS.get((state, event))
     if row is None:
         raise IllegalTransition(state, event)

@@ -1,19 +1,20 @@
-"""The life of a task: two tables, both executed.
+"""The task lifecycle: two tables, both executed.
 
-MOVES says which event leads where.  DUTIES says what holds while a task is in a state.
+MOVES lists the state that each event leads to.  DUTIES lists the rules that hold in each state.
 
 - An event that MOVES does not list for a state is illegal: it changes nothing and raises
   `IllegalTransition`.  Every row is written out: no wildcards, no guards, no automatic moves.
 - `submitted` means durably created and held by no worker.  Both MCP revisions show it as `working`.
 - `answer` leaves other questions open, `resume` answers the last one while a worker waits for it,
-  `requeue` hands the task to the next worker.  The record decides which of them happens before
-  the table is asked (`lifecycle.answer`), so the table needs no conditions.
+  `requeue` returns the task to the queue.  `lifecycle.answer` chooses among them from the task
+  record before it consults the table, so the table needs no conditions.
 - `completed`, `failed` and `cancelled` are final: they can only be purged.
-- Followers (workers, streams, waiting calls) see versions, and may miss some between two looks.
-  They act on the duties of the state they find, never on the move that led there, so a process
-  that sees only the latest version does the same as one that sees all of them.
+- Followers (workers, streams, waiting calls) observe versions of a task and may miss some of them.
+  They act on the duties of the state that they find, never on the move that led to it, so a
+  process that sees only the latest version does the same as one that sees every version.
 
-Change a cell of either table and the server behaves differently; `tests/cells` tries every cell.
+Changing any cell of either table changes the server's behaviour: `tests/lifecycle/cells` tries
+every cell.
 """
 
 from collections.abc import Mapping
@@ -64,19 +65,19 @@ cancelled       -          stops   halts     closed     answered
 
 COLUMNS: Final = {
     "queue": ("claimable", "-"),  # workers may claim it
-    "worker": ("keeps", "stops"),  # a worker that runs its tool goes on
+    "worker": ("keeps", "stops"),  # a worker continues to run its tool
     "progress": ("flows", "halts"),  # requestors are notified of progress
     "questions": ("open", "closed"),  # delivered and answerable; otherwise withdrawn
-    "waiters": ("wait", "answered"),  # calls that wait for the outcome go on waiting
+    "waiters": ("wait", "answered"),  # calls for the outcome continue to wait
 }
-"""The two words of each column of DUTIES: the first is true in `Duties`, the second false."""
+"""The two words of each column of DUTIES: the first is True in `Duties`, the second False."""
 
 
 class State(StrEnum):
-    """Where a task is; `new` and `removed` are outside the store."""
+    """The state of a task.  Stores never contain `new` or `removed`."""
 
     duties: "Duties"
-    """Its row of DUTIES; outside the store there are none."""
+    """Its row of DUTIES; all False for `new` and `removed`."""
 
     NEW = "new"
     SUBMITTED = "submitted"
@@ -89,7 +90,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a task."""
+    """An event that moves a task from one state to another."""
 
     SUBMIT = "submit"
     START = "start"
@@ -114,7 +115,7 @@ class Row(NamedTuple):
 
 
 class Duties(NamedTuple):
-    """One row of DUTIES, without its state."""
+    """One row of DUTIES without its state."""
 
     is_queued: bool
     keeps_worker: bool
@@ -132,13 +133,13 @@ TABLE: Final = tuple(
     Row(State(source), Event(event), State(dest))
     for source, event, dest in map(str.split, _MOVES_AS_TEXT.strip().splitlines())
 )
-"""The legal moves, all of them."""
+"""Every legal move."""
 
 DUTIES: Final[Mapping[State, Duties]] = {
     State(state): _duties(cells)
     for state, *cells in map(str.split, _DUTIES_AS_TEXT.strip().splitlines())
 }
-"""What holds in each state that a store keeps."""
+"""The duties of each state that a store can contain."""
 
 TERMINAL: Final = frozenset(state for state, duties in DUTIES.items() if not duties.is_live)
 """The final states: those in which every waiter is answered."""

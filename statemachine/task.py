@@ -1,7 +1,7 @@
-"""The task record: frozen values, no behaviour beyond reading themselves.
+"""The task record: frozen values without behaviour.
 
-Times are integers, milliseconds since the epoch.  Arguments, results, questions, answers and
-metadata are encoded JSON that nothing in here looks into.
+Times are integers in milliseconds since the epoch.  Arguments, results, questions, answers and
+metadata are encoded JSON, which this package never decodes.
 """
 
 from enum import StrEnum
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Trace = tuple[str, str]
-"""`traceparent` and `tracestate` (or nothing) of W3C Trace Context; not looked into here."""
+"""`traceparent` and `tracestate` (may be empty) of W3C Trace Context, uninterpreted."""
 
 
 class Cause(StrEnum):
@@ -42,11 +42,11 @@ class Cause(StrEnum):
 
 @attrs.frozen
 class Outcome:
-    """How a task ended.  It is stored as it was; each dialect projects it onto its own status."""
+    """How a task ended.  Each dialect projects it onto its own status."""
 
     cause: Cause
     result: bytes | None = None
-    is_error: bool = False  # the result says of itself that the tool failed (`isError`)
+    is_error: bool = False  # `isError` of the result
     code: int | None = None
     message: str | None = None
     data: bytes | None = None
@@ -62,7 +62,7 @@ class Outcome:
 
 @attrs.frozen
 class Call:
-    """What was asked for.  It never changes."""
+    """The request that a task executes.  It never changes."""
 
     method: str
     name: str | None = None
@@ -71,14 +71,14 @@ class Call:
     answers: frozenset[str] = frozenset()
     """The kinds of questions that the requestor declared it can answer."""
     key: str | None = None
-    """The same call under the same key of the same owner is the same task."""
+    """Idempotency key: an owner that repeats a call under the same key gets the same task."""
     trace: Trace | None = None
-    """What it was made for, so that whoever runs it, whenever and wherever, can say so."""
+    """Trace context of the request, so that spans of the worker join its trace."""
 
 
 @attrs.frozen
 class Reply:
-    """What the requestor said to a question: a result, or an error if it could not."""
+    """The requestor's answer to a question: a result or an error."""
 
     body: bytes
     is_error: bool = False
@@ -86,7 +86,7 @@ class Reply:
 
 @attrs.frozen
 class Question:
-    """A request to the requestor that the task waits for."""
+    """A request of the task to its requestor."""
 
     key: str
     method: str
@@ -109,7 +109,7 @@ def _finite(_: object, attribute: "attrs.Attribute[float]", value: float | None)
 
 @attrs.frozen
 class Progress:
-    """How far the work is, in units that the tool chooses."""
+    """Progress of a tool, in units that the tool chooses."""
 
     value: float = attrs.field(validator=_finite)
     total: float | None = attrs.field(default=None, validator=_finite)
@@ -118,7 +118,7 @@ class Progress:
 
 @attrs.frozen
 class Task:
-    """One task.  Every committed step makes the next version of it."""
+    """A task.  Every committed step stores its next version."""
 
     id: str
     owner: str
@@ -126,32 +126,32 @@ class Task:
     created_at: int
     updated_at: int
     ttl_ms: int | None = None
-    """From the creation to the end of a live task, or of the memory of a finished one."""
+    """Time from creation to expiry (while live) or to removal (once finished)."""
     is_ttl_chosen: bool = False
-    """Whether the requestor chose the ttl, so that no default retention applies."""
+    """True if the requestor chose the ttl, so no default retention applies."""
     timeout_ms: int = 300_000
-    """How long one leg of work may take."""
+    """Maximum duration of one tool run."""
     is_repeatable: bool = True
-    """Whether the work may be begun again after its worker was lost."""
+    """True if the tool may run again after its worker was lost."""
     poll_interval_ms: int | None = None
-    """How often to look, if its tool knows better than the age of the task tells."""
+    """Suggested poll interval; if None it is derived from the age of the task."""
     state: State = State.NEW
     version: int = 0
     fence: int = 0
-    """Grows with each claim by a worker, so that a worker that woke up late can write nothing."""
+    """Number of claims so far.  A worker whose claim is outdated cannot write."""
     worker: str | None = None
     losses: int = 0
-    """How many workers have been lost over it."""
+    """How many workers were lost while they held it."""
     message: str | None = None
     progress: Progress | None = None
     questions: tuple[Question, ...] = ()
     metadata: bytes = b"{}"
     partial: bytes | None = None
-    """What there is to show of the result while questions are open."""
+    """Partial result to show while questions are open."""
     outcome: Outcome | None = None
 
     def with_changes(self, **changes: Any) -> "Task":
-        """What `attrs.evolve` does, in less than half the time: every step makes a record."""
+        """Do the same as `attrs.evolve` in less than half the time; every step calls this."""
         values = list(_values(self))
         for name, value in changes.items():
             values[_PLACES[name]] = value
@@ -159,32 +159,32 @@ class Task:
 
     @property
     def is_queued(self) -> bool:
-        """Whether a worker may claim it (column `queue` of DUTIES)."""
+        """True if a worker may claim it (column `queue` of DUTIES)."""
         return self.state.duties.is_queued
 
     @property
     def shows_progress(self) -> bool:
-        """Whether requestors are notified of its progress (column `progress`)."""
+        """True if requestors are notified of its progress (column `progress`)."""
         return self.state.duties.shows_progress
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its questions are delivered and can be answered (column `questions`)."""
+        """True if its questions are delivered and can be answered (column `questions`)."""
         return self.state.duties.is_waiting
 
     @property
     def is_live(self) -> bool:
-        """Whether its outcome is still awaited (column `waiters`)."""
+        """True if calls still wait for its outcome (column `waiters`)."""
         return self.state.duties.is_live
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it has its outcome and is still stored."""
+        """True if it has an outcome and is still stored."""
         return self.state in TERMINAL
 
     @property
     def deadline(self) -> int | None:
-        """When it expires if it lives, or is forgotten if it has ended."""
+        """When it expires (while live) or is removed (once finished)."""
         return None if self.ttl_ms is None else self.created_at + self.ttl_ms
 
     @property
@@ -201,7 +201,7 @@ _values: Final = attrgetter(*_FIELDS)
 
 @attrs.frozen
 class Entry:
-    """One line of a task's append-only history."""
+    """One line in the append-only history of a task."""
 
     task_id: str
     seq: int

@@ -21,3 +21,5 @@ settings.register_profile(
 settings.register_profile("ci", _common, max_examples=100, stateful_step_count=50)
 settings.register_profile("thorough", _common, max_examples=5000, stateful_step_count=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+pytest_plugins = ["tests.lanes"]

@@ -1,4 +1,4 @@
-"""Change the code in small ways and see whether a test notices: `python -m tests.mutation`.
+"""Mutation testing, to check that tests notice small code changes: `python -m tests.mutation`.
 
 Not part of the usual checks; docs/explanation/testing.md has its needs and findings.  Arguments
 are packages or modules, such as `statemachine` or `protocol.jsonrpc`.
@@ -25,10 +25,14 @@ REPOSITORY: Final = Path(__file__).parent.parent
 TREE: Final = REPOSITORY / "build" / "mutation"
 PORTIONS: Final = ("statemachine", "protocol", "adapters", "specs")
 MUTATED: Final = ("statemachine", "protocol")
-TESTS: Final = [f"tests/{portion}" for portion in MUTATED]
+LIFECYCLE: Final = (
+    "table", "lifecycle", "times", "invariants", "model", "generations", "dialects",
+)  # fmt: skip
+"""Tests in tests/lifecycle that need nothing but the mutated packages."""
+TESTS: Final = [*(f"tests/lifecycle/test_{name}.py" for name in LIFECYCLE), "tests/protocol"]
 ONCE: Final = ("statemachine.machine", "protocol.shapes")
 """Modules whose functions mostly run once in the life of a process."""
-SLOW: Final = ("test_stateful", "test_generations", "test_messages", "test_back_to_back")
+SLOW: Final = ("test_model", "test_generations", "test_messages", "test_dialects")
 WORKERS: Final = os.cpu_count() or 1
 TIMEOUT_S: Final = 120
 
@@ -84,13 +88,15 @@ def patterns(wanted: list[str]) -> list[str]:
 
 def rounds(mutant: str) -> Iterator[list[str]]:
     """Test modules, those first that are fast and close to the mutant; without the slowest."""
-    paths = [path for tests in TESTS for path in sorted((TREE / tests).glob("test_*.py"))]
+    paths = [TREE / test for test in TESTS if test.endswith(".py")]
+    paths += sorted((TREE / "tests" / "protocol").glob("test_*.py"))
     paths = [path for path in paths if path.stem != "test_fuzz"]
     for slow, far in ((False, False), (False, True), (True, False), (True, True)):
         yield [
             str(path.relative_to(TREE))
             for path in paths
-            if (path.stem in SLOW) == slow and (f".{path.parent.name}." not in mutant) == far
+            if (path.stem in SLOW) == slow
+            and ((path.parent.name == "protocol") != (".protocol." in mutant)) == far
         ]
 
 

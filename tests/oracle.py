@@ -1,4 +1,4 @@
-"""What the specifications say, as the tests use it.  Nothing in here reads the code under test."""
+"""The specifications as tests use them, without any code under test."""
 
 import json
 from functools import cache

@@ -6,7 +6,7 @@ __all__ = ["free_port"]
 
 
 def free_port() -> int:
-    """One on loopback that nobody else is given until this process ends.
+    """Return a free port on loopback that stays reserved until this process ends.
 
     A socket stays bound to it without listening: servers can listen there, as they all set
     `SO_REUSEADDR`, but the system hands it out no more, neither to a server nor to a client.

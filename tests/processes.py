@@ -19,7 +19,7 @@ def is_alive(pid: int) -> bool:
 
 
 def assert_gone(*pids: int) -> None:
-    """Whoever was killed leaves when it is given the processor again."""
+    """Wait until a killed process has exited."""
     deadline = time.monotonic() + WITHIN_S
     while left := [pid for pid in pids if is_alive(pid)]:
         assert time.monotonic() < deadline, f"{left} still live"

@@ -45,7 +45,7 @@ tool_results = st.fixed_dictionaries(
 
 @st.composite
 def results(draw: st.DrawFn) -> Outcome:
-    """What a tool returned."""
+    """A result of a tool."""
     body: dict[str, object] = dict(draw(tool_results))
     is_error = draw(st.booleans())
     if is_error:
@@ -59,4 +59,4 @@ errors = st.builds(
     message=text,
     data=st.none() | json_values.map(encode_json),
 )
-"""What a tool raised."""
+"""An error of a tool."""

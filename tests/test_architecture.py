@@ -92,7 +92,7 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     for name, names_used in graph.items():
         for used in names_used:
             run = [other for other in graph if is_below(used, {other})]
-            # A package gathers its own modules: they need it only for what it defines itself.
+            # A package imports its own modules; they may only import names that it defines itself.
             own = max(run, key=len, default=name)
             edges[name] |= {other for other in run if other == own or not is_below(name, {other})}
         edges[name].discard(name)

@@ -1,4 +1,4 @@
-"""Nobody gets more than was asked for: what is imported, looked at in a new interpreter."""
+"""Imports in a new interpreter: extras are imported only when they are used."""
 
 import json
 import subprocess
@@ -137,7 +137,6 @@ def test_the_core_pulls_in_only_what_is_always_installed(code: str, tmp_path: Pa
 
 
 def test_the_front_door_pulls_in_nothing_by_itself(tmp_path: Path) -> None:
-    """What a program uses of it is imported then, and no more."""
     assert names_of_ours("import taskmachine", tmp_path) == set()
     assert pulled_in("import taskmachine", tmp_path) == set()
     machine = names_of_ours("import taskmachine.statemachine", tmp_path)
@@ -168,7 +167,6 @@ def test_the_tester_pulls_in_no_sdk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bridge", ["mcp", "fastmcp"])
 def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Path) -> None:
-    """By itself, that is: an SDK looks for more that might be there."""
     ours = names_of_ours(importing(f"taskmachine.{bridge}"), tmp_path)
     assert f"taskmachine.adapters.bridges.{bridge}" in ours
     named = {name.partition(".")[0] for module in ours for name in imports(modules()[module])}
@@ -185,5 +183,4 @@ def test_what_an_import_pulls_in_would_be_noticed(tmp_path: Path) -> None:
 
 
 def test_the_names_that_must_not_appear_are_real_ones() -> None:
-    """A name that nobody has would never be found."""
     assert packages_distributions().keys() >= (FOREIGN | FOR_CHECKS | FOR_SERVERS | FOR_TELEMETRY)

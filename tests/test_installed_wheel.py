@@ -1,4 +1,4 @@
-"""What is shipped: a wheel that lives beside others and has all its data, however it is made."""
+"""The built wheel has all its data and can be installed beside other packages."""
 
 import hashlib
 import json
@@ -145,7 +145,6 @@ def test_the_source_distribution_makes_the_same_wheel(folder: Path, wheel: Path,
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_the_front_door_opens(folder: Path, wheel: Path, run: Run, kind: str) -> None:
-    """Also beside a checkout of the same name, which is no package: the tutorial has one there."""
     if kind == "editable":
         shutil.copytree(REPOSITORY, folder / "taskmachine", ignore=LEFTOVERS)
         run = environment(folder / "editable", "-e", str(folder / "taskmachine"))

@@ -1,1 +1,1 @@
-"""Bridges to what people already run: the official SDK, its first generation, FastMCP."""
+"""Bridges to the official SDK (current and first generation) and FastMCP."""

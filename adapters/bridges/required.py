@@ -1,4 +1,4 @@
-"""Say in one sentence, with a pip command, that what a module needs is absent or too old."""
+"""Report a missing or outdated package together with the pip command that installs it."""
 
 import re
 from importlib.metadata import PackageNotFoundError, version
@@ -9,7 +9,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def require(package: str, extra: str, at_least: str, below: str | None = None) -> None:
-    """Raise ImportError unless a release of the package is installed that fits the bounds."""
+    """Raise ImportError unless a suitable release of the package is installed."""
     wanted = f"{package} {at_least} or later" + ("" if below is None else f", but below {below}")
     try:
         found = version(package)

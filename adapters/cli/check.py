@@ -1,4 +1,4 @@
-"""`taskmachine check`: how well does somebody else's server or client keep the specification?"""
+"""`taskmachine check`: test an MCP server or client for conformance."""
 
 import argparse
 from collections.abc import Callable
@@ -17,10 +17,10 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser(
         "check",
-        help="check a server or client of others against the specification",
-        description="Check a server or client of others against the specification of MCP Tasks.",
-        epilog="0: no MUST is broken; 1: some are; 2: the target cannot be reached, or wrong use; "
-        "3: no tool can be a task; 4: only warnings, with --strict.",
+        help="test an MCP server or client for conformance",
+        description="Test an MCP server or client for conformance to the MCP Tasks specification.",
+        epilog="exit status: 0, no MUST is violated; 1, at least one is; 2, invalid arguments or "
+        "the target is unreachable; 3, no tool runs as a task; 4, only warnings (with --strict)",
     )
     add_arguments(parser)
     parser.set_defaults(run=lambda options: _run(options, console()))

@@ -1,4 +1,4 @@
-"""The `taskmachine` command: its arguments, and what becomes of errors."""
+"""The `taskmachine` command: argument parsing, error messages and exit statuses."""
 
 import argparse
 import importlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 PAGE_WIDTH: Final = 100
-"""Where there is no terminal to ask."""
+"""Width of the output when standard output is not a terminal."""
 
 COMMANDS: Final = {
     "table": "table",
@@ -31,19 +31,19 @@ COMMANDS: Final = {
     "tasks": "operators",
     "store": "operators",
 }
-"""Each with its module.  Only those that are needed are imported: all of them take 200 ms."""
+"""The module of each command.  Only the requested one is imported: all of them take 200 ms."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
+    """Run the command and return its exit status.
 
-    0 if it did its job, 1 if that was refused or there is no such task, 2 if it was asked for
-    something that cannot be.
+    0 on success, 1 if the operation failed or the task does not exist, 2 for invalid arguments
+    or settings.
     """
     given = sys.argv[1:] if arguments is None else arguments
     options = _parsed(list(given))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know all letters
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
     try:
         status: int = options.run(options)
         sys.stdout.flush()
@@ -52,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"taskmachine: error: {printable(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
-    except BrokenPipeError:  # whoever reads has seen enough, as `| head` does
+    except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130  # what a shell makes of SIGINT
+        return 130  # 128 + SIGINT, as shells report it
     except Exception as error:
         if options.debug:
             raise
-        # Nobody has thought of this one: at least no traceback, and it says what to do.
-        print(f"taskmachine: {printable(repr(error))}; --debug tells where", file=sys.stderr)
+        print(
+            f"taskmachine: internal error: {printable(repr(error))}; use --debug for a traceback",
+            file=sys.stderr,
+        )
         return 1
     return status
 
@@ -70,8 +72,10 @@ def _parsed(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="taskmachine", description="MCP Tasks as one explicit state machine."
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show which one this is")
-    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument(
+        "--debug", action="store_true", help="show a traceback when an error occurs"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     name = next((word for word in given if not word.startswith("-")), "")
     for module in dict.fromkeys([COMMANDS[name]] if name in COMMANDS else COMMANDS.values()):
@@ -83,7 +87,7 @@ def _parsed(given: list[str]) -> argparse.Namespace:
 
 
 class _Version(argparse.Action):
-    """Looked up only if somebody wants to know."""
+    """Print the version, which is looked up only when requested."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version

@@ -1,7 +1,7 @@
-"""What whoever runs a server may do to its tasks and their store, from outside of the server.
+"""Operator actions on tasks and stores, performed outside the server.
 
-Everything goes through the store, by the same moves that the server makes: a server that has the
-store open hears of it as of any other process.
+They make the same moves as a server, through the store, so a server that has the store open
+notices them like the moves of any other process.
 """
 
 import asyncio
@@ -62,12 +62,12 @@ _Exported = tuple[Task, Sequence[Entry]]
 
 
 class Refused(TaskmachineError):
-    """It can be done, but not to this, or not now."""
+    """The operation is not possible in the current state of the task or store."""
 
 
 @runtime_checkable
 class Inspectable(Protocol):
-    """A store that offers more than its contract: a look at itself, and a copy."""
+    """A store that can also check and copy itself."""
 
     @property
     def schema_version(self) -> int: ...
@@ -79,34 +79,37 @@ class Inspectable(Protocol):
 
 @asynccontextmanager
 async def existing_store(url: str) -> AsyncIterator[Store]:
-    """The store of that URL, which somebody else has made."""
-    # Opening would make it, and a wrong name would look like a store without tasks.
+    """Open a store, which must exist."""
+    # Opening creates a missing store, so a mistyped name would look like a store without tasks.
     scheme, _, name = url.partition(":")
     if scheme != "sqlite":
         await existing_schema(url)
     elif not Path(name).exists():
-        raise ConfigurationError(f"there is no file '{name}'")
+        raise ConfigurationError(f"the file '{name}' does not exist")
     async with _opened(url) as store:
         yield store
 
 
 async def existing_schema(url: str) -> Schema | None:
-    """The schema of a store that somebody else has made, without opening it; None if stores of
-    its kind have none.
+    """Return the schema of an existing store without opening it.
+
+    None if stores of its kind have no schema.
     """
     scheme, _, name = url.partition(":")
     if scheme == "sqlite" and not Path(name).exists():
-        raise ConfigurationError(f"there is no file '{name}'")
+        raise ConfigurationError(f"the file '{name}' does not exist")
     schema = await find_schema(url)
     if schema is not None and schema.found == 0:
-        raise ConfigurationError(f"there is no store in {without_password(url)}")
+        raise ConfigurationError(f"no store found in {without_password(url)}")
     return schema
 
 
 @asynccontextmanager
 async def _opened(url: str) -> AsyncIterator[Store]:
     if url.partition(":")[0] == "memory":
-        raise ConfigurationError(f"'{url}' is in the memory of one server: no other can open it")
+        raise ConfigurationError(
+            f"'{url}' is in the memory of one server: other processes cannot open it"
+        )
     store = await open_store(url)
     try:
         yield store
@@ -120,7 +123,7 @@ async def _opened(url: str) -> AsyncIterator[Store]:
 async def newest(
     store: Store, limit: int, *, owner: str | None = None, state: State | None = None
 ) -> Sequence[Task]:
-    """Up to so many tasks, newest first; of one owner, in one state."""
+    """Return at most `limit` tasks, newest first, filtered by owner and state."""
     found: list[Task] = []
     async for task in _walk(store, owner):
         if state is None or task.state is state:
@@ -131,7 +134,7 @@ async def newest(
 
 
 async def find(store: Store, task_id: str) -> Task:
-    """The task, whoever owns it."""
+    """Return a task, regardless of its owner."""
     task = await store.load(task_id)
     if task is None:
         raise NotFound(task_id)
@@ -139,13 +142,13 @@ async def find(store: Store, task_id: str) -> Task:
 
 
 async def history(store: Store, task_id: str) -> Sequence[Entry]:
-    """What happened to a task, oldest first."""
+    """Return the history of a task, oldest entry first."""
     await find(store, task_id)
     return await store.history(task_id)
 
 
 async def cancel(store: Store, task_id: str, reason: str = REASON) -> Task:
-    """Stop a task: whichever server runs its tool hears of it and stops the tool."""
+    """Cancel a task; the worker that runs its tool stops the tool."""
     task = await find(store, task_id)
     service = await _service(store)
     after, steps = await service.perform(task.owner, Cancel(task_id, reason[:MAX_REASON]))
@@ -155,7 +158,7 @@ async def cancel(store: Store, task_id: str, reason: str = REASON) -> Task:
 
 
 async def purge(store: Store, *, all_ended: bool = False) -> int:
-    """Forget ended tasks whose time is over, or all that have ended; how many."""
+    """Delete ended tasks whose TTL has expired, or all ended tasks; return their number."""
     service = await _service(store)
     if not all_ended:
         return await sweep(service)
@@ -171,7 +174,7 @@ async def purge(store: Store, *, all_ended: bool = False) -> int:
 
 
 async def _forget(service: TaskService, tasks: Sequence[Task]) -> int:
-    # All at once: the store writes them together.
+    # Concurrently, so that the store writes them in one batch.
     return sum(await asyncio.gather(*(_is_forgotten(service, task.id) for task in tasks)))
 
 
@@ -181,13 +184,13 @@ async def _is_forgotten(service: TaskService, task_id: str) -> bool:
 
     try:
         await service.move(task_id, forget)
-    except (IllegalTransition, NotFound):  # a server was faster
+    except (IllegalTransition, NotFound):  # a server has already deleted it
         return False
     return True
 
 
 async def _walk(store: Store, owner: str | None) -> AsyncIterator[Task]:
-    """All tasks, or those of one owner, newest first."""
+    """Iterate over all tasks, or those of one owner, newest first."""
     after: Position | None = None
     while True:
         page = await (
@@ -209,7 +212,7 @@ async def _service(store: Store) -> TaskService:
 
 @attrs.frozen
 class Findings:
-    """What a look through a whole store has found."""
+    """The result of checking a store."""
 
     schema_version: int
     states: Counter[State]
@@ -218,34 +221,33 @@ class Findings:
 
 
 async def check(store: Store, url: str) -> Findings:
-    """Look through everything."""
+    """Check a whole store for damage and count its tasks and workers."""
     inspected = _inspectable(store, url)
     problems = await inspected.check()
     states: Counter[State] = Counter()
     try:
         async for task in _walk(store, None):
             states[task.state] += 1
-    except StoreError as error:  # which the check has most likely found, too
+    except StoreError as error:  # most likely among the problems already
         if not problems:
             problems = [f"The tasks cannot be counted: {error}."]
     return Findings(inspected.schema_version, states, len(await store.workers()), problems)
 
 
 async def back_up(store: Store, url: str, path: str) -> int:
-    """Copy a store to a new file while servers use it; the size of the copy in bytes."""
+    """Copy a store to a new file while servers use it; return the size of the copy in bytes."""
     await _inspectable(store, url).backup(path)
     return Path(path).stat().st_size
 
 
 async def migrate(source: Store, target_url: str) -> int:
-    """Copy every task with its history, and the secret, into an empty store; how many tasks.
+    """Copy every task with its history, and the secret, into an empty store.
 
-    Live ones stay live.
-
-    `Refused` while a server works on the source, since what it does meanwhile would be lost.
+    Return the number of tasks.  Raise `Refused` while a server uses the source, because its
+    changes during the copy would be lost.
     """
     if any(not processes.is_dead(worker) for worker in await source.workers()):
-        raise Refused("a server works on the store to copy from: stop it first")
+        raise Refused("a server is using the source store: stop it first")
     async with _opened(target_url) as target:
         if await target.browse(None, 1):
             raise Refused(f"{without_password(target_url)} is not empty")
@@ -261,7 +263,7 @@ async def migrate(source: Store, target_url: str) -> int:
             return count + await _adopt(target, batch)
         except (Conflict, StoreError) as error:
             where = without_password(target_url)
-            raise Refused(f"{error}; {where} has only a part, begin anew") from error
+            raise Refused(f"{error}; the copy in {where} is incomplete: start again") from error
 
 
 async def _adopt(target: Store, batch: Sequence[_Exported]) -> int:
@@ -272,5 +274,5 @@ async def _adopt(target: Store, batch: Sequence[_Exported]) -> int:
 def _inspectable(store: Store, url: str) -> Inspectable:
     if not isinstance(store, Inspectable):
         scheme = url.partition(":")[0]
-        raise ConfigurationError(f"{scheme} has tools of its own for this")
+        raise ConfigurationError(f"not available for {scheme} stores: use the tools of {scheme}")
     return store

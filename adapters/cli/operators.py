@@ -1,4 +1,4 @@
-"""The commands of operators: `taskmachine tasks ...` and `taskmachine store ...`."""
+"""The operator commands: `taskmachine tasks ...` and `taskmachine store ...`."""
 
 import argparse
 import asyncio
@@ -27,49 +27,56 @@ _Run = Callable[[argparse.Namespace, _Console], Coroutine[Any, Any, int]]
 
 def add_to(commands: Any, console: _Console) -> None:
     """Add the commands to a parser."""
-    tasks = _group(commands, "tasks", "look at the tasks of a server, and stop or forget them")
+    tasks = _group(commands, "tasks", "list, inspect, cancel and purge the tasks in a store")
     listing = _on_tasks(tasks, "list", "show tasks, newest first", _list, console)
-    listing.add_argument("--owner", help="only of this owner; default: of all")
-    listing.add_argument("--state", choices=STATES, metavar="STATE", help=", ".join(STATES))
+    listing.add_argument("--owner", help="only tasks of this owner")
     listing.add_argument(
-        "--limit", type=_count, default=50, metavar="N", help="at most; default: %(default)s"
+        "--state", choices=STATES, metavar="STATE", help=f"one of {', '.join(STATES)}"
     )
-    _on_task(tasks, "show", "show everything about a task", _show, console)
-    _on_task(tasks, "history", "show what happened to a task", _history, console)
-    stopping = _on_task(tasks, "cancel", "stop a task, also in a running server", _cancel, console)
+    listing.add_argument(
+        "--limit", type=_count, default=50, metavar="N", help="maximum number; default: %(default)s"
+    )
+    _on_task(tasks, "show", "show the details of a task", _show, console)
+    _on_task(tasks, "history", "show the history of a task", _history, console)
+    stopping = _on_task(tasks, "cancel", "cancel a task and stop its tool", _cancel, console)
     stopping.add_argument(
-        "--reason", default=operators.REASON, metavar="TEXT", help="what its caller is told"
+        "--reason",
+        default=operators.REASON,
+        metavar="TEXT",
+        help="status message that the client receives",
     )
-    purging = _on_tasks(tasks, "purge", "forget tasks that have ended", _purge, console)
-    purging.add_argument(
-        "--all-ended", action="store_true", help="not only those whose time is over"
-    )
+    purging = _on_tasks(tasks, "purge", "delete ended tasks whose TTL has expired", _purge, console)
+    purging.add_argument("--all-ended", action="store_true", help="delete all ended tasks")
 
-    store = _group(commands, "store", "look after the store of a server")
-    checking = _command(store, "check", "look through a whole store for damage", _check, console)
-    checking.add_argument("store", metavar="URL", help="as in sqlite:tasks.db")
-    copying = _command(store, "backup", "copy a store while servers use it", _back_up, console)
-    copying.add_argument("store", metavar="URL", help="as in sqlite:tasks.db")
-    copying.add_argument("file", metavar="FILE", help="must not exist yet")
-    moving = _command(store, "migrate", "copy all tasks into another store", _migrate, console)
-    moving.add_argument("store", metavar="FROM", help="no server may work on it")
-    moving.add_argument("target", metavar="TO", nargs="?", help="must be empty; a file is made")
+    store = _group(commands, "store", "check, back up or migrate a store")
+    checking = _command(store, "check", "check a store for damage", _check, console)
+    checking.add_argument("store", metavar="URL", help="e.g. sqlite:tasks.db")
+    copying = _command(
+        store, "backup", "copy a store, also while servers use it", _back_up, console
+    )
+    copying.add_argument("store", metavar="URL", help="e.g. sqlite:tasks.db")
+    copying.add_argument("file", metavar="FILE", help="file to create; must not exist")
+    moving = _command(store, "migrate", "copy all tasks to an empty store", _migrate, console)
+    moving.add_argument("store", metavar="FROM", help="store to copy; no server may be using it")
+    moving.add_argument(
+        "target", metavar="TO", nargs="?", help="store to fill; must be empty; files are created"
+    )
     moving.add_argument(
         "--check",
         action="store_true",
-        help="copy nothing: tell whether this program would bring FROM to another version",
+        help="copy nothing; report whether opening FROM would upgrade its schema",
     )
 
 
 def with_ids_last(arguments: Sequence[str]) -> list[str]:
-    """The same arguments, but one in 64 ids begins with a dash, as options do: it goes last."""
+    """Move task ids that begin with a dash, as one in 64 does, behind a `--`."""
     is_id = re.compile(rf"-[\w-]{{{len(new_id()) - 1}}}", re.ASCII).fullmatch
     ids = [] if "--" in arguments else [word for word in arguments if is_id(word)]
     return [*(word for word in arguments if word not in ids), *(["--", *ids] if ids else [])]
 
 
 def _group(commands: Any, name: str, does: str) -> Any:
-    group = commands.add_parser(name, help=does, description=f"{does.capitalize()}.")
+    group = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
     return group.add_subparsers(required=True, metavar="COMMAND")
 
 
@@ -77,9 +84,9 @@ def _command(
     group: Any, name: str, does: str, run: _Run, console: _Console
 ) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = group.add_parser(
-        name, help=does, description=f"{does.capitalize()}."
+        name, help=does, description=f"{does[0].upper()}{does[1:]}."
     )
-    command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=lambda options: asyncio.run(run(options, console)))
     return command
 
@@ -89,7 +96,7 @@ def _on_tasks(
 ) -> argparse.ArgumentParser:
     command = _command(group, name, does, run, console)
     command.add_argument(
-        "--store", required=True, metavar="URL", help="the store of the server: sqlite:PATH"
+        "--store", required=True, metavar="URL", help="store of the server, e.g. sqlite:tasks.db"
     )
     return command
 
@@ -98,7 +105,7 @@ def _on_task(
     group: Any, name: str, does: str, run: _Run, console: _Console
 ) -> argparse.ArgumentParser:
     command = _on_tasks(group, name, does, run, console)
-    command.add_argument("task_id", metavar="ID")
+    command.add_argument("task_id", metavar="ID", help="id of the task")
     return command
 
 
@@ -118,7 +125,7 @@ _count.__name__ = "number of tasks"  # argparse says: invalid number of tasks va
 async def _list(options: argparse.Namespace, console: _Console) -> int:
     state = None if options.state is None else State(options.state)
     async with operators.existing_store(options.store) as store:
-        # One more than is shown tells whether there are more.
+        # One more than is shown, to find out whether there are more.
         tasks = await operators.newest(store, options.limit + 1, owner=options.owner, state=state)
     shown = tasks[: options.limit]
     if options.json:
@@ -128,7 +135,7 @@ async def _list(options: argparse.Namespace, console: _Console) -> int:
     else:
         print_tasks(console(), shown, system_clock(), with_owner=options.owner is None)
         if len(tasks) > len(shown):
-            print(f"These are the newest {len(shown)}: --limit shows more.")
+            print(f"Showing the newest {len(shown)} tasks; use --limit to show more.")
     return 0
 
 
@@ -168,7 +175,7 @@ async def _purge(options: argparse.Namespace, console: _Console) -> int:
     if options.json:
         sys.stdout.write(as_json({"purged": count}))
     else:
-        print(f"{counted(count, 'task')} forgotten.")
+        print(f"{counted(count, 'task')} deleted.")
     return 0
 
 
@@ -209,7 +216,7 @@ async def _back_up(options: argparse.Namespace, console: _Console) -> int:
     if options.json:
         sys.stdout.write(as_json({"file": options.file, "bytes": size}))
     else:
-        print(f"{printable(options.file)} has the copy, {size} bytes.")
+        print(f"Copied to {printable(options.file)}, {size} bytes.")
     return 0
 
 
@@ -228,19 +235,19 @@ async def _migrate(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _check_schema(options: argparse.Namespace) -> int:
-    """Leaves with 1 if there would be no way back."""
+    """Return 1 if opening the store would upgrade its schema irreversibly."""
     schema = await operators.existing_schema(options.store)
     if schema is None:
-        raise ConfigurationError(f"'{without_password(options.store)}' has no schema to look at")
+        raise ConfigurationError(f"'{without_password(options.store)}' has no schema to check")
     is_current = schema.found == schema.known
     if options.json:
         document = {"schemaVersion": schema.found, "knownVersion": schema.known}
         sys.stdout.write(as_json(document))
     elif is_current:
-        print(f"The schema has version {schema.found}, as this program wants it.")
+        print(f"The schema has version {schema.found} and is up to date.")
     else:
         print(
-            f"The schema has version {schema.found}. This program brings it to version"
-            f" {schema.known} when it opens the store, and there is no way back."
+            f"The schema has version {schema.found}. Opening the store with this program upgrades"
+            f" it to version {schema.known}, which cannot be undone."
         )
     return 0 if is_current else 1

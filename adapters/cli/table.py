@@ -1,4 +1,4 @@
-"""`taskmachine table`: the transition table, and its diagram."""
+"""`taskmachine table`: the transition table and its diagram."""
 
 import argparse
 import sys
@@ -18,12 +18,15 @@ def add_to(commands: Any, console: Callable[[], Console]) -> None:
     does = "show the transition table and its diagram"
     table = commands.add_parser("table", help=does, description=f"{does.capitalize()}.")
     table.add_argument(
-        "--format", choices=["text", *FORMATS], default="text", help="default: %(default)s"
+        "--format",
+        choices=["text", *FORMATS],
+        default="text",
+        help="output format; default: %(default)s",
     )
     table.add_argument(
         "--dialect",
         metavar="NAME",
-        help=f"show it as one protocol revision does: {', '.join(DIALECTS)}",
+        help=f"show the statuses of one protocol revision: {', '.join(DIALECTS)}",
     )
     table.set_defaults(run=lambda options: _run(options, console))
 

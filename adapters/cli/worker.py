@@ -1,4 +1,4 @@
-"""`taskmachine worker`: runs the tools of tasks that replicas have taken in."""
+"""`taskmachine worker`: run the tools of tasks that server replicas have created."""
 
 import argparse
 import asyncio
@@ -11,8 +11,8 @@ from taskmachine.adapters.runtime.runtime import open_runtime
 from taskmachine.adapters.server.foreground import (
     add_log_options,
     announce,
-    prepared,
-    run_until_told,
+    configure,
+    run_until_signalled,
 )
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.stores import without_password
@@ -26,19 +26,26 @@ FLAGS: Final = ("store", "tools", "otel")
 
 def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
-    does = "run the tools of tasks for servers with --engine procrastinate"
+    does = "run tools for servers started with --engine procrastinate"
     worker = commands.add_parser("worker", help=does, description=f"R{does[1:]}.")
-    worker.add_argument("--store", metavar="URL", help="where they have their tasks: postgresql://")
+    worker.add_argument("--store", metavar="URL", help="store of the servers: postgresql://...")
     worker.add_argument(
-        "--tools", metavar="NAME", help="demo (default), conformance, MODULE:OBJECT"
+        "--tools", metavar="NAME", help="demo (default), conformance or MODULE:OBJECT"
     )
-    worker.add_argument("--concurrency", metavar="N", type=int, help="tools at a time; default: 64")
-    worker.add_argument("--config", metavar="FILE", help="settings in TOML, as for serve")
+    worker.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=int,
+        help="maximum number of concurrent tools; default: 64",
+    )
+    worker.add_argument(
+        "--config", metavar="FILE", help="read settings from a TOML file, as serve does"
+    )
     worker.add_argument(
         "--otel",
         action="store_const",
         const=True,
-        help="send spans and metrics where the variables OTEL_* say",
+        help="export traces and metrics as configured by the OTEL_* variables",
     )
     add_log_options(worker)
     worker.set_defaults(run=_run)
@@ -48,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     flags: dict[str, Any] = {name: getattr(options, name) for name in FLAGS}
     if options.concurrency is not None:
         flags["limits"] = {"concurrency": options.concurrency}
-    run_until_told(_work(prepared(options, flags)))
+    run_until_signalled(_work(configure(options, flags)))
     return 0
 
 
@@ -60,4 +67,4 @@ async def _work(settings: Settings) -> None:
     ) as runtime:
         tools, store = counted(len(runtime.tools), "tool"), without_password(settings.store)
         announce(f"working with {tools}, {settings.limits.concurrency} at a time, for {store}")
-        await asyncio.Event().wait()  # until somebody says stop
+        await asyncio.Event().wait()  # until a signal cancels it

@@ -1,1 +1,1 @@
-"""The other side: calls to any server, in either generation."""
+"""The MCP client: tool calls to any server, in either protocol revision."""

@@ -1,4 +1,4 @@
-"""Questions of a server, and who answers them."""
+"""Answers to the requests of a server for user input."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,24 +25,24 @@ __all__ = ["USER_DECLINED", "Answer", "Answering", "declared"]
 log: Final = logging.getLogger("taskmachine")
 
 Answer = Callable[[Question], Awaitable[JSONObject]]
-"""Answers a question: with an ElicitResult or a CreateMessageResult, as its method wants.
+"""Answers a question with an ElicitResult or a CreateMessageResult, depending on its method.
 
-Raises `Declined` if the user does not want to, or `CallError` for any other error to answer with.
+Raises `Declined` if the user declines, or `CallError` to answer with another error.
 """
 
 USER_DECLINED: Final = -1
-"""The code of 2025-11-25 for sampling that the user rejected."""
+"""The error code of 2025-11-25 for sampling that the user rejected."""
 
 
 def declared(answer: Answer | None, *, sampling: bool = False) -> JSONObject:
-    """The capabilities of a client with that function, which also speaks for a model or not."""
+    """Return the client capabilities for an `answer` function, which may also serve sampling."""
     if answer is None:
         return {}
     return {"elicitation": {"form": {}}} | ({"sampling": {}} if sampling else {})
 
 
 class Answering:
-    """What is declared, and the function that keeps the promise."""
+    """The declared capabilities and the function that serves them."""
 
     def __init__(self, answer: Answer | None, capabilities: JSONObject) -> None:
         self._answer = answer
@@ -51,11 +51,11 @@ class Answering:
 
     @property
     def methods(self) -> frozenset[str]:
-        """The requests that are answered at all."""
+        """The request methods that are answered."""
         return frozenset(kind.partition(" ")[0] for kind in self._kinds)
 
     async def reply(self, question: Question) -> Reply:
-        """The answer, or an error if there is nobody or nothing to answer with."""
+        """Return the answer to a question, or an error if there is none."""
         try:
             self.check(question)
         except TaskmachineError as error:
@@ -68,12 +68,12 @@ class Answering:
             return _no(f"User declined {what} request", USER_DECLINED)
         except CallError as error:
             return _no(error.message, error.code)
-        except Exception:  # whatever a caller's function raises, the server must not wait for ever
+        except Exception:  # an exception in user code must not leave the server waiting
             log.exception("a question could not be answered")
             return _no("The question could not be answered.")
 
     async def serve(self, request: Request, dialect: Dialect) -> ResultResponse | ErrorResponse:
-        """The answer to a request of the server that belongs to no task."""
+        """Answer a request of the server that does not belong to a task."""
         if request.method == "ping":
             return ResultResponse(request.id, {})
         question = Question(request.method, request.params, str(request.id))
@@ -88,12 +88,12 @@ class Answering:
         return ResultResponse(request.id, body)
 
     def check(self, question: Question) -> None:
-        """`MethodNotFound` or `InvalidParams` for what was not declared."""
+        """Raise `MethodNotFound` or `InvalidParams` for an undeclared kind of question."""
         if question.method not in self.methods:
             raise MethodNotFound(question.method)
         kind = kind_of(Recorded("", question.method, encode_json(question.params)))
         if kind not in self._kinds:  # 2025-11-25:elicitation-undeclared-mode-32602
-            raise InvalidParams(f"params ask for what was not declared: {kind}")
+            raise InvalidParams(f"params do not match the declared capabilities: {kind}")
 
 
 def _no(words: str, code: int = INTERNAL_ERROR) -> Reply:

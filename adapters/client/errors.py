@@ -1,4 +1,4 @@
-"""What a caller of a server may have to catch."""
+"""The exceptions of the client."""
 
 from typing import Any
 
@@ -17,27 +17,26 @@ __all__ = [
 
 
 class ConnectionLost(TaskmachineError):
-    """There is no way to the server any more, or there never was one.
+    """The server is not reachable, or no longer.
 
-    Nobody knows what became of a call that was on its way.  With an idempotency key it can be
-    made again.
+    The outcome of pending calls is unknown.  A call with an idempotency key can be repeated safely.
     """
 
 
 class NoAnswer(ConnectionLost):
-    """The server took too long."""
+    """The server did not answer in time."""
 
 
 class SessionLost(ConnectionLost):
-    """The server has forgotten the session, and with it the task that a call had become."""
+    """The server lost the session, and with it the task of a call."""
 
 
 class BadAnswer(TaskmachineError):
-    """The server answered with something that is no answer."""
+    """The server sent an invalid answer."""
 
 
 class Refused(BadAnswer):
-    """The server answered with an HTTP status that is an error, and did not say more."""
+    """The server answered with an HTTP error status and without a JSON-RPC error."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
@@ -45,7 +44,7 @@ class Refused(BadAnswer):
 
 
 class CallFailed(TaskmachineError):
-    """The server answered with an error, at once or as the end of a task."""
+    """The server answered a call with an error, or the task ended with one."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -55,14 +54,14 @@ class CallFailed(TaskmachineError):
 
 
 class Declined(TaskmachineError):
-    """Raised by whoever answers a question: the user does not want to.
+    """Raised by an `answer` function when the user declines.
 
-    For forms `question.decline()` says the same as an answer, and the server can go on with it.
+    For forms `question.decline()` declines in a regular result, after which the tool can continue.
     """
 
 
 class Cancelled(TaskmachineError):
-    """The call was cancelled, by its caller or by the server."""
+    """The call was cancelled, by the client or by the server."""
 
     def __init__(self, reason: str | None = None) -> None:
         super().__init__("the call was cancelled" if not reason else f"cancelled: {reason}")

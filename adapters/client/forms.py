@@ -1,4 +1,4 @@
-"""Forms as a server asks for them: what each field wants, and what a typed text means."""
+"""Parse the forms of elicitation requests, and the text that a user types into them."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,14 +20,14 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Its title or name, what it is about, and what can be typed."""
+        """The title or name, the description, and the possible values."""
         title = _text(self.schema.get("title")) or self.name
         about = _text(self.schema.get("description"))
         return " ".join([title, *([f"- {about}"] if about else []), f"({self._wants()})"])
 
     @property
     def default(self) -> Any:
-        """What nothing means; None if it means nothing."""
+        """The value of an empty input, or None."""
         return self.schema.get("default")
 
     def _wants(self) -> str:
@@ -50,11 +50,14 @@ class Field:
         return items if isinstance(items, dict) else self.schema
 
     def read(self, text: str) -> Any:
-        """The value; None for an empty field that may be.  ValueError says what is wrong."""
+        """Parse typed text; None for an optional field left empty.
+
+        Raises ValueError if the text is invalid.
+        """
         text = text.strip()
         if not text:
             if self.default is None and self.is_required:
-                raise ValueError("this is needed")
+                raise ValueError("a value is required")
             return self.default
         if self.schema.get("type") == "array":
             values = [self._choose(part.strip()) for part in text.split(",")]
@@ -76,7 +79,7 @@ class Field:
 
 
 def fields_of(params: JSONObject) -> list[Field]:
-    """The fields of a form elicitation, in its order; what is malformed is left out."""
+    """Return the fields of a form elicitation in order, without malformed ones."""
     schema = params.get("requestedSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or not isinstance(properties, dict):
@@ -95,7 +98,7 @@ def _text(value: Any) -> str:
 
 
 def _choices(schema: JSONObject) -> dict[str, str] | None:
-    """Title to value, if only some values are allowed."""
+    """Return the allowed values by title, or None if any value is allowed."""
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list):
         options = [option for option in titled if isinstance(option, dict)]
@@ -109,7 +112,7 @@ def _choices(schema: JSONObject) -> dict[str, str] | None:
 
 def _read_string(text: str, schema: JSONObject) -> str:
     _check_between(len(text), schema, "minLength", "maxLength", "characters")
-    return text  # its pattern is for the server to check: one can keep a process busy for ever
+    return text  # the server checks the pattern, as a regular expression can take unbounded time
 
 
 def _read_number(text: str, schema: JSONObject) -> float:

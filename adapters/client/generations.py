@@ -1,4 +1,4 @@
-"""What a client says in each generation, apart from calls and their tasks."""
+"""The messages of each protocol revision apart from calls and their tasks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -22,7 +22,7 @@ REVISIONS: Final = (mcp_2026_07_28.REVISION, mcp_2025_11_25.REVISION)
 
 @attrs.frozen
 class Server:
-    """What a server says of itself."""
+    """The identity and capabilities of a server."""
 
     generation: str
     info: JSONObject
@@ -32,26 +32,26 @@ class Server:
 
 @attrs.frozen(eq=False)
 class Generation:
-    """How one generation introduces itself and looks around."""
+    """The handshake and discovery of one protocol revision."""
 
     dialect: Dialect
     hello: Any
     read_hello: Callable[[Any], Server]
-    """UnsupportedVersion if there is no version that both know."""
+    """Reads the first answer; raises UnsupportedVersion without a common version."""
     thanks: Notification | None
-    """What ends the handshake."""
+    """The notification that completes the handshake."""
     list_tools: Callable[[str | None], Any]
     watch: Callable[[str], Any] | None
-    """The request for instant news of a task, where that needs one."""
+    """Creates the request that subscribes to a task, where one is needed."""
     requestor: Callable[[Server, Mapping[str, TaskSupport | None]], RequestorDialect]
     is_outside_tasks: Callable[[Request], bool]
-    """Whether a request of the server belongs to no task."""
+    """Whether a request of the server does not belong to a task."""
     is_about_stale_tools: Callable[[int | None], bool]
-    """Whether an error says that a call did not fit the list of tools as it is now."""
+    """Whether an error code means that the cached list of tools is out of date."""
 
 
 def legacy(capabilities: JSONObject, info: JSONObject) -> Generation:
-    """2025-11-25: a handshake, then everything else."""
+    """Return the messages of 2025-11-25, which begins with a handshake."""
     dialect = mcp_2025_11_25.DIALECT
 
     def read_hello(result: mcp_2025_11_25.InitializeResult) -> Server:
@@ -78,7 +78,7 @@ def _has_no_related_task(request: Request) -> bool:
 
 
 def modern(capabilities: JSONObject, info: JSONObject) -> Generation:
-    """2026-07-28: every request stands alone, but it is good to know whom one talks to."""
+    """Return the messages of 2026-07-28, where requests are stateless and discovery is optional."""
     dialect = mcp_2026_07_28.DIALECT
     meta = request_meta(capabilities, info)
 

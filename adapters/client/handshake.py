@@ -1,10 +1,10 @@
-"""How a client finds out which generation a server speaks."""
+"""Detect the protocol revision of a server."""
 
 from typing import Any, Final
 
+from taskmachine.adapters.client.connection import Connection
 from taskmachine.adapters.client.errors import BadAnswer, CallFailed, NoAnswer, Refused
 from taskmachine.adapters.client.generations import Generation, Server
-from taskmachine.adapters.client.line import Line
 from taskmachine.protocol.dialects.mcp_2026_07_28.messages import (
     HEADER_MISMATCH,
     MISSING_CAPABILITY,
@@ -15,29 +15,31 @@ from taskmachine.protocol.errors import UnsupportedVersion
 __all__ = ["introduce", "probe"]
 
 PROBE_S: Final = 10.0
-"""How long a server may take to answer a probe; it may have to start first."""
+"""Time limit for the answer to a probe, including the start of the server."""
 
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-"""Only a server that knows requests without a handshake answers with these."""
+"""Errors that only servers without a handshake send."""
 
 
-async def introduce(line: Line, generation: Generation, *, timeout: float | None = None) -> Server:
-    """Say hello in one generation; UnsupportedVersion or CallFailed if it is the wrong one."""
-    hello = await line.ask(generation.dialect, generation.hello, timeout=timeout)
+async def introduce(
+    connection: Connection, generation: Generation, *, timeout: float | None = None
+) -> Server:
+    """Open in one revision; raise UnsupportedVersion or CallFailed if it does not fit."""
+    hello = await connection.ask(generation.dialect, generation.hello, timeout=timeout)
     server = generation.read_hello(hello)
     if generation.thanks is not None:
-        await line.transport.begin(generation.thanks)
+        await connection.transport.begin(generation.thanks)
     return server
 
 
-async def probe(line: Line, modern: Generation, legacy: Generation) -> Server | None:
-    """Try the modern generation; None if the server wants the handshake of the legacy one.
+async def probe(connection: Connection, modern: Generation, legacy: Generation) -> Server | None:
+    """Try the modern revision; return None if the server requires the legacy handshake.
 
-    Whatever is no answer of a modern server counts as that (2026-07-28:stdio-fallback-any-error),
-    except for what says that nobody is let in or nothing works.
+    Any answer that a modern server would not send means legacy
+    (2026-07-28:stdio-fallback-any-error), except for authentication and connection errors.
     """
     try:
-        return await introduce(line, modern, timeout=min(PROBE_S, line.timeout))
+        return await introduce(connection, modern, timeout=min(PROBE_S, connection.timeout))
     except UnsupportedVersion as error:
         supported: Any = error.supported
     except CallFailed as error:

@@ -1,10 +1,10 @@
-"""A client that takes questions as tasks (2025-11-25): it answers at once, and its user later.
+"""Receive requests of a server as tasks (2025-11-25), while the user takes time to answer.
 
     async with connect(server, answer=answer, sampling=True, receive=Receiver()) as session:
         ...
 
-The same runtime as a server's, with the two questions in the place of tools: `answer` runs in the
-background, for as long as the task lives.
+It uses the runtime of the server, with elicitation and sampling in the place of tools: `answer`
+runs in the background until the task ends.
 """
 
 import asyncio
@@ -53,19 +53,18 @@ __all__ = ["MAX_TTL_S", "Receiver", "Receiving", "open_receiving"]
 MEMORY: Final = "memory:"
 
 MAX_TTL_S: Final = 24 * 3_600
-"""Nobody is asked for longer, whatever the server wants."""
+"""Maximum TTL of a request, whatever the server asks for."""
 
 KEPT: Final = 10
-"""So many times more tasks are kept than may be open."""
+"""How many tasks to keep for each one that may be open."""
 
 WAITING: Final = {
     "elicitation/create": "Waiting for the user to answer.",
     "sampling/createMessage": "Waiting for the user to approve the request, and for the model.",
 }
-"""What can become a task, with its message meanwhile.
+"""The requests that can become tasks, with their status messages.
 
-The user is on this side, so it is `working`: `input_required` would mean that the server has to
-say something.
+The status is `working`, because `input_required` would mean that the server must provide input.
 """
 
 Say = Callable[[Message], None]
@@ -78,18 +77,18 @@ def _check_positive(_: object, attribute: "attrs.Attribute[float]", value: float
 
 @attrs.frozen
 class Receiver:
-    """On what terms questions become tasks."""
+    """The settings for requests received as tasks."""
 
     store: str = MEMORY
-    """Where they are kept.  What outlives the connection needs an `owner`."""
+    """URL of the store.  One that outlives the connection needs an `owner`."""
     owner: str | None = None
-    """Who the server is: connections with the same one share their tasks, others share none."""
+    """Identifies the server: connections with the same owner share their tasks."""
     ttl: float = attrs.field(default=60.0, validator=_check_positive)
-    """Seconds for the user, and then for the server to fetch the result, if it names no time."""
+    """Default TTL in seconds, for the answer of the user and again for keeping the result."""
     poll_interval: float = attrs.field(default=2.0, validator=_check_positive)
-    """Seconds between two looks that the server is told to keep."""
+    """The poll interval that the server should use, in seconds."""
     tasks: int = attrs.field(default=100)
-    """Open at the same time; beyond that a request is refused."""
+    """Maximum number of open tasks; further requests are rejected."""
 
     @tasks.validator
     def _check_tasks(self, _: object, value: int) -> None:
@@ -103,15 +102,15 @@ class Receiver:
 
 @attrs.frozen
 class _Times(Times):
-    """A ttl is how long the server wants to wait: unlike for work, it does not grow."""
+    """A TTL limits how long the server waits, so the start of the work does not extend it."""
 
     def to_work(self, task: Task, now: int) -> int:
         return task.created_at
 
 
 @attrs.frozen
-class _Asking(Tool):
-    """A question in the place of a tool: its function is what answers, be it a task or not."""
+class _QuestionTool(Tool):
+    """A tool that passes a question to the `answer` function."""
 
     method: str = attrs.field(kw_only=True)
 
@@ -131,17 +130,17 @@ class _Asking(Tool):
         return Outcome.of_error(error["code"], error["message"])
 
 
-def _whatever(**params: Any) -> None:
-    """The shape of all questions: the dialect has checked them before."""
+def _any_parameters(**params: Any) -> None:
+    """Accept any parameters: the dialect has already validated them."""
 
 
 def _name(method: str, owner: str) -> str:
-    """Whom a question is for, so that nobody else on the same store answers it."""
+    """Return a tool name that only the same owner uses in a shared store."""
     return f"{method} of {owner}"
 
 
 class _OwnReceiver(Receiver2025):
-    """Reads questions as calls that carry the name of their owner."""
+    """Reads questions as calls to the tools of their owner."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -155,7 +154,7 @@ class _OwnReceiver(Receiver2025):
 
 
 class Receiving:
-    """The tasks of one connection.  `say` is called for everything that goes to the server."""
+    """The tasks of one connection.  `say` sends a message to the server."""
 
     def __init__(self, runtime: Runtime, answering: Answering, owner: str, say: Say) -> None:
         self._runtime = runtime
@@ -169,7 +168,7 @@ class Receiving:
 
     @property
     def capabilities(self) -> JSONObject:
-        """What a client that takes these as tasks declares, besides that it answers them."""
+        """The capabilities for receiving these requests as tasks."""
         return capabilities_of(self._offer)
 
     @property
@@ -178,37 +177,37 @@ class Receiving:
         return self._offer.methods
 
     def takes(self, request: Request) -> bool:
-        """Whether a request is about tasks; all others are answered as ever."""
+        """Return whether a request is about tasks."""
         if request.method in self.methods:
             return request.params.get("task") is not None
         return request.method.startswith("tasks/")
 
     def receive(self, message: Message) -> None:
-        """A request that this takes, or a notification."""
+        """Handle a request that `takes` accepts, or a notification."""
         if isinstance(message, Request) and message.method in self.methods:
-            try:  # what can never be answered does not become a task
+            try:  # reject unsupported questions before creating a task
                 self._answering.check(Question(message.method, message.params, ""))
             except TaskmachineError as error:
                 self._say(RECEIVER.messages.encode_error(message.id, error))
                 return
         self._conversation.receive(message)
 
-    def begin_anew(self) -> None:
-        """The server has forgotten the session, and may use the same ids again.  Tasks stay."""
+    def forget_requests(self) -> None:
+        """Forget the ids of requests after a lost session, but keep the tasks."""
         self._end(self._conversation.close())
         self._conversation = self._begin()
 
     def gone(self) -> None:
-        """There is nobody who could be told: take every prompt away.
+        """Stop all prompts, as the connection is lost.
 
-        Tasks of a store that outlives the connection are begun again by the next one.
+        Tasks in a persistent store restart with the next connection.
         """
         if not self._is_gone:
             self._is_gone = True
             self._end(self._stop())
 
     async def close(self) -> None:
-        """Like `gone`, and wait until all has ended."""
+        """Stop all prompts and wait for their ends."""
         self.gone()
         await asyncio.gather(*self._ending)
 
@@ -229,23 +228,23 @@ class Receiving:
 
     async def _stop(self) -> None:
         await self._conversation.close()
-        await self._runtime.stop(grace_s=0)  # a prompt would be open for ever
+        await self._runtime.stop(grace_s=0)  # prompts have no time limit
 
 
 @asynccontextmanager
 async def open_receiving(
     receiver: Receiver, answering: Answering, say: Say, world: Surroundings | None = None
 ) -> AsyncIterator[Receiving]:
-    """The questions that are declared, as tasks on these terms.
+    """Receive the declared questions as tasks.
 
-    ConfigurationError if there is none, or no such store.
+    Raises ConfigurationError if no questions are declared or the store is unknown.
     """
     tools = Tools()
     owner = receiver.owner or new_id()
     for method in sorted(answering.methods & WAITING.keys()):
-        tools.add(_asking(method, owner, answering, receiver))
+        tools.add(_question_tool(method, owner, answering, receiver))
     if not tools:
-        raise ConfigurationError("only what is answered can become a task: there is no `answer`")
+        raise ConfigurationError("`receive` has no effect without `answer`: pass both")
     ttl_ms = round(receiver.ttl * 1_000)
     times = _Times(
         default_ttl_ms=ttl_ms,
@@ -268,12 +267,14 @@ async def open_receiving(
         await store.close()
 
 
-def _asking(method: str, owner: str, answering: Answering, receiver: Receiver) -> _Asking:
-    return _Asking(
+def _question_tool(
+    method: str, owner: str, answering: Answering, receiver: Receiver
+) -> _QuestionTool:
+    return _QuestionTool(
         _name(method, owner),
         answering.reply,
-        signature_of(_whatever, ()),
-        timeout_ms=MAX_TTL_S * 1_000,  # the ttl comes first
+        signature_of(_any_parameters, ()),
+        timeout_ms=MAX_TTL_S * 1_000,  # the TTL applies first
         poll_interval_ms=round(receiver.poll_interval * 1_000),
         method=method,
     )

@@ -1,4 +1,4 @@
-"""A call that was made, as its caller sees it."""
+"""A call to a remote tool."""
 
 import asyncio
 from collections import deque
@@ -14,12 +14,12 @@ from taskmachine.statemachine import Cause, Outcome, Progress, TaskmachineError
 __all__ = ["Question", "RemoteTask", "Update"]
 
 MOST_UPDATES: Final = 1_000
-"""Kept for those who read slowly; they miss the oldest."""
+"""Updates kept for slow readers; older ones are dropped."""
 
 
 @attrs.frozen
 class Update:
-    """What a call shows of itself."""
+    """A change of status or progress."""
 
     status: str
     message: str | None = None
@@ -29,7 +29,7 @@ class Update:
 
 @attrs.frozen
 class Question:
-    """What a call wants to know from its caller."""
+    """A question of the server to the user."""
 
     method: str
     params: JSONObject
@@ -37,29 +37,29 @@ class Question:
 
     @property
     def message(self) -> str:
-        """What to show to whoever answers; empty if the question does not say."""
+        """The message to show to the user; empty if there is none."""
         message = self.params.get("message")
         return message if isinstance(message, str) else ""
 
     def accept(self, **content: Any) -> JSONObject:
-        """The reply that fills in a form."""
+        """Return the answer that fills in a form."""
         return {"action": "accept", "content": content}
 
     def decline(self) -> JSONObject:
-        """The reply of somebody who does not want to answer."""
+        """Return the answer that declines."""
         return {"action": "decline"}
 
 
 class RemoteTask:
-    """A call.  It goes on whether somebody looks at it or not.
+    """A running call, whether or not it is awaited.
 
-    `async for update in task` shows changes of status and progress until the end, beginning with
-    the first; several may look on at once.
+    `async for update in task` yields changes of status and progress from the first to the last, for
+    any number of readers.
     """
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self.id: str | None = None
-        """The task on the server; None for a plain call."""
+        """The id of the task on the server; None for a plain call."""
         self._cancel = cancel
         self._updates: deque[Update] = deque(maxlen=MOST_UPDATES)
         self._count = 0
@@ -69,16 +69,16 @@ class RemoteTask:
         self._outcome: Outcome | TaskmachineError | None = None
 
     async def result(self) -> JSONObject:
-        """The CallToolResult, also one with `isError`.
+        """Wait for the CallToolResult, including one with `isError`.
 
-        CallFailed if there is an error instead, Cancelled if it was cancelled, ConnectionLost
-        if the server cannot be reached any more.
+        Raises CallFailed for an error, Cancelled if the call was cancelled, and ConnectionLost if
+        the server is no longer reachable.
         """
         await self._ended.wait()
         outcome = self._outcome
         if isinstance(outcome, TaskmachineError):
             raise outcome
-        assert outcome is not None, "what has ended has an outcome"
+        assert outcome is not None, "an ended call has an outcome"
         if outcome.cause is Cause.CANCELLED:
             raise Cancelled(outcome.message)
         if outcome.result is None:
@@ -88,9 +88,9 @@ class RemoteTask:
         return result
 
     async def cancel(self) -> None:
-        """Ask the server to stop; how it ends is for the result to say.
+        """Ask the server to cancel the call; `result` reports how it ends.
 
-        CallFailed if the server does not take that.
+        Raises CallFailed if the server does not support that.
         """
         if not self._ended.is_set():
             self._cancel()
@@ -99,7 +99,7 @@ class RemoteTask:
         return _Reader(self)
 
     async def update_after(self, seen: int) -> tuple[int, Update] | None:
-        """The update with the next number, or the oldest that is kept; None after the end."""
+        """Return the update after that number, or the oldest one kept; None after the end."""
         while seen >= self._count:
             if self._ended.is_set():
                 return None
@@ -110,33 +110,33 @@ class RemoteTask:
 
     @property
     def was_refused_unread(self) -> bool:
-        """Whether it has ended because its session was not known any more."""
+        """Whether the server rejected the call because it had lost the session."""
         return isinstance(self._outcome, SessionLost) and self.id is None
 
     @property
     def error_code(self) -> int | None:
-        """Of the JSON-RPC error by which it has ended, if it has."""
+        """The code of the JSON-RPC error that ended the call, if any."""
         return self._outcome.code if isinstance(self._outcome, Outcome) else None
 
-    # --- what the session tells ------------------------------------------------------------------
+    # --- called by the session --------------------------------------------------------------------
 
     async def wait_until_known(self) -> None:
-        """Until it is a task, shows progress, or has ended."""
+        """Wait until the call is a task, shows progress, or has ended."""
         await self._known.wait()
 
     def show_status(self, status: str, message: str | None) -> None:
-        """The task has another status."""
+        """Record a change of status."""
         last = self._last()
         self._show(attrs.evolve(last, status=status, message=message))
 
     def show_progress(self, progress: Progress) -> None:
-        """The call made progress."""
+        """Record progress."""
         last = self._last()
         message = last.message if progress.message is None else progress.message
         self._show(Update(last.status, message, progress.value, progress.total))
 
     def end(self, outcome: Outcome | TaskmachineError) -> None:
-        """The call has ended."""
+        """Record the end of the call."""
         self._outcome = outcome
         self._ended.set()
         last = self._last()
@@ -151,7 +151,7 @@ class RemoteTask:
 
     def _show(self, update: Update) -> None:
         if self._updates and self._updates[-1] == update:
-            return  # status and progress often say the same
+            return  # status and progress often carry the same message
         self._updates.append(update)
         self._count += 1
         self._wake()
@@ -164,7 +164,7 @@ class RemoteTask:
 
 @attrs.define
 class _Reader:
-    """Not a generator: whoever stops early leaves nothing behind."""
+    """An iterator rather than a generator, so that abandoned ones need no cleanup."""
 
     _task: RemoteTask
     _seen: int = 0

@@ -1,4 +1,4 @@
-"""A conversation with one server: its tools, and calls to them."""
+"""A session with one server: its tools, and calls to them."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any, Final
 
 from taskmachine.adapters.client.answering import Answering
+from taskmachine.adapters.client.connection import Connection
 from taskmachine.adapters.client.errors import BadAnswer, CallFailed, ConnectionLost, SessionLost
 from taskmachine.adapters.client.generations import Generation, Server
 from taskmachine.adapters.client.handshake import introduce
-from taskmachine.adapters.client.line import Line
 from taskmachine.adapters.client.receiving import Receiving
 from taskmachine.adapters.client.remote_task import Question, RemoteTask
 from taskmachine.protocol.dialects.dialect import TaskSupport
@@ -36,33 +36,36 @@ __all__ = ["Session"]
 log: Final = logging.getLogger("taskmachine")
 
 MOST_PAGES: Final = 1_000
-MOST_RENEWALS: Final = 5  # of a session, without an answer in between
+MOST_RENEWALS: Final = 5  # lost sessions in a row without an answer
 RENEWAL_PAUSE_S: Final = 0.5
 
 
 class Session:
-    """What `connect` gives.  After its block every call that is still waited for has ended."""
+    """A session opened by `connect`.  Closing it ends all calls that are awaited."""
 
     def __init__(
         self,
-        line: Line,
+        connection: Connection,
         generation: Generation,
         server: Server,
         answering: Answering,
         receiving: Receiving | None = None,
     ) -> None:
         self.server = server
-        """Its name, its capabilities, and the generation that is spoken."""
-        self._line = line
+        """The name and capabilities of the server, and the protocol revision."""
+        self._connection = connection
         self._generation = generation
         self._answering = answering
         self._receiving = receiving
         self._supports: dict[str, TaskSupport | None] = {}
         self._are_tools_known = False
         self._dialect = generation.requestor(server, self._supports)
-        timeout_ms = int(line.timeout * 1_000)
+        timeout_ms = int(connection.timeout * 1_000)
         self._requestor = Requestor(
-            self._dialect, new_id=line.new_id, timeout_ms=timeout_ms, patience_ms=timeout_ms
+            self._dialect,
+            new_id=connection.new_id,
+            timeout_ms=timeout_ms,
+            collect_timeout_ms=timeout_ms,
         )
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -70,21 +73,21 @@ class Session:
         self._names = map("call-{}".format, count(1))
         self._calls: dict[str, RemoteTask] = {}
         self._eras: dict[str, int] = {}
-        """In which session of the server a call was made."""
+        """The number of the server session in which each call was made."""
         self._era = 0
         self._renewals = 0
         self._is_current = asyncio.Event()
-        """Not set while a forgotten session is begun anew."""
+        """Cleared while a lost session is renewed."""
         self._is_current.set()
         self._watches: dict[str, Id] = {}
         self._work: dict[asyncio.Task[None], str | Id | None] = {}
-        """What runs in the background, and the call or request that it is for."""
-        line.others = self
+        """Background work, with the call or request it is for."""
+        connection.listener = self
 
-    # --- what the caller wants -------------------------------------------------------------------
+    # --- for the caller ---------------------------------------------------------------------------
 
     async def tools(self) -> list[JSONObject]:
-        """All tools of the server, each as its list shows it."""
+        """Return all tools of the server as listed."""
         dialect, found = self._generation.dialect, []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -95,7 +98,7 @@ class Session:
                 break
         else:
             raise BadAnswer(f"the list of tools has more than {MOST_PAGES} pages")
-        admitted = self._line.transport.admit(found)
+        admitted = self._connection.transport.admit(found)
         self._supports.clear()
         self._supports.update({tool["name"]: _task_support(tool) for tool in admitted})
         self._are_tools_known = True
@@ -109,14 +112,13 @@ class Session:
         ttl_ms: int | None = None,
         key: str | None = None,
     ) -> RemoteTask:
-        """Call a tool; as a task wherever that is possible.
+        """Call a tool, as a task wherever possible.
 
-        Returns as soon as it has become one; a plain call, when it shows progress or has ended.
-        If whoever waits for that is cancelled, so is the call.  `ttl_ms` is for servers that
-        let their callers choose.  A server that knows idempotency keys makes no second task for
-        the same call under the same `key`.
+        Returns as soon as the call is a task; a plain call, when it shows progress or has ended.
+        Cancelling this coroutine cancels the call.  `ttl_ms` applies where clients choose the TTL.
+        A server that supports idempotency keys creates only one task for calls with the same `key`.
         """
-        if not self._are_tools_known:  # who may be called as a task, what goes into headers
+        if not self._are_tools_known:  # for task support and header parameters
             await self.tools()
         made = Call("tools/call", name, encode_json(arguments or {}), key=key)
         task = await self._start(made, ttl_ms)
@@ -130,14 +132,14 @@ class Session:
 
     async def _ask(self, params: Any) -> Any:
         try:
-            return await self._line.ask(self._generation.dialect, params)
+            return await self._connection.ask(self._generation.dialect, params)
         except SessionLost:
             await self._is_current.wait()
-            return await self._line.ask(self._generation.dialect, params)
+            return await self._connection.ask(self._generation.dialect, params)
 
     async def _start(self, call: Call, ttl_ms: int | None) -> RemoteTask:
-        if self._line.death is not None:
-            raise self._line.death
+        if self._connection.failure is not None:
+            raise self._connection.failure
         name = next(self._names)
         task = self._calls[name] = RemoteTask(partial(self._cancel, name))
         self._eras[name] = self._era
@@ -153,21 +155,21 @@ class Session:
 
     def _cancel(self, name: str) -> None:
         if self._requestor.task_id(name) is not None and not self._dialect.takes_cancel:
-            raise CallFailed(METHOD_NOT_FOUND, "the server does not take cancels")
+            raise CallFailed(METHOD_NOT_FOUND, "the server does not support tasks/cancel")
         self._carry_out(self._requestor.cancel(name, now=self._now()))
 
     async def close(self) -> None:
-        """Leave the server.  Tasks go on there; who waits for one here is told."""
+        """Close the session.  Tasks continue on the server; awaited calls raise ConnectionLost."""
         self._end_everything(ConnectionLost("the session was closed"))
         running = list(self._work)
         for work in running:
             work.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    # --- what the line tells ---------------------------------------------------------------------
+    # --- listener ---------------------------------------------------------------------------------
 
     def received(self, message: Message) -> None:
-        """A message that answers no question of the line."""
+        """Handle a message other than an answer to `ask`."""
         match message:
             case Request() if self._receiving is not None and self._receiving.takes(message):
                 self._receiving.receive(message)
@@ -183,26 +185,26 @@ class Session:
                 self._carry_out(self._requestor.receive(message, now=self._now()))
 
     def lost(self, id: Id, error: TaskmachineError) -> None:
-        """A request will not be answered: a call ends by that, a task is looked at again later."""
+        """Handle a lost answer: a call ends with the error, a task is polled again later."""
         self._carry_out(self._requestor.lost(id, str(error), now=self._now()), because=error)
 
     def expired(self) -> None:
-        """The server has forgotten the session."""
+        """Renew a lost session."""
         self._renewals += 1
         self._era += 1
         if self._receiving is not None:
-            self._receiving.begin_anew()
+            self._receiving.forget_requests()
         self._is_current.clear()
         if self._renewals > MOST_RENEWALS:
-            self._line.gone(SessionLost("the server forgets every session"))
+            self._connection.gone(SessionLost("the server loses every session"))
         else:
             self._do(self._renew())
 
     def gone(self, error: ConnectionLost) -> None:
-        """Nothing will come any more."""
+        """End all calls, as the server is lost."""
         self._end_everything(error)
 
-    # --- inside ----------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------
 
     def _now(self) -> int:
         return int(self._loop.time() * 1_000)
@@ -213,12 +215,12 @@ class Session:
     def _carry_out(
         self, outputs: Iterable[Any], *, because: TaskmachineError | None = None
     ) -> None:
-        if self._line.death is not None:
+        if self._connection.failure is not None:
             return
         for output in outputs:
             match output:
                 case Send(message=message):
-                    self._line.send(message)
+                    self._connection.send(message)
                 case Asked(call=name):
                     self._do(self._answer(output), name)
                 case Changed(call=name, status=status, message=message):
@@ -236,35 +238,35 @@ class Session:
         due = self._requestor.next_tick()
         if due is None:
             self._timer = None
-        else:  # a look at a task belongs to the session, not to whoever made the last call
+        else:  # polls belong to the session, not to the context of the latest call
             due_s = (due + 1) / 1_000
             self._timer = self._loop.call_at(due_s, self._tick, context=self._context)
 
     def _identify(self, name: str) -> None:
-        """The call is a task: which one is known from now on, and it is watched if possible."""
+        """Record the task id of a call once it is known, and subscribe to the task if possible."""
         task, task_id = self._calls[name], self._requestor.task_id(name)
         if task.id is not None or task_id is None:
             return
         task.id = task_id
         if self._generation.watch is not None:
-            id = self._watches[name] = self._line.new_id()
+            id = self._watches[name] = self._connection.new_id()
             params = self._generation.watch(task_id)
-            self._line.send(self._generation.dialect.encode_request(id, params))
+            self._connection.send(self._generation.dialect.encode_request(id, params))
 
     def _finish(self, name: str, outcome: Outcome | TaskmachineError) -> None:
         watch, era = self._watches.pop(name, None), self._eras.pop(name)
-        forget = None if watch is None else self._dialect.forget(watch)
+        forget = None if watch is None else self._dialect.abandon(watch)
         if forget is not None:
-            self._line.send(self._generation.dialect.encode_notification(forget))
+            self._connection.send(self._generation.dialect.encode_notification(forget))
         is_unknown = isinstance(outcome, Outcome) and outcome.code == INVALID_PARAMS
         if is_unknown and era != self._era:
-            outcome = SessionLost("the server has forgotten the session, and the task with it")
+            outcome = SessionLost("the server lost the session, and the task with it")
         self._stop_work_for(name)
         self._calls.pop(name).end(outcome)
 
     def _end_everything(self, error: ConnectionLost) -> None:
-        self._line.death = self._line.death or error
-        self._is_current.set()  # whoever waits for that finds out
+        self._connection.failure = self._connection.failure or error
+        self._is_current.set()  # wake up callers, which then fail
         if self._receiving is not None:
             self._receiving.gone()
         if self._timer is not None:
@@ -278,14 +280,14 @@ class Session:
     async def _renew(self) -> None:
         for attempt in range(MOST_RENEWALS):
             try:
-                self.server = await introduce(self._line, self._generation)
+                self.server = await introduce(self._connection, self._generation)
             except TaskmachineError as error:
-                log.warning("the session could not be begun anew: %s", error)
+                log.warning("could not renew the session: %s", error)
                 await asyncio.sleep(RENEWAL_PAUSE_S * 2**attempt)
             else:
                 self._is_current.set()
                 return
-        self._line.gone(SessionLost("the session could not be begun anew"))
+        self._connection.gone(SessionLost("could not renew the session"))
 
     # --- questions -------------------------------------------------------------------------------
 
@@ -295,7 +297,7 @@ class Session:
 
     async def _serve(self, request: Request) -> None:
         answer = await self._answering.serve(request, self._generation.dialect)
-        self._line.send(answer)
+        self._connection.send(answer)
 
     def _withdraw(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
@@ -312,7 +314,7 @@ class Session:
         del self._work[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("something went wrong in the background: %r", error, exc_info=error)
+            log.error("background work failed: %r", error, exc_info=error)
 
     def _stop_work_for(self, owner: Any) -> None:
         for task, whose in self._work.items():

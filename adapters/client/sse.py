@@ -1,4 +1,4 @@
-"""Server-Sent Events, as they arrive: bytes in whatever pieces, events out."""
+"""Parse Server-Sent Events from arbitrary chunks of bytes."""
 
 import re
 from collections.abc import Iterator
@@ -17,32 +17,32 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(ValueError):
-    """An event has more bytes than a message may have."""
+    """An event exceeds the maximum size of a message."""
 
 
 @attrs.frozen
 class Event:
-    """One event: its type is `message` unless the server says otherwise."""
+    """One event; its type is `message` by default."""
 
     data: str
     type: str = "message"
     id: str | None = None
-    """Its own, if it has one."""
+    """The id that the event itself carries, if any."""
 
 
 class Parser:
-    """The state of one stream.  An event that is cut off by the end of the stream never was."""
+    """The parser of one stream.  It discards an event that the stream ends within."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.last_event_id: str | None = None
-        """Where to resume: it counts only from the end of its event on."""
+        """The id to resume after; it changes only at the end of an event."""
         self.retry_ms: int | None = None
-        """How long the server wants to be left alone before the next try."""
+        """The reconnection delay that the server requested."""
         self._max_bytes = max_bytes
         self.restart()
 
     def restart(self) -> None:
-        """The same stream over another connection: what was incomplete never was."""
+        """Continue the stream on a new connection, discarding an incomplete event."""
         self._line = bytearray()
         self._is_first_line = True
         self._ended_with_cr = False
@@ -52,9 +52,9 @@ class Parser:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that are complete with these bytes; EventTooLarge if one cannot be any more.
+        """Parse a chunk and yield the events it completes; raise EventTooLarge for oversized ones.
 
-        Take all of them before more is fed.
+        Exhaust the iterator before feeding the next chunk.
         """
         if not chunk:
             return
@@ -92,7 +92,7 @@ class Parser:
                 self._id = value
             case "retry" if value.isascii() and value.isdecimal():
                 self.retry_ms = min(int(value.lstrip("0")[:9] or 0), LONGEST_RETRY_MS)
-            case _:  # a comment, or a field of the future
+            case _:  # comments and unknown fields
                 pass
 
     def _dispatch(self) -> Event | None:

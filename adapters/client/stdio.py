@@ -1,4 +1,4 @@
-"""A server as a child process: one message on each line, both ways."""
+"""A server as a child process that exchanges one message per line."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ import signal
 from collections.abc import Sequence
 from typing import Final, cast
 
+from taskmachine.adapters.client.connection import Listener
 from taskmachine.adapters.client.errors import ConnectionLost
-from taskmachine.adapters.client.line import Listener
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -28,14 +28,13 @@ __all__ = ["StdioTransport", "start"]
 log: Final = logging.getLogger("taskmachine")
 
 EXIT_S: Final = 1.0  # between the end of the output and the exit status
-PATIENCE_S: Final = 2.0  # for each step of the way out: asked, told, forced
+PATIENCE_S: Final = 2.0  # for each step of the shutdown: end of input, SIGTERM, SIGKILL
 
 
 async def start(command: Sequence[str], listener: Listener) -> "StdioTransport":
-    """Start a server.  What it writes to its standard error goes to ours.
+    """Start a server, which inherits our standard error.
 
-    It gets a process group of its own: an interrupt at the terminal is ours to handle, and
-    whatever it starts ends with it.
+    Its own process group shields it from Ctrl-C and lets its children end with it.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -56,26 +55,26 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._exited = asyncio.Event()
         self._is_closing = False
         self._silence: asyncio.TimerHandle | None = None
-        """Set when the output has ended: when that is told, if no exit status comes first."""
+        """Set when the output has ended; reports that unless the process exits first."""
         self._process: asyncio.SubprocessTransport
         self._stdin: asyncio.WriteTransport
 
-    # --- as a transport --------------------------------------------------------------------------
+    # --- transport --------------------------------------------------------------------------------
 
     def send(self, message: Message) -> None:
-        """Write a message.  A server that reads nothing for too long counts as dead."""
+        """Write a message.  A server that does not read for too long is considered lost."""
         if self._stdin.is_closing():
             return
         self._stdin.write(encode_message(message) + b"\n")
         if self._stdin.get_write_buffer_size() > 2 * MAX_BYTES:
-            self._end("the server does not read what it is sent")
+            self._end("the server does not read its input")
 
     async def begin(self, first: Notification) -> None:
-        """Say that the handshake is over."""
+        """Send the notification that completes the handshake."""
         self.send(first)
 
     def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
-        """All of them."""
+        """Accept all tools."""
         return tools
 
     async def close(self) -> None:
@@ -91,7 +90,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
                 async with asyncio.timeout(PATIENCE_S):
                     await self._exited.wait()
                     break
-        self._signal(signal.SIGKILL)  # what it has left behind
+        self._signal(signal.SIGKILL)  # any children it left behind
         self._process.close()
         await asyncio.sleep(0)  # pipes are closed by callbacks
 
@@ -99,15 +98,15 @@ class StdioTransport(asyncio.SubprocessProtocol):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.get_pid(), signum)
 
-    # --- what asyncio tells ----------------------------------------------------------------------
+    # --- asyncio protocol -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The process runs."""
+        """Record the started process."""
         self._process = cast(asyncio.SubprocessTransport, transport)
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Some bytes of its output."""
+        """Split its output into lines."""
         first, *others = data.split(b"\n")
         self._line += first
         for piece in others:
@@ -118,20 +117,20 @@ class StdioTransport(asyncio.SubprocessProtocol):
             self._end(f"the server wrote a line of more than {MAX_BYTES} bytes")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """It closed a pipe, or is gone."""
-        if fd == 1:  # the server may say goodbye in this way; what was asked is not answered
+        """Handle a closed pipe."""
+        if fd == 1:  # the server may end like this, but pending requests get no answer
             why = "the server closed its output"
             self._silence = asyncio.get_running_loop().call_later(EXIT_S, self._end, why)
             if self._exited.is_set():
                 self._end(why)
 
     def process_exited(self) -> None:
-        """It is gone; what it wrote before may still be in the pipe, and is read first."""
+        """Record the exit; output left in the pipe is read first."""
         self._exited.set()
         if self._silence is not None:
             self._end("")
 
-    # --- inside ----------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------
 
     def _take(self, line: bytes) -> None:
         if self._is_closing or not line.strip():
@@ -139,7 +138,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         try:
             message = decode_message(line)
         except MalformedMessage as error:
-            log.warning("the server wrote something that is no message: %s", error)
+            log.warning("ignoring output of the server that is not a message: %s", error)
             if error.id is None:
                 return
             message = ErrorResponse(error.id, Error(INTERNAL_ERROR, f"bad answer: {error}"))

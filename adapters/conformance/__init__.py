@@ -1,4 +1,4 @@
-"""The conformance tester: it drives a server or a client, and judges everything that was said.
+"""Conformance tester: drive a server or a client, record every message, and judge the record.
 
-`checking.check` is the entry point.  The tester imports nothing of the code that it judges.
+`checking.check` is the entry point. The tester imports none of the code that it judges.
 """

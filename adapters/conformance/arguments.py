@@ -1,7 +1,7 @@
-"""Arguments for tools that nobody has seen before, from their input schemas.
+"""Generate arguments for unknown tools from their input schemas.
 
-The keywords that tool schemas really use are understood; every value is validated before it is
-sent, so that what is not understood costs a value and never makes a wrong one.
+Every value is validated before it is sent, so an unsupported schema keyword can only cost a
+candidate, never produce an invalid call.
 """
 
 import re
@@ -20,19 +20,19 @@ DEEPEST: Final = 6
 FULL_DEPTH: Final = 2
 MOST_CANDIDATES: Final = 12
 MOST_VALUES: Final = 8
-"""Of one field."""
+"""Maximum number of candidate values per field."""
 
 LONGEST: Final = 10_000
-"""Of a text or a list."""
+"""Maximum length of a generated string or array."""
 
 SMALL: Final = 1
-"""For whatever could be a time, a number of steps or an amount of money."""
+"""Default number; safe for fields that could be a duration, a number of steps or an amount."""
 
 LARGER: Final = 5
-"""The same, if something should take a while."""
+"""Default number for a call that should take longer."""
 
 LARGER_MS: Final = 3_000
-"""The same, in milliseconds."""
+"""Default number for a call that should take longer, in milliseconds."""
 
 _TEXTS: Final = {
     "email": "somebody@example.org",
@@ -57,19 +57,19 @@ Schema = Mapping[str, Any]
 
 
 def is_valid(schema: Schema, value: Any) -> bool:
-    """Whether a value fits; a schema that is none, or is elsewhere, fits nothing."""
+    """Return whether a value conforms; an invalid or external schema matches nothing."""
     try:
-        # What a schema refers to is not fetched: its author chose the address, and not we.
+        # Remote references are not fetched: the target's author chose those addresses.
         return bool(jsonschema_rs.is_valid(dict(schema), value, offline=True))
     except (ValueError, RecursionError):
         return False
 
 
 def candidates(schema: Schema) -> list[dict[str, Any]]:
-    """Arguments to try, the most careful ones first: what is required, and small numbers.
+    """Return candidate arguments, the most careful first: required fields and small numbers.
 
-    Then each switch and each choice the other way, larger numbers, what the defaults do, and
-    everything that can be given.
+    Then each boolean and enumeration with its other values, larger numbers, defaults, and finally
+    every optional field.
     """
     made: list[dict[str, Any]] = []
     for value in _objects(schema, schema, 0):
@@ -84,12 +84,12 @@ def _objects(schema: Schema, root: Schema, depth: int) -> Iterator[dict[str, Any
     fields = schema.get("properties")
     named: Schema = fields if isinstance(fields, dict) else {}
     needed = [name for name in _listed(schema, "required") if isinstance(name, str)]
-    # Deep below only what must be: schemas that contain themselves have no end.
+    # Below this depth only required fields: a recursive schema has no end.
     names = [*named, *needed] if depth < FULL_DEPTH else needed
     values = {name: _fitting(name, named.get(name, {}), root, depth) for name in names}
     first = {name: options[0] for name, options in values.items() if options}
     least = {name: first[name] for name in needed if name in first}
-    # A default may be slow: what looks like a duration is made short first.
+    # A default may be slow, so numbers are kept small first.
     short = {name: value for name, value in first.items() if _is_number(value)}
     yield {**short, **least}
     others = {
@@ -106,7 +106,7 @@ def _objects(schema: Schema, root: Schema, depth: int) -> Iterator[dict[str, Any
 
 
 def _in_turn(kinds: Iterable[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """The first ones of all, then the second ones."""
+    """Interleave the lists: all first elements, then all second elements."""
     for some in zip_longest(*kinds):
         yield from (one for one in some if one is not None)
 
@@ -129,13 +129,13 @@ def _is_choice(field: Schema) -> bool:
 
 
 def _fitting(name: str, field: Any, root: Schema, depth: int) -> list[Any]:
-    """Values of a field, without those that it forbids itself."""
+    """Return the candidate values of a field that its own schema accepts."""
     inherited = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
     described = field if isinstance(field, dict) else {}
     whole = {**inherited, **described}
     made: list[Any] = []
     for value in islice(_values(field, root, depth, name), LONGEST):
-        # 1 and True are equal, and no two values that are the same to a tool.
+        # 1 and True compare equal, but a tool treats them differently.
         if any(type(value) is type(old) and value == old for old in made):
             continue
         if is_valid(whole, value) or _refers_outside(described):
@@ -146,7 +146,7 @@ def _fitting(name: str, field: Any, root: Schema, depth: int) -> list[Any]:
 
 
 def _refers_outside(field: Schema) -> bool:
-    """Whether only the whole schema can tell what fits."""
+    """Return whether the field refers to a part of the schema that is not copied here."""
     target = field.get("$ref")
     return isinstance(target, str) and not target.startswith(("#/$defs/", "#/definitions/"))
 
@@ -165,7 +165,7 @@ def _resolve(schema: Any, root: Schema) -> Schema:
 
 
 def _values(schema: Any, root: Schema, depth: int, name: str) -> Iterator[Any]:
-    """Values that probably fit, the most harmless one first."""
+    """Yield values that probably conform, the most harmless first."""
     schema = _resolve(schema, root)
     if depth > DEEPEST:
         return
@@ -194,7 +194,7 @@ def _values(schema: Any, root: Schema, depth: int, name: str) -> Iterator[Any]:
 
 
 def _merged(schema: Schema, root: Schema) -> Schema:
-    """A schema with all that it must also be."""
+    """Merge a schema with its `allOf` parts."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema["allOf"]:
         more = _resolve(part, root)
@@ -231,12 +231,12 @@ def _default_first(schema: Schema) -> list[Any]:
 
 
 def _numbers(schema: Schema, name: str, *, whole: bool) -> Iterator[Any]:
-    """Near one and within the bounds, then what may take longer."""
+    """Yield a number near one within the bounds, then numbers that may take longer."""
     low, high = _bound(schema, "inimum", max), _bound(schema, "aximum", min)
     step = schema.get("multipleOf")
     described = f"{name} {schema.get('description', '')} {schema.get('title', '')}"
     larger = LARGER_MS if _MILLISECONDS.search(described) else LARGER
-    # A bound is tried only if there is nothing small within: the largest number may be a day.
+    # A bound is a candidate only if no small number fits: a maximum may mean a day.
     near = [low, low + 1] if low is not None and low >= SMALL else []
     near += [high, high - 1] if high is not None and high <= SMALL else []
     near += [(low + high) / 2] if near and low is not None and high is not None else []
@@ -249,7 +249,7 @@ def _numbers(schema: Schema, name: str, *, whole: bool) -> Iterator[Any]:
 
 
 def _bound(schema: Schema, end: str, tighter: Any) -> Any:
-    """The bound at one end; None if there is none."""
+    """Return the inclusive bound at one end, or None."""
     found = [schema.get(f"{kind}{end}") for kind in ("m", "exclusiveM")]
     return tighter((bound for bound in found if _is_number(bound)), default=None)
 
@@ -268,7 +268,7 @@ def _texts(schema: Schema) -> Iterator[str]:
 
 
 def _matching(pattern: str, least: int) -> Iterator[str]:
-    """The simplest text with a pattern, if Python understands it."""
+    """Return the simplest string that matches a pattern, if Python's `re` can parse it."""
     try:
         texts = st.from_regex(re.compile(pattern, re.ASCII))
         yield find(

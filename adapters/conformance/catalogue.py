@@ -1,4 +1,4 @@
-"""The requirements that a target is judged by, and what is known of each in advance."""
+"""The requirements for servers, and which transports each applies to."""
 
 import importlib
 import pkgutil
@@ -25,7 +25,7 @@ __all__ = [
 
 @attrs.frozen
 class Requirement:
-    """A row of the catalogue, or one of ours that no specification needs to say."""
+    """A requirement of the specification, or one that the tester adds."""
 
     id: str
     level: str
@@ -37,23 +37,23 @@ class Requirement:
 
     @property
     def is_checked(self) -> bool:
-        """Whether a check decides about it."""
+        """Whether a check exists for this requirement."""
         return self.id in CHECKS
 
     @property
     def reason(self) -> str | None:
-        """Why nothing decides about it."""
+        """Why no check exists."""
         return self.unobservable or REASONS.get(self.id)
 
 
 OURS: Final = (
     Requirement(
         "alive", "MUST", "taskmachine", "Robustness",
-        "Whatever it is sent, the target goes on: no crash, no end of its process.",
+        "The server survives whatever it receives: it neither crashes nor exits.",
     ),
     Requirement(
         "answers", "MUST", "taskmachine", "Robustness",
-        "Every request is answered, once, and in time.",
+        "The server answers every request exactly once, within the time limit.",
     ),
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ _NEEDS_PRINCIPALS: Final = frozenset(
         "request-state-bound-to-principal", "tool-access-controlled",
     }
 )  # fmt: skip
-"""Whoever starts a process is alone with it."""
+"""Not testable on stdio, where a process has one client."""
 
 
 _BY_NOTIFICATION: Final = frozenset(
@@ -84,12 +84,12 @@ _BY_NOTIFICATION: Final = frozenset(
         "cancelled-request-stopped", "invalid-cancellation-ignored",
     }
 )  # fmt: skip
-"""Over HTTP 2026-07-28 has no such notification from a client: it hangs up."""
+"""Not testable over HTTP in 2026-07-28, where a client cancels by closing the response stream."""
 
 
 @cache
 def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
-    """All that a server must keep, in the order of the pages; ours come last."""
+    """Return all server requirements in the order of the specification's pages, then `OURS`."""
     load_checks()
     found = {
         row["id"]: Requirement(
@@ -108,7 +108,7 @@ def requirements_of_servers(revision: str) -> Mapping[str, Requirement]:
 
 
 def transports_of(name: str, page: str) -> tuple[str, ...]:
-    """Where a requirement of that name and page can be seen."""
+    """Return the transports on which a requirement with that name and page can be observed."""
     if page.endswith("/stdio") or name.startswith("stdio-"):
         return ("stdio",)
     if page.endswith("/streamable-http") or name.startswith(_HTTP_BEGINNINGS):

@@ -17,7 +17,7 @@ import attrs
 from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.target import Revision, Target, split_command
 
-if TYPE_CHECKING:  # at run time only when it is called: all of this needs the extra `check`
+if TYPE_CHECKING:  # Imported when `check` is called: these modules need the extra `check`.
     from taskmachine.adapters.conformance.catalogue import Requirement
     from taskmachine.adapters.conformance.report import Report
     from taskmachine.adapters.conformance.run import Options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # at run time only when it is called: all of this needs the e
 __all__ = ["Generation", "check", "check_client", "revisions_of"]
 
 Generation = Literal["auto", "both", "2025-11-25", "2026-07-28"]
-"""A revision; `both`; or `auto`, which is every revision that the target speaks."""
+"""A revision; `both`; or `auto`: every revision that the target supports."""
 
 
 async def check(
@@ -34,15 +34,15 @@ async def check(
     generation: Generation = "auto",
     options: "Options | None" = None,
     known: Iterable[str] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> "Report":
-    """Check a server: discover its tools, probe, explore, and judge everything it said.
+    """Check a server: discover its tools, probe, explore, and judge everything it sent.
 
     `target` is a URL, or a command that starts a server on stdio; a `Target` also carries headers
-    and bearer tokens.  The failures whose ids are `known` appear in the report and do not count.
-    `tell` receives a short text whenever the next step begins.
+    and bearer tokens. Failures whose ids are `known` appear in the report and do not affect the
+    exit status. `on_progress` receives a short text at the start of each step.
 
-    CannotCheck if the server cannot be reached, or does not speak the generation.
+    Raise CannotCheck if the server cannot be reached or does not support the generation.
     """
     _require_extra()
     from taskmachine.adapters.conformance.catalogue import requirements_of_servers
@@ -55,10 +55,10 @@ async def check(
     revisions = await _spoken(target, generation)
     least = options.budget_s / 2 / len(revisions)
     runs = []
-    for done, revision in enumerate(revisions):  # time that one leaves over is for the next
+    for done, revision in enumerate(revisions):  # the next revision inherits unused time
         left = (deadline - time.monotonic()) / (len(revisions) - done)
         share = attrs.evolve(options, budget_s=max(left, least))
-        runs.append(await run_server(target, revision, share, tell=tell))
+        runs.append(await run_server(target, revision, share, on_progress=on_progress))
     return Report(target.address, options.seed, runs, frozenset(known))
 
 
@@ -68,12 +68,12 @@ async def check_client(
     generation: Generation = "auto",
     options: "Options | None" = None,
     known: Iterable[str] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> "Report":
     """Check a client: run the command against a scripted server, once for each scenario.
 
-    `{url}` in the command stands for the server, or `{server}` for a command that starts one.
-    CannotCheck if the command cannot be started.
+    In the command `{url}` stands for the server's URL, and `{server}` for a command that starts the
+    server on stdio. Raise CannotCheck if the command cannot be started.
     """
     _require_extra()
     from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
@@ -83,12 +83,15 @@ async def check_client(
     split_command(command)
     options, revisions = _valid(options, requirements_of_clients), revisions_of(generation)
     share = attrs.evolve(options, budget_s=options.budget_s / len(revisions))
-    runs = [await run_client(command, revision, share, tell=tell) for revision in revisions]
+    runs = [
+        await run_client(command, revision, share, on_progress=on_progress)
+        for revision in revisions
+    ]
     return Report(command, options.seed, runs, frozenset(known))
 
 
 def revisions_of(generation: Generation) -> list[Revision]:
-    """Return the revisions that a generation stands for, before a target is asked."""
+    """Return the revisions that a generation stands for, before the target is contacted."""
     every: tuple[Revision, ...] = get_args(Revision)
     return [revision for revision in every if generation in ("auto", "both", revision)]
 
@@ -108,18 +111,18 @@ def _valid(
     known = {id for revision in revisions_of("both") for id in catalogue(revision)}
     for id in sorted(options.only | options.skip):
         if id not in known:
-            raise CannotCheck(f"there is no requirement {id!r}; --list shows all")
+            raise CannotCheck(f"unknown requirement {id!r}; see --list")
     return options
 
 
 async def _spoken(target: Target, generation: Generation) -> list[Revision]:
-    from taskmachine.adapters.conformance.run import says_hello
+    from taskmachine.adapters.conformance.run import handshake_error
 
     wanted = revisions_of(generation)
-    answers = await asyncio.gather(*(says_hello(target, revision) for revision in wanted))
+    answers = await asyncio.gather(*(handshake_error(target, revision) for revision in wanted))
     refusals = dict(zip(wanted, answers, strict=True))
     spoken = [revision for revision, why in refusals.items() if why is None]
     if not spoken or (generation == "both" and len(spoken) < len(refusals)):
         said = "; ".join(f"{revision}: {why}" for revision, why in refusals.items() if why)
-        raise CannotCheck(f"the target cannot be talked to ({said})")
+        raise CannotCheck(f"cannot connect to the target ({said})")
     return spoken

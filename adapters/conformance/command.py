@@ -1,4 +1,4 @@
-"""What `taskmachine check` does, once its arguments are read."""
+"""Run `taskmachine check` with parsed arguments."""
 
 import argparse
 import asyncio
@@ -35,14 +35,14 @@ FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Check the target that the options name, show what came out; the status to leave with."""
+    """Check the target, show and write the reports, and return the exit status."""
     if options.list:
         terminal.list_requirements(console, revisions_of(options.generation))
         return 0
     if options.replay:
         return _replay(options, console)
-    with terminal.progress(console) as tell:
-        report = check_named(options, tell)
+    with terminal.progress(console) as on_progress:
+        report = check_named(options, on_progress)
     terminal.show(report, console)
     for name, render in FORMATS.items():
         path = getattr(options, name)
@@ -55,15 +55,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return report.exit_status(strict=options.strict)
 
 
-def check_named(options: argparse.Namespace, tell: Callable[[str], None]) -> Report:
-    """Check the target that the options name; CannotCheck if that is impossible."""
+def check_named(options: argparse.Namespace, on_progress: Callable[[str], None]) -> Report:
+    """Check the target that the options name.
+
+    Raise CannotCheck if the options are contradictory or the target cannot be reached.
+    """
     if sum(map(bool, (options.url, options.stdio, options.client))) != 1:
-        raise CannotCheck("one target is needed: a URL, --stdio or --client")
+        raise CannotCheck("specify exactly one target: a URL, --stdio COMMAND or --client COMMAND")
     how = {
         "generation": options.generation,
         "options": _options(options),
         "known": _baseline(options.baseline),
-        "tell": tell,
+        "on_progress": on_progress,
     }
     if options.client:
         return asyncio.run(check_client(options.client, **how))
@@ -71,7 +74,7 @@ def check_named(options: argparse.Namespace, tell: Callable[[str], None]) -> Rep
 
 
 def wanted_ids(options: argparse.Namespace) -> list[str]:
-    """The requirements that there will be a verdict on, if the target speaks what is wanted."""
+    """Return the ids that get a verdict if the target supports the selected revisions."""
     ids = {id: None for r in revisions_of(options.generation) for id in requirements_of_servers(r)}
     return sorted(_options(options).wanted(list(ids)), key=list(ids).index)
 
@@ -81,13 +84,13 @@ def _target(options: argparse.Namespace) -> Target:
     for header in options.header:
         name, separator, value = header.partition(":")
         if not separator or not name.strip():
-            raise CannotCheck(f"--header {header!r} is not of the form 'Name: value'")
+            raise CannotCheck(f"--header {header!r} must have the form 'Name: value'")
         headers[name.strip()] = value.strip()
     if len(options.bearer) > 2:
-        raise CannotCheck("--bearer can be given twice at most")
+        raise CannotCheck("--bearer may be given at most twice")
     if options.stdio:
         if headers or options.bearer:
-            raise CannotCheck("--header and --bearer are for HTTP")
+            raise CannotCheck("--header and --bearer require a URL; stdio has no HTTP headers")
         return Target(command=split_command(options.stdio))
     return Target(options.url, headers=headers, tokens=tuple(options.bearer))
 
@@ -107,7 +110,7 @@ def _options(options: argparse.Namespace) -> Options:
 
 
 def _baseline(path: Path | None) -> frozenset[str]:
-    """One id on each line; what follows # is a comment."""
+    """Read the known ids, one per line; `#` starts a comment."""
     if path is None:
         return frozenset()
     lines = (line.partition("#")[0].strip() for line in _read(path).splitlines())
@@ -129,7 +132,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _replay(options: argparse.Namespace, console: Console) -> int:
-    """1 if what the file shows is still so."""
+    """Repeat a replay, and return 1 if the requirement is still violated."""
     again: Replay = read_replay(_read(options.replay))
     finding = asyncio.run(replay(_target(options), again, _options(options)))
     terminal.show_finding(finding, console)

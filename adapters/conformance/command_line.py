@@ -1,4 +1,4 @@
-"""The arguments of `taskmachine check`, and of the pytest plugin: only words are read here."""
+"""The arguments of `taskmachine check` and of the pytest plugin."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the words that would follow `taskmachine check`."""
+    """Parse the arguments of `taskmachine check`."""
     parser = argparse.ArgumentParser("taskmachine check")
     add_arguments(parser)
     return parser.parse_args(arguments)
@@ -21,58 +21,112 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add every argument of the command to a parser."""
-    target = parser.add_argument_group("the target, one of")
-    target.add_argument("url", nargs="?", metavar="URL", help="a server behind HTTP")
-    target.add_argument("--stdio", metavar="COMMAND", help="a server that is started by a command")
+    target = parser.add_argument_group("target (exactly one)")
+    target.add_argument("url", nargs="?", metavar="URL", help="MCP endpoint of a server")
+    target.add_argument("--stdio", metavar="COMMAND", help="command that starts a server on stdio")
     target.add_argument(
         "--client",
         metavar="COMMAND",
-        help="a client that is started by a command; {url} in it stands for our server, or "
-        "{server} for a command that starts one",
+        help="command that starts a client; {url} is replaced by the URL of the test server, "
+        "{server} by a command that starts it on stdio",
     )
-    how = parser.add_argument_group("how to talk to it")
-    how.add_argument("--generation", choices=GENERATIONS, default="auto")
+    how = parser.add_argument_group("connection and tools")
     how.add_argument(
-        "--header", action="append", default=[], metavar="NAME: VALUE", help="with each request"
+        "--generation",
+        choices=GENERATIONS,
+        default="auto",
+        help="revision to check; default: auto, each revision that the target supports",
+    )
+    how.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME: VALUE",
+        help="HTTP header of every request; repeatable",
     )
     how.add_argument(
         "--bearer",
         action="append",
         default=[],
         metavar="TOKEN",
-        help="credentials; twice for two callers that must not see each other's tasks",
+        help="bearer token; give a second one to check that principals are isolated",
     )
-    how.add_argument("--profile", type=Path, metavar="FILE", help="which tool does what: TOML")
+    how.add_argument(
+        "--profile", type=Path, metavar="FILE", help="TOML file that assigns tool calls to roles"
+    )
     how.add_argument(
         "--tool",
         action="append",
         default=[],
         metavar="NAME='{...}'",
-        help="try this tool with these arguments",
+        help="try only this tool with these arguments during discovery; repeatable",
     )
-    how.add_argument("--write-profile", type=Path, metavar="FILE", help="save what was found out")
+    how.add_argument(
+        "--write-profile", type=Path, metavar="FILE", help="save the discovered profile"
+    )
     how.add_argument(
         "--allow-destructive",
         action="store_true",
-        help="call tools, too, that say of themselves that they destroy something",
+        help="also call tools whose annotations contain destructiveHint: true",
     )
-    much = parser.add_argument_group("how much")
-    much.add_argument("--budget", type=_duration, default=60.0, metavar="TIME", help="default: 60s")
-    much.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random")
-    much.add_argument("--examples", type=int, default=20, metavar="N", help="of exploration")
-    much.add_argument("--only", action="append", default=[], metavar="ID", help="this requirement")
-    much.add_argument("--skip", action="append", default=[], metavar="ID", help="not this one")
-    much.add_argument("--list", action="store_true", help="show all requirements, and end")
+    much = parser.add_argument_group("scope")
     much.add_argument(
-        "--baseline", type=Path, metavar="FILE", help="failures that are known: an id on each line"
+        "--budget",
+        type=_duration,
+        default=60.0,
+        metavar="TIME",
+        help="time limit of the whole check; default: 60s",
     )
-    much.add_argument("--replay", type=Path, metavar="FILE", help="only make these moves again")
-    much.add_argument("--strict", action="store_true", help="leave with 4 if there are warnings")
+    much.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of all random choices; default: 0"
+    )
+    much.add_argument(
+        "--examples",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of random sequences of moves in exploration; default: 20",
+    )
+    much.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="judge only this requirement; repeatable",
+    )
+    much.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="do not judge this requirement; repeatable",
+    )
+    much.add_argument("--list", action="store_true", help="list all requirements and exit")
+    much.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="known failures, one id per line; they do not affect the exit status",
+    )
+    much.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="only repeat the moves of a file that --replays wrote",
+    )
+    much.add_argument(
+        "--strict", action="store_true", help="exit with status 4 if there are warnings"
+    )
     out = parser.add_argument_group("reports")
-    out.add_argument("--json", type=Path, metavar="FILE")
-    out.add_argument("--junit", type=Path, metavar="FILE")
-    out.add_argument("--html", type=Path, metavar="FILE")
-    out.add_argument("--replays", type=Path, metavar="FOLDER", help="where moves are saved")
+    out.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    out.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
+    out.add_argument("--html", type=Path, metavar="FILE", help="write the report as an HTML page")
+    out.add_argument(
+        "--replays",
+        type=Path,
+        metavar="FOLDER",
+        help="write the requests of each violation, and replays of exploration, to this folder",
+    )
 
 
 def _duration(text: str) -> float:
@@ -80,7 +134,8 @@ def _duration(text: str) -> float:
     try:
         seconds = float(number) * _UNITS[text[len(number) :]]
     except (ValueError, KeyError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 60s, 2m or 500ms") from None
+        words = f"{text!r} is not a duration; write for example 60s, 2m or 500ms"
+        raise argparse.ArgumentTypeError(words) from None
     if not 0 < seconds <= DAY_S:
-        raise argparse.ArgumentTypeError("a budget is more than nothing and at most a day")
+        raise argparse.ArgumentTypeError("the budget must be positive and at most one day")
     return seconds

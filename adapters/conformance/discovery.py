@@ -1,4 +1,4 @@
-"""Finds out by trying which tool of a target does what."""
+"""Discover which tools of a target can play which role, by calling them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,27 +16,27 @@ __all__ = ["discover", "list_tools"]
 
 MOST_TOOLS: Final = 40
 MOST_TRIES: Final = 6
-AT_ONCE: Final = 6
+CONCURRENCY: Final = 6
 TRY_MS: Final = 6_000.0
-"""How long a task is watched, at most."""
+"""Maximum time that a task is watched."""
 
 PLAIN_MS: Final = 2_000.0
-"""How long a plain call may take to be of use."""
+"""Maximum time that a useful plain call may take."""
 
 SLOW_MS: Final = 250.0
-"""A task that still works after that can be cancelled in time."""
+"""A task that still works after this time can be cancelled in time."""
 
 LONGEST_MS: Final = 4_000
-"""Probes wait so long for the end of a slow task."""
+"""Maximum time that probes wait for a slow task to end."""
 
 ENOUGH_MS: Final = 12_000.0
-"""No new try after that, or sooner: the rest of the time is for what was found."""
+"""Upper limit of discovery; the remaining budget is for the probes."""
 
 _WANTED: Final = (Role.COMPLETES, Role.SLOW, Role.FAILS, Role.ASKS)
 
 
 async def list_tools(caller: Caller) -> list[Mapping[str, Any]]:
-    """All tools, page by page, as far as they are described."""
+    """Return all well-formed tools from all pages, up to `MOST_TOOLS`."""
     tools: list[Mapping[str, Any]] = []
     cursor: Any = None
     for _ in range(MOST_TOOLS):
@@ -61,11 +61,11 @@ async def discover(
     allow_destructive: bool = False,
     within_ms: float = ENOUGH_MS,
 ) -> Profile:
-    """The calls that were given, and what was found for the other roles.
+    """Return the given calls, with discovered calls for the roles that are missing.
 
-    If some are `wanted`, only those are tried.  A tool that says of itself that it destroys
-    something is never called, unless that is allowed.  Tools that cannot be tasks are called
-    until one of them answers well, and no further: every call may do something.
+    If `wanted` is not empty, only those calls are tried. A tool with `destructiveHint` is called
+    only with `allow_destructive`. Tools that cannot run as tasks are called only until one
+    succeeds, since every call may have side effects.
     """
     caller = await harness.caller()
     tools = [tool for tool in await list_tools(caller) if allow_destructive or not _destroys(tool)]
@@ -80,14 +80,14 @@ async def discover(
     again = [trials[name][1:] for name in search.promising]
     await search.for_tasks([one for turn in _by_turn(again) for one in turn])
     asking = search.found.get(Role.ASKS) or search.found.get(Role.SAMPLES)
-    if asking is not None:  # better than nothing: what it asks is answered
+    if asking is not None:  # Better than no call: the tester answers its questions.
         search.found.setdefault(Role.COMPLETES, asking)
     return Profile({**search.found, **given.calls})
 
 
 @attrs.frozen
 class _Trial:
-    """One call to be made."""
+    """One call to try."""
 
     call: ToolCall
     support: Any
@@ -103,7 +103,7 @@ def _trials(tool: Mapping[str, Any], wanted: Sequence[ToolCall]) -> list[_Trial]
 
 
 def _by_turn(trials: Sequence[Sequence[_Trial]]) -> list[list[_Trial]]:
-    """The first ones of all tools, then the second ones."""
+    """Interleave: the first trial of each tool, then the second."""
     longest = max(map(len, trials), default=0)
     return [[some[turn] for some in trials if turn < len(some)] for turn in range(longest)]
 
@@ -113,7 +113,7 @@ def _destroys(tool: Mapping[str, Any]) -> bool:
 
 
 def _harm(tool: Mapping[str, Any]) -> int:
-    """Those that only read come first."""
+    """Sort key: read-only tools come first."""
     return 0 if _annotation(tool, "readOnlyHint") is True else 1
 
 
@@ -137,29 +137,29 @@ def _can_be_task(tool: Mapping[str, Any]) -> bool:
 
 
 class _Search:
-    """What was found so far."""
+    """State of a discovery."""
 
     def __init__(self, harness: Harness, caller: Caller, within_ms: float) -> None:
         self.found: dict[Role, ToolCall] = {}
         self.promising: list[str] = []
-        """Tools that may do something else with other arguments."""
-        self._lab = harness
+        """Tools that may take another role with other arguments."""
+        self._harness = harness
         self._caller = caller
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(CONCURRENCY)
         self._watch_ms = min(TRY_MS, within_ms / 2)
         self._end = harness.recorder.now() + within_ms
 
     async def for_plain(self, trials: Sequence[_Trial]) -> None:
-        """Call one after the other, until one answers well and soon."""
+        """Call the tools one by one until one succeeds quickly."""
         for trial in trials:
-            if Role.PLAIN in self.found or self._lab.recorder.now() > self._end:
+            if Role.PLAIN in self.found or self._harness.recorder.now() > self._end:
                 break
             pending = self._caller.start_call(trial.call, as_task=False)
             if _is_fine(await pending.answer(PLAIN_MS)):
                 self.found[Role.PLAIN] = trial.call
 
     async def for_tasks(self, trials: Sequence[_Trial]) -> None:
-        """Call some at a time, while roles are missing and it is not too late."""
+        """Run trials concurrently while roles are missing and time is left."""
         found = await asyncio.gather(*(self._one(trial) for trial in trials))
         for roles in found:
             for role, call in roles:
@@ -168,13 +168,13 @@ class _Search:
     async def _one(self, trial: _Trial) -> list[tuple[Role, ToolCall]]:
         async with self._room:
             has_all = all(role in self.found for role in _WANTED)
-            if has_all or self._lab.recorder.now() > self._end:
+            if has_all or self._harness.recorder.now() > self._end:
                 return []
             return await self._try(trial)
 
     async def _try(self, trial: _Trial) -> list[tuple[Role, ToolCall]]:
-        """What this call turns out to be."""
-        harness, caller, name = self._lab, self._caller, trial.call.name
+        """Call the tool, watch its task, and return the roles that the call can play."""
+        harness, caller, name = self._harness, self._caller, trial.call.name
         began = harness.recorder.now()
         token = f"discovery-{name}-{began:g}"
         created = await caller.call(trial.call, meta={"progressToken": token})
@@ -201,7 +201,7 @@ class _Search:
             roles.add(Role.REPORTS)
         status = None if task is None else task.get("status")
         if status == "completed":
-            # 2026-07-28: an error of the tool is a result.
+            # 2026-07-28: a tool error is a result, not a failed task.
             roles.add(Role.FAILS if _is_error(task) else Role.COMPLETES)
         elif status == "failed":
             roles.add(await _how_it_failed(caller, task_id, harness.revision))
@@ -209,15 +209,16 @@ class _Search:
             roles.add(Role.SLOW)
         if task is None:
             await caller.cancel(task_id)
-        if kinds:  # for these there are simpler ones, or else a way back in `discover`
+        if kinds:  # Prefer simpler calls for these roles; `discover` falls back to this one.
             roles -= {Role.COMPLETES, Role.REPORTS, Role.FAILS}
         return [(role, call) for role in Role if role in roles]
 
 
 def _better(role: Role, old: ToolCall | None, new: ToolCall) -> ToolCall:
-    """The one that is clearly quicker; for what is to be cancelled, the slower one.
+    """Choose the clearly quicker call, or for the role `SLOW` the slower one.
 
-    But not one that never ends: what a tool does that ends after it was cancelled is of interest.
+    A call that never ends is not preferred: probes need a task that would end after it was
+    cancelled.
     """
     if old is None or old.takes_ms is None or new.takes_ms is None:
         return old or new
@@ -244,10 +245,10 @@ def _is_error(task: Mapping[str, Any] | None) -> bool:
 
 
 def _asked(seen: History, task_id: str) -> set[Any]:
-    """The methods of what a task asked."""
+    """Return the methods of the requests that a task sent."""
     kinds = {q.method for q, _ in seen.questions if q.related_task == task_id}
     if not kinds and any(s.status == "input_required" for s in seen.by_task.get(task_id, ())):
-        # Some do not say which task asks, though they must.
+        # Some servers omit the related-task metadata, though it is required.
         kinds = {q.method for q, _ in seen.questions if q.related_task is None} - {"ping"}
     for sighting in seen.by_task.get(task_id, ()):
         requests = sighting.task.get("inputRequests")
@@ -257,7 +258,7 @@ def _asked(seen: History, task_id: str) -> set[Any]:
 
 
 def _worked_until(seen: History, task_id: str) -> float:
-    """When it was last seen at work."""
+    """Return the last time at which the task was observed as working."""
     working = [s.since for s in seen.by_task.get(task_id, ()) if s.status == "working"]
     return max(working, default=0.0)
 

@@ -1,7 +1,7 @@
-"""The error that ends a check before it begins."""
+"""The error that prevents a check from starting."""
 
 __all__ = ["CannotCheck"]
 
 
 class CannotCheck(Exception):
-    """The target, an option or a file makes the check impossible; the message says which."""
+    """The target, an option or a file makes the check impossible; the message names it."""

@@ -1,4 +1,4 @@
-"""What a probe has in its hands: callers of a target, and everything they hear is written down."""
+"""Access to a target for probes: callers whose traffic is recorded."""
 
 import asyncio
 import contextlib
@@ -17,21 +17,21 @@ from taskmachine.adapters.conformance.wire.caller import (
     Pending,
     TargetLost,
 )
-from taskmachine.adapters.conformance.wire.transports import Web
+from taskmachine.adapters.conformance.wire.transports import HttpTransport
 
 __all__ = ["Harness"]
 
 SHOWN: Final = 60
-"""Characters of what is no message."""
+"""Maximum number of characters quoted from output that is not a message."""
 
 START_MS: Final = 30_000.0
-"""How long a process may take until its first answer, before it is known how long that takes."""
+"""Start-up time allowed to the first process; later processes get twice what it needed."""
 
 CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}}, "sampling": {}}
 
 
 class Harness:
-    """A target, in the hands of a probe."""
+    """A target, its callers and the record of their traffic."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Harness:
         self.random = random.Random(seed)
         self.recorder = recorder
         self.patience_ms = patience_ms
-        self._web = None if target.url is None else Web(target.url, {})
+        self._web = None if target.url is None else HttpTransport(target.url, {})
         self._callers: dict[str, Caller] = {}
         self._all: list[Caller] = []
         self._start_ms = 0.0
@@ -67,41 +67,42 @@ class Harness:
         fresh: bool = False,
         capabilities: Mapping[str, Any] | None = None,
     ) -> Caller:
-        """A caller with these client capabilities; the same one each time unless `fresh`.
+        """Return a caller with these client capabilities; the same one each time unless `fresh`.
 
-        A fresh one has a session (HTTP) or a process (pipe) of its own.  So has one after the
-        old one died.  TargetLost if nobody answers.
+        A fresh caller has its own session (HTTP) or process (stdio), and so has the replacement of
+        a caller whose connection ended. Raise TargetLost if the handshake fails.
         """
         known = self._callers.get(name)
-        if known is not None and known.death is None and not fresh and capabilities is None:
+        if known is not None and known.closed_reason is None and not fresh and capabilities is None:
             return known
-        caller = await self.stranger(name, capabilities=capabilities)
-        hello = await caller.introduce(wait_ms=START_MS)
+        caller = await self.new_caller(name, capabilities=capabilities)
+        hello = await caller.handshake(wait_ms=START_MS)
         if self._web is None:
             self._start_ms = max(self._start_ms, hello.waited_ms or 0.0)
         if "result" not in (hello.response.body if hello.response else {}):
-            raise TargetLost(_why_not(hello, caller.death) + self._what_instead(caller))
+            failure = _handshake_failure(hello, caller.closed_reason)
+            raise TargetLost(failure + self._unexpected_output(caller))
         spoken = _spoken(hello.fields)
         if self.revision not in spoken:
-            raise TargetLost(f"it speaks {' and '.join(spoken) or 'no revision that it names'}")
+            raise TargetLost(f"it supports only {' and '.join(spoken) or 'unnamed revisions'}")
         tools = [] if known is None else list(known.mirrored.items())
         caller.mirrored.update(tools)
         if not fresh and capabilities is None:
             self._callers[name] = caller
         return caller
 
-    def _what_instead(self, caller: Caller) -> str:
-        """What it said that is no message at all: most likely a log on its standard output."""
+    def _unexpected_output(self, caller: Caller) -> str:
+        """Quote output that is not a message: most likely a log line on standard output."""
         for entry in self.recorder.entries:
             if entry.line == caller.line and entry.kind is Kind.HEARD and entry.text:
                 return f"; it wrote {entry.text.strip()[:SHOWN]!r}"
         return ""
 
-    async def stranger(
+    async def new_caller(
         self, name: str = "A", *, capabilities: Mapping[str, Any] | None = None
     ) -> Caller:
-        """A fresh line on which nothing was said yet: no `initialize`, no session."""
-        self.recorder.refuse_floods()
+        """Return a new connection without a handshake: no `initialize`, no session."""
+        self.recorder.check_limits()
         declared = dict(CAPABILITIES if capabilities is None else capabilities)
         if self.revision == "2026-07-28":
             declared.setdefault("extensions", {EXTENSION: {}})
@@ -122,7 +123,7 @@ class Harness:
 
     @contextlib.asynccontextmanager
     async def listen(self, caller: Caller, task_ids: Sequence[str] = ()) -> AsyncIterator[Pending]:
-        """The GET stream of 2025-11-25, or `subscriptions/listen` for these tasks."""
+        """Open the GET stream of 2025-11-25, or `subscriptions/listen` for these tasks."""
         if self.revision == "2026-07-28":
             wanted = {"notifications": {"taskIds": list(task_ids)}}
             stream = caller.start("subscriptions/listen", wanted)
@@ -132,10 +133,10 @@ class Harness:
         try:
             yield stream
         finally:
-            await stream.leave()
+            await stream.abandon()
 
     async def is_alive(self) -> bool:
-        """Whether the target still answers; what it says is on record."""
+        """Return whether the target still answers; the exchange is recorded."""
         method = "ping" if self.revision == "2025-11-25" else "server/discover"
         try:
             caller = await self.caller()
@@ -144,19 +145,19 @@ class Harness:
             return False
 
     def history(self, since: int = 0) -> History:
-        """All that was said and heard; or from an entry on, and how the callers began."""
+        """Return the history, or from an entry on with the handshakes of open connections."""
         principals = {name: self.target.principal(name) for name in "AB"}
         lines = frozenset(caller.line for caller in self._callers.values())
         return self.recorder.history(self.revision, self.transport, principals, since, lines)
 
-    async def leave(self, caller: Caller) -> None:
-        """Close one caller that is of no use any more."""
+    async def release(self, caller: Caller) -> None:
+        """Close a caller that is no longer needed."""
         if caller in self._all:
             self._all.remove(caller)
             await caller.close()
 
     async def close(self) -> None:
-        """Leave the target."""
+        """Close all callers."""
         leaving = list(self._all)
         self._all.clear()
         await asyncio.gather(*(caller.close() for caller in leaving))
@@ -165,17 +166,17 @@ class Harness:
 
 
 def _spoken(hello: Mapping[str, Any]) -> list[str]:
-    """The revisions that a target names in its answer to the first request."""
+    """Return the revisions that the target names in its first response."""
     named = hello.get("supportedVersions", [hello.get("protocolVersion")])
     return [v for v in named if isinstance(v, str)] if isinstance(named, list) else []
 
 
-def _why_not(hello: Exchange, death: str | None) -> str:
+def _handshake_failure(hello: Exchange, closed_reason: str | None) -> str:
     error, status, ending = hello.error, hello.status, hello.end
     if error is not None:
         return f"it answered with error {error.get('code')}: {error.get('message')}"
-    if death is not None:
-        return death
+    if closed_reason is not None:
+        return closed_reason
     if ending is not None and ending.text and ending.kind is Kind.ENDED and not status:
         return ending.text
     if not status:

@@ -1,7 +1,7 @@
-"""What was said to a target and heard from it: plain JSON, with times.
+"""The messages exchanged with a target: plain JSON with times.
 
-Checks read nothing else.  No decoder of ours stands in between: what we would misread in the same
-way as the target must not hide.
+Checks read nothing else. No decoder is involved, so that a decoder's misreading cannot hide a fault
+of the target.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 MISSING: Final = object()
-"""Stands for the message of an entry that has none, since `null` is one."""
+"""The message of an entry without one; `null` is a valid message."""
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
-_CARRIERS: Final = {  # which answers have a task, and where
+_CARRIERS: Final = {  # responses that contain a task, and where
     "tasks/get": "get",
     "tasks/cancel": "cancel",
     "tasks/update": "update",
@@ -40,72 +40,72 @@ _NOTICES: Final = {"notifications/tasks/status", "notifications/tasks"}
 
 
 class Kind(StrEnum):
-    """What an entry tells."""
+    """The kind of an entry."""
 
     SENT = "sent"
-    """We sent a message, or bytes that are none."""
+    """The tester sent a message, or bytes that are not a message."""
     HEARD = "heard"
-    """The target sent a message, or bytes that are none."""
+    """The target sent a message, or bytes that are not a message."""
     HEAD = "head"
-    """The target answered an HTTP request: status and headers; its messages follow."""
+    """The target sent status and headers of an HTTP response; its messages follow."""
     EVENT = "event"
-    """The target sent an event without a message, as streams that can be resumed begin."""
+    """The target sent an event without a message, such as the first one of a resumable stream."""
     ENDED = "ended"
-    """The target ended an HTTP answer, or its output."""
+    """The target ended an HTTP response, or its output."""
     LEFT = "left"
-    """We broke off: closed a connection, or a pipe."""
+    """The tester closed a connection or a pipe."""
     GAVE_UP = "gave up"
-    """We waited for an answer as long as we could; `text` says how long."""
+    """The tester stopped waiting for a response; `text` is the time limit."""
     EXITED = "exited"
-    """The process of the target is gone; `text` says how."""
+    """The target's process exited; `text` says how."""
 
 
 @attrs.frozen
 class Http:
-    """The HTTP side of an entry; names of headers are in lower case."""
+    """The HTTP part of an entry; header names are in lower case."""
 
     method: str = ""
     status: int = 0
     headers: Mapping[str, str] = attrs.field(factory=dict)
     event_id: str | None = None
-    """Of the event that a message was heard in, if it had one of its own."""
+    """Id of the event that contained the message, if it had its own."""
     retry_ms: int | None = None
 
 
 @attrs.frozen(eq=False)
 class Entry:
-    """One thing that happened."""
+    """A message or another occurrence on a connection."""
 
     number: int
-    """Its place in the history."""
+    """Position in the history."""
     at: float
-    """Milliseconds since the history began."""
+    """Milliseconds since the start of the history."""
     kind: Kind
     caller: str
-    """Whose credentials: "A", "B"."""
+    """The caller whose credentials were used: "A" or "B"."""
     line: int
-    """Which connection: a session of 2025-11-25, or a process; else a number of its own."""
+    """The connection: one per 2025-11-25 session or process, else one of its own."""
     post: int | None = None
-    """Which HTTP request of the run it belongs to; None over pipes."""
+    """Number of the HTTP request it belongs to; None on stdio."""
     message: Any = MISSING
     text: str | None = None
-    """What was sent or heard that is no JSON; or words."""
+    """Text that was sent or received and is not JSON, or a description."""
     http: Http | None = None
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """The message if it is an object; else an empty one."""
+        """The message if it is an object, else an empty one."""
         return self.message if isinstance(self.message, dict) else {}
 
     @property
     def method(self) -> str | None:
-        """Of a request or notification."""
+        """The method of a request or notification."""
         method = self.body.get("method")
         return method if isinstance(method, str) else None
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Of a request or notification; empty if there are none, or no object."""
+        """The parameters of a request or notification; empty if absent or not an object."""
         params = self.body.get("params")
         return params if isinstance(params, dict) else {}
 
@@ -118,49 +118,49 @@ class Entry:
 
     @property
     def related_task(self) -> Any:
-        """The id in the related-task metadata; None if there is none."""
+        """The task id in the related-task metadata, or None."""
         related = self.meta.get(RELATED)
         return related.get("taskId") if isinstance(related, dict) else None
 
     @property
     def is_request(self) -> bool:
-        """Whether it wants an answer."""
+        """Whether the message requires a response."""
         return "method" in self.body and "id" in self.body
 
     @property
     def is_response(self) -> bool:
-        """Whether it is an answer."""
+        """Whether the message is a response."""
         return "method" not in self.body and ("result" in self.body or "error" in self.body)
 
     @property
     def is_notification(self) -> bool:
-        """Whether it wants no answer."""
+        """Whether the message requires no response."""
         return "method" in self.body and "id" not in self.body
 
 
 @attrs.frozen(eq=False)
 class Exchange:
-    """A request of ours and what became of it.
+    """A request of the tester with its response.
 
-    On the pipe `others` is empty: what comes meanwhile belongs to nobody in particular.
+    On stdio `others` is empty, since messages there do not belong to a request.
     """
 
     request: Entry
     response: Entry | None = None
     head: Entry | None = None
     end: Entry | None = None
-    """How it ended, if without a response, or after it: ended, left, gave up, exited."""
+    """How it ended without a response, or after it: ENDED, LEFT, GAVE_UP or EXITED."""
     others: Sequence[Entry] = ()
-    """Other messages on the same HTTP answer, in order."""
+    """Other messages in the same HTTP response, in order."""
 
     @property
     def method(self) -> str:
-        """Of the request."""
+        """The method of the request."""
         return self.request.method or ""
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Of the request."""
+        """The parameters of the request."""
         return self.request.params
 
     @property
@@ -170,53 +170,53 @@ class Exchange:
 
     @property
     def result(self) -> Any:
-        """Of the response: usually an object; None without one."""
+        """The result: usually an object; None without one."""
         return None if self.response is None else self.response.body.get("result")
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The result if it is an object; else an empty one."""
+        """The result if it is an object, else an empty one."""
         return self.result if isinstance(self.result, dict) else {}
 
     @property
     def error(self) -> Mapping[str, Any] | None:
-        """Of the response, if it is one and an object."""
+        """The error if there is one and it is an object."""
         error = None if self.response is None else self.response.body.get("error")
         return error if isinstance(error, dict) else None
 
     @property
     def code(self) -> Any:
-        """Of the error."""
+        """The code of the error."""
         return None if self.error is None else self.error.get("code")
 
     @property
     def status(self) -> int:
-        """Of HTTP; 0 over pipes, or if there was no answer."""
+        """The HTTP status; 0 on stdio or without a response."""
         return 0 if self.head is None or self.head.http is None else self.head.http.status
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Of the HTTP answer."""
+        """The headers of the HTTP response."""
         return {} if self.head is None or self.head.http is None else self.head.http.headers
 
     @property
     def sent_headers(self) -> Mapping[str, str]:
-        """Of the HTTP request."""
+        """The headers of the HTTP request."""
         return {} if self.request.http is None else self.request.http.headers
 
     @property
     def sent_at(self) -> float:
-        """When it was sent."""
+        """When the request was sent."""
         return self.request.at
 
     @property
     def heard_at(self) -> float | None:
-        """When it was answered."""
+        """When the response was received."""
         return None if self.response is None else self.response.at
 
     @property
     def waited_ms(self) -> float | None:
-        """How long the answer took, or how long we waited in vain; None if we did not wait."""
+        """Time until the response or until the tester stopped waiting; None if it did not wait."""
         last = self.response or (self.end if self.end and self.end.kind is Kind.GAVE_UP else None)
         return None if last is None else last.at - self.request.at
 
@@ -227,17 +227,17 @@ class Exchange:
 
     @property
     def entries(self) -> list[Entry]:
-        """Request, head and response, for a transcript."""
+        """Request, response head and response, for a transcript."""
         return [e for e in (self.request, self.head, self.response or self.end) if e is not None]
 
 
 @attrs.frozen(eq=False)
 class Sighting:
-    """A task as the target showed it, somewhere between `since` and `until`.
+    """A task as the target showed it, at a time between `since` and `until`.
 
-    One sighting is before another only if it was heard before the other was asked for.  A
-    notification may have been on its way for long: it is before what was asked for after it was
-    heard, and before later notifications on the same stream; nothing is before it but those.
+    A sighting precedes another only if it was received before the other was requested. A
+    notification may have been delayed: it precedes sightings that were requested after it was
+    received, and later notifications on the same stream; only those notifications precede it.
     """
 
     task: Mapping[str, Any]
@@ -249,26 +249,26 @@ class Sighting:
 
     @property
     def id(self) -> Any:
-        """Of the task."""
+        """The task's id."""
         return self.task.get("taskId")
 
     @property
     def status(self) -> Any:
-        """Of the task."""
+        """The task's status."""
         return self.task.get("status")
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it was over."""
+        """Whether the status is terminal."""
         return isinstance(self.status, str) and self.status in TERMINAL
 
     @property
     def entries(self) -> list[Entry]:
-        """For a transcript."""
+        """The entries for a transcript."""
         return [self.entry] if self.exchange is None else self.exchange.entries
 
     def precedes(self, other: "Sighting") -> bool:
-        """Whether it was certainly earlier."""
+        """Whether this sighting is certainly earlier."""
         if other.exchange is None:
             is_same_stream = (self.entry.line, self.entry.post) == (
                 other.entry.line,
@@ -281,23 +281,23 @@ class Sighting:
 
 @attrs.frozen(eq=False)
 class History:
-    """All of a run, of one revision over one transport."""
+    """Everything recorded of one revision over one transport."""
 
     revision: Literal["2025-11-25", "2026-07-28"]
     transport: Literal["stdio", "http"]
     entries: Sequence[Entry]
     principals: Mapping[str, str | None] = attrs.field(factory=dict)
-    """For each caller who that is; None without credentials.  Sessions are no principals."""
+    """The principal of each caller; None without credentials. Sessions are not principals."""
 
     # --- requests and answers --------------------------------------------------------------------
 
     @cached_property
     def exchanges(self) -> list[Exchange]:
-        """All requests of ours that have a method and an id, in the order they were sent."""
+        """All requests of the tester with a method and an id, in the order sent."""
         return list(_exchanges(self.entries))
 
     def calls(self, *methods: str) -> Iterator[Exchange]:
-        """The exchanges of these methods."""
+        """Return the exchanges of these methods."""
         found = chain.from_iterable(self._by_method.get(method, ()) for method in {*methods})
         return iter(sorted(found, key=lambda exchange: exchange.request.number))
 
@@ -310,12 +310,12 @@ class History:
 
     @cached_property
     def heard(self) -> list[Entry]:
-        """All messages of the target, also those that are no JSON."""
+        """All messages of the target, including those that are not JSON."""
         return [entry for entry in self.entries if entry.kind is Kind.HEARD]
 
     @cached_property
     def questions(self) -> list[tuple[Entry, Entry | None]]:
-        """Requests of the target, each with our answer: elicitation, sampling, roots, ping."""
+        """Requests of the target, each with the tester's response."""
         answers = {
             (entry.line, id_key(entry.body.get("id"))): entry
             for entry in self.entries
@@ -328,12 +328,12 @@ class History:
         ]
 
     def notifications(self, *methods: str) -> list[Entry]:
-        """What the target told without being asked; all of it if no method is named."""
+        """Return the target's notifications, of one method or of all."""
         return [e for e in self.heard if e.is_notification and (not methods or e.method in methods)]
 
     @cached_property
     def capabilities(self) -> dict[int, Mapping[str, Any]]:
-        """What the target declared, for each line; of 2026-07-28 by `server/discover`."""
+        """The target's capabilities by connection; in 2026-07-28 from `server/discover`."""
         return {
             exchange.request.line: exchange.fields["capabilities"]
             for exchange in self.calls("initialize", "server/discover")
@@ -355,7 +355,7 @@ class History:
 
     @cached_property
     def sightings(self) -> list[Sighting]:
-        """Every place where a task was shown, in the order it was heard."""
+        """Every occurrence of a task in a message, in the order received."""
         return sorted(self._sightings(), key=lambda sighting: sighting.entry.number)
 
     @cached_property
@@ -369,7 +369,7 @@ class History:
 
     @cached_property
     def created(self) -> dict[str, Exchange]:
-        """The creating exchange of each task that was created here."""
+        """The exchange that created each task."""
         return {
             s.id: s.exchange
             for s in self.sightings
@@ -378,7 +378,7 @@ class History:
 
     @cached_property
     def results(self) -> dict[str, list[Exchange]]:
-        """Of 2025-11-25: the `tasks/result` exchanges of each task."""
+        """The `tasks/result` exchanges of each task (2025-11-25)."""
         results: dict[str, list[Exchange]] = {}
         for exchange in self.calls("tasks/result"):
             if isinstance(exchange.task_id, str):
@@ -386,13 +386,13 @@ class History:
         return results
 
     def tool_of(self, task_id: str) -> str | None:
-        """The tool whose call made a task."""
+        """Return the tool whose call created a task."""
         created = self.created.get(task_id)
         name = None if created is None else created.params.get("name")
         return name if isinstance(name, str) else None
 
     def ended_before(self, task_id: str, entry: Entry) -> Sighting | None:
-        """A terminal sighting of the task that was heard before that entry."""
+        """Return a terminal sighting of the task that was received before that entry."""
         return next(
             (
                 s
@@ -426,12 +426,12 @@ class History:
 
 
 def id_key(id: Any) -> tuple[str, Any]:
-    """1, 1.0, True and "1" are different ids."""
+    """Return a hashable key that distinguishes 1, 1.0, True and "1"."""
     return type(id).__name__, id if isinstance(id, str | int | float) else repr(id)
 
 
 def _is_without_session(head: Entry | None, response: Entry, request: Entry) -> bool:
-    """Whether HTTP says that there is no such session: then nobody has looked at the request."""
+    """Return whether HTTP rejected the session; the server then did not process the request."""
     is_404 = head is not None and head.http is not None and head.http.status == 404
     return is_404 and id_key(response.body.get("id")) != id_key(request.body.get("id"))
 
@@ -455,7 +455,8 @@ def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
         elif entry.kind is Kind.GAVE_UP:
             ends.setdefault((entry.line, id_key(entry.body.get("id"))), entry)
         elif entry.kind in (Kind.ENDED, Kind.LEFT) and entry.post is not None:
-            ends["post", entry.post] = entry  # left before it was resumed: not the target's fault
+            # Also if the tester disconnected before it resumed: that is not the target's fault.
+            ends["post", entry.post] = entry
         elif entry.kind in (Kind.EXITED, Kind.ENDED, Kind.LEFT):
             ends.setdefault((entry.line, None), entry)
     for entry in entries:
@@ -463,7 +464,7 @@ def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
             continue
         own: tuple[Any, ...] = (entry.line, id_key(entry.body.get("id")))
         whole: tuple[Any, ...] = (entry.line, None) if entry.post is None else ("post", entry.post)
-        # An answer with another id counts if it is on the stream where this was asked.
+        # A response with another id counts if it arrives on the stream of this request.
         response = answers.get(own) or answers.get(whole)
         if response is not None and response.number < entry.number:
             response = None

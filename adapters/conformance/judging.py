@@ -1,4 +1,4 @@
-"""Checks: what they are, where they are kept, and what becomes of what they saw."""
+"""Checks, their registration, and the verdicts on their observations."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ Evidence = Entry | Exchange | Sighting
 
 
 class Verdict(StrEnum):
-    """What is said of a requirement, the worst first."""
+    """The verdict on a requirement, the worst first."""
 
     FAIL = "fail"
     WARNING = "warning"
@@ -44,33 +44,33 @@ class Verdict(StrEnum):
 
 @attrs.frozen
 class Observation:
-    """One time that a requirement was put to the test."""
+    """One occasion on which a requirement was exercised."""
 
     outcome: Literal["good", "bad", "warning", "note"]
     words: str = ""
-    """What was seen, if it was not good: one sentence, without a full stop."""
+    """Description of the violation or note: one clause without a full stop."""
     evidence: tuple[Entry, ...] = ()
-    """What shows it: the shortest transcript, in order."""
+    """The shortest transcript that shows it, in order."""
 
 
 Observer = Callable[..., Iterable[Observation]]
-"""Takes a history, and the parameters that a check gives it."""
+"""A function of a history and of the check's parameters."""
 
 _O = TypeVar("_O", bound=Observer)
 
 
 @attrs.frozen(eq=False)
 class Check:
-    """Decides about requirements: a pure function of the history."""
+    """Decides requirements: a pure function of the history."""
 
     ids: tuple[str, ...]
     function: Observer
     needs: str
-    """What a target must have or do for it, for whoever reads that it could not be decided."""
+    """A precondition of the target, for the reason of an inconclusive verdict."""
     parameters: Mapping[str, Any]
 
     def observe(self, history: History) -> Iterable[Observation]:
-        """Put the requirements to the test, as often as the history allows."""
+        """Yield an observation for each occasion on which the requirements were exercised."""
         return self.function(history, **self.parameters)
 
 
@@ -79,14 +79,14 @@ class Registry:
     """The checks of servers, or those of clients."""
 
     checks: dict[str, Check] = attrs.field(factory=dict)
-    """By the id of the requirement."""
+    """Checks by requirement id."""
     reasons: dict[str, str] = attrs.field(factory=dict)
-    """Why a row that others could observe has no check: the tester owns no target, and no clock."""
+    """Reasons for requirements that a third party could observe but this tester cannot."""
 
     def check(self, *ids: str, needs: str = "", **parameters: Any) -> Callable[[_O], _O]:
-        """Register a function as the check of these requirements; it may be that of others, too.
+        """Register a function as the check of these requirements; it may be registered repeatedly.
 
-        It is called with the history and these parameters.  Each observation counts for all ids.
+        It is called with the history and these parameters. Each observation counts for all ids.
         """
 
         def register(function: _O) -> _O:
@@ -104,13 +104,13 @@ class Registry:
 
     def _new(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         for id in ids:
-            assert id not in {*self.checks, *self.reasons}, f"{id} is decided twice"
+            assert id not in {*self.checks, *self.reasons}, f"{id} is registered twice"
         return ids
 
 
 _OF_SERVERS: Final = Registry()
 _OF_CLIENTS: Final = Registry()
-"""A requirement for both sides has a check for each."""
+"""A requirement for both sides has a check in each registry."""
 
 CHECKS: Final = _OF_SERVERS.checks
 REASONS: Final = _OF_SERVERS.reasons
@@ -123,27 +123,27 @@ cannot_check_clients: Final = _OF_CLIENTS.cannot_check
 
 
 def good(*evidence: Evidence) -> Observation:
-    """It was kept."""
+    """Report that the requirement was met."""
     return Observation("good", "", _entries(evidence))
 
 
 def bad(words: str, *evidence: Evidence) -> Observation:
-    """It was broken; the level of the requirement says how bad that is."""
+    """Report a violation; the requirement's level decides its severity."""
     return Observation("bad", words, _entries(evidence))
 
 
 def warning(words: str, *evidence: Evidence) -> Observation:
-    """It was broken, but never more than a warning."""
+    """Report a violation that is at most a warning."""
     return Observation("warning", words, _entries(evidence))
 
 
 def note(words: str, *evidence: Evidence) -> Observation:
-    """Worth to be said, and no finding."""
+    """Report behaviour worth mentioning that is not a violation."""
     return Observation("note", words, _entries(evidence))
 
 
 def judge(level: str, observations: Iterable[Observation]) -> Iterator[tuple[Verdict, Observation]]:
-    """The verdict of each observation, by the level of the requirement."""
+    """Yield the verdict on each observation, according to the requirement's level."""
     broken = {
         "MUST": Verdict.FAIL,
         "MUST NOT": Verdict.FAIL,

@@ -1,4 +1,4 @@
-"""Which tool of a target does what, and with which arguments."""
+"""Profiles: which tool call plays which role."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ __all__ = ["Profile", "Role", "ToolCall"]
 
 
 class Role(StrEnum):
-    """What a call of a tool is good for."""
+    """What probes use a tool call for."""
 
     COMPLETES = "completes"
     """Becomes a task that completes by itself, soon if possible."""
@@ -27,7 +27,7 @@ class Role(StrEnum):
     REPORTS = "reports"
     """Becomes a task that reports progress."""
     PLAIN = "plain"
-    """Is never a task: not marked, or forbidden; of 2026-07-28, one that answers at once."""
+    """Never becomes a task: unmarked, or forbidden; in 2026-07-28, answered with a result."""
     REQUIRED = "required"
     """Can be called only as a task."""
 
@@ -39,22 +39,22 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = attrs.field(factory=dict)
     takes_ms: int | None = None
-    """About how long its task takes, if that was found out."""
+    """Approximate duration of its task, if discovered."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of `tools/call`."""
+        """The parameters of `tools/call`."""
         return {"name": self.name, "arguments": dict(self.arguments)}
 
 
 @attrs.frozen
 class Profile:
-    """The calls that were given or found."""
+    """Tool calls by role, configured or discovered."""
 
     calls: Mapping[Role, ToolCall] = attrs.field(factory=dict)
 
     def get(self, *roles: Role) -> ToolCall | None:
-        """The call for the first of these roles that has one."""
+        """Return the call for the first of these roles that has one."""
         return next((self.calls[role] for role in roles if role in self.calls), None)
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Profiles as files: which tool does what, in TOML."""
+"""Read and write profiles as TOML."""
 
 import json
 import tomllib
@@ -14,7 +14,7 @@ __all__ = ["dump", "load", "read_call"]
 
 
 def load(path: Path) -> Profile:
-    """Read a profile: a table for each role, with `tool` and `arguments`."""
+    """Read a profile: one table per role, with `tool` and `arguments`."""
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -27,7 +27,7 @@ def _role(path: Path, name: str) -> Role:
         return Role(name)
     except ValueError:
         roles = ", ".join(Role)
-        raise CannotCheck(f"{path}: no role {name!r}; there are {roles}") from None
+        raise CannotCheck(f"{path}: unknown role {name!r}; the roles are {roles}") from None
 
 
 def _call(path: Path, name: str, table: Any) -> ToolCall:
@@ -36,23 +36,25 @@ def _call(path: Path, name: str, table: Any) -> ToolCall:
             arguments, takes_ms = rest.get("arguments", {}), rest.get("takes_ms")
             if isinstance(arguments, dict) and isinstance(takes_ms, int | None):
                 return ToolCall(tool, arguments, takes_ms)
-    raise CannotCheck(f"{path}: {name} needs `tool`, and `arguments` that are a table")
+    raise CannotCheck(
+        f"{path}: [{name}] needs a string `tool` and, optionally, a table `arguments`"
+    )
 
 
 def read_call(text: str) -> ToolCall:
-    """NAME='{"json": "arguments"}', or only a name."""
+    """Parse `NAME='{"json": "arguments"}'`, or a name alone."""
     name, separator, arguments = text.partition("=")
     try:
         given = json.loads(arguments) if separator else {}
     except ValueError as error:
-        raise CannotCheck(f"--tool {name}: the arguments are no JSON: {error}") from None
+        raise CannotCheck(f"--tool {name}: the arguments are not JSON: {error}") from None
     if not name or not isinstance(given, dict):
-        raise CannotCheck(f"--tool {text!r} is not of the form NAME='{{...}}'")
+        raise CannotCheck(f"--tool {text!r} must have the form NAME='{{...}}'")
     return ToolCall(name, given)
 
 
 def dump(runs: Sequence[Run]) -> str:
-    """What the runs found out, so that the next one need not."""
+    """Return the discovered calls of all runs as a profile."""
     found: dict[Role, ToolCall] = {}
     for run in runs:
         found = {**run.profile.calls, **found}
@@ -68,7 +70,7 @@ def _table(role: Role, call: ToolCall) -> str:
 
 
 def _inline(value: Any) -> str:
-    """TOML has no null: what has none in it can be written in one line."""
+    """Return a value as inline TOML; null values are left out, since TOML has none."""
     if isinstance(value, dict):
         parts = (f"{json.dumps(k)} = {_inline(v)}" for k, v in value.items() if v is not None)
         return "{ " + ", ".join(parts) + " }" if value else "{}"

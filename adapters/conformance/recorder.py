@@ -1,4 +1,4 @@
-"""Writes down what happens, while it happens."""
+"""Record the traffic of a run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
@@ -8,7 +8,7 @@ from taskmachine.adapters.conformance.history import MISSING, Entry, History, Ht
 __all__ = ["MOST_BYTES", "MOST_ENTRIES", "Flooded", "Recorder"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of one message of a target."""
+"""Maximum size of one message."""
 
 MOST_ENTRIES: Final = 50_000
 MOST_BYTES_IN_ALL: Final = 128 * 1024 * 1024
@@ -20,11 +20,11 @@ INTRODUCTIONS: Final = frozenset(
 
 
 class Flooded(Exception):
-    """The target says more than anybody could judge."""
+    """The target sent more than the recorder keeps."""
 
 
 class Recorder:
-    """The history of a run, as far as it has come.  `clock` tells milliseconds."""
+    """The history of a run so far. `clock` returns milliseconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -39,20 +39,20 @@ class Recorder:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """All of it."""
+        """All entries so far."""
         return self._entries
 
     def now(self) -> float:
-        """Milliseconds since the run began."""
+        """Return the milliseconds since the run began."""
         return self._clock() - self._began
 
     def new_line(self) -> int:
-        """A number for a new connection."""
+        """Return a number for a new connection."""
         self._lines += 1
         return self._lines
 
     def new_post(self) -> int:
-        """A number for a new HTTP request."""
+        """Return a number for a new HTTP request."""
         self._posts += 1
         return self._posts
 
@@ -67,15 +67,15 @@ class Recorder:
         text: str | None = None,
         http: Http | None = None,
     ) -> Entry:
-        """Write one down; Flooded if it was heard, and is beyond what can be kept."""
+        """Record an entry. Raise Flooded if it was received and exceeds the limits."""
         if kind in _HEARD:
-            self.refuse_floods()
+            self.check_limits()
         entry = Entry(len(self._entries), self.now(), kind, caller, line, post, message, text, http)
         self._entries.append(entry)
         return entry
 
-    def refuse_floods(self, more_bytes: int = 0) -> None:
-        """Count what was heard; Flooded beyond what can be kept."""
+    def check_limits(self, more_bytes: int = 0) -> None:
+        """Count received bytes. Raise Flooded beyond the limits."""
         self._bytes += more_bytes
         if len(self._entries) >= MOST_ENTRIES:
             raise Flooded(f"it sent more than {MOST_ENTRIES} messages")
@@ -83,7 +83,9 @@ class Recorder:
             raise Flooded(f"it sent more than {MOST_BYTES_IN_ALL} bytes")
 
     def heard_since(self, request: Entry) -> list[Entry]:
-        """What came on the stream of a request, or on its line if that is a pipe."""
+        """Return the messages on the HTTP response of a request, or on its stdio connection since
+        then.
+        """
         return [
             entry
             for entry in self._entries[request.number :]
@@ -98,14 +100,14 @@ class Recorder:
         since: int = 0,
         lines: frozenset[int] = frozenset(),
     ) -> History:
-        """What was written down so far; or from an entry on, and how these lines began."""
+        """Return the history, or from an entry on with the handshakes of these connections."""
         before = [entry for entry in self._entries[:since] if entry.line in lines]
         kept = (*_introductions(before), *self._entries[since:])
         return History(revision, transport, kept, dict(principals))
 
 
 def _introductions(entries: Sequence[Entry]) -> list[Entry]:
-    """The handshakes and the lists of tools: without them nothing that follows makes sense."""
+    """Return the handshakes and tool lists, without which later entries cannot be judged."""
     kept = [e for e in entries if e.kind is Kind.SENT and e.method in INTRODUCTIONS]
     posts = {entry.post for entry in kept if entry.post is not None}
     ids = {(entry.line, id_key(entry.body["id"])) for entry in kept if "id" in entry.body}

@@ -1,4 +1,4 @@
-"""What came out of a run, before anybody prints it."""
+"""The result of a check, independent of its presentation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from taskmachine.adapters.conformance.history import Entry, History
 from taskmachine.adapters.conformance.judging import CHECKS, Check, Observation, Verdict, judge
 from taskmachine.adapters.conformance.profile import Profile
 
-__all__ = ["OUR_FAULT", "Finding", "Report", "Run", "finding_of", "judge_all"]
+__all__ = ["CHECK_ERROR", "Finding", "Report", "Run", "finding_of", "judge_all"]
 
-OUR_FAULT: Final = "the check itself broke on what it saw"
+CHECK_ERROR: Final = "internal error in the check"
 
 
 @attrs.frozen
@@ -23,16 +23,16 @@ class Finding:
     requirement: Requirement
     verdict: Verdict
     words: str = ""
-    """What was seen, the worst of it; or why there is no verdict."""
+    """Description of the worst observation, or the reason for a missing verdict."""
     transcript: tuple[Entry, ...] = ()
     times: int = 0
-    """How often it was put to the test."""
+    """Number of observations."""
     broken: int = 0
-    """How often it was found broken."""
+    """Number of observations that violate the requirement."""
 
     @property
     def id(self) -> str:
-        """Of the requirement."""
+        """The requirement's id."""
         return self.requirement.id
 
 
@@ -45,35 +45,35 @@ class Run:
     findings: Sequence[Finding]
     profile: Profile
     server: Mapping[str, Any] = attrs.field(factory=dict)
-    """What the target said of itself."""
+    """The target's description of itself: its handshake result."""
     edges: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
-    """The moves of tasks that were seen, and how often."""
+    """Observed status transitions and their counts."""
     took_ms: float = 0
     stopped: str | None = None
-    """Why it ended before everything was tried."""
+    """Why the run ended early."""
     replays: Mapping[str, Any] = attrs.field(factory=dict)
-    """For what exploration found: the steps that show it, by the id of the requirement."""
+    """Faults found by exploration, with their moves, by requirement id."""
     is_client: bool = False
-    """Whether the target is a client, which has no tools."""
+    """Whether the target is a client; clients have no tools."""
 
     def count(self, *verdicts: Verdict) -> int:
-        """How many findings have one of these verdicts."""
+        """Count the findings with one of these verdicts."""
         return sum(finding.verdict in verdicts for finding in self.findings)
 
     @property
     def broken(self) -> list[Finding]:
-        """What was found, failures first."""
+        """Failures, then warnings."""
         found = [f for f in self.findings if f.verdict in (Verdict.FAIL, Verdict.WARNING)]
         return sorted(found, key=lambda finding: list(Verdict).index(finding.verdict))
 
     @property
     def exercised(self) -> int:
-        """How many requirements were put to the test."""
+        """Number of requirements that were exercised."""
         return sum(finding.times > 0 for finding in self.findings)
 
     @property
     def observable(self) -> int:
-        """How many could be, on this transport."""
+        """Number of requirements that can be exercised on this transport."""
         return sum(
             finding.requirement.is_checked and self.transport in finding.requirement.transports
             for finding in self.findings
@@ -88,20 +88,29 @@ class Report:
     seed: int
     runs: Sequence[Run]
     known: frozenset[str] = frozenset()
-    """Failures that a baseline has: they are shown, and do not count."""
+    """Ids of known failures: shown, but without effect on the exit status."""
 
     def count(self, *verdicts: Verdict) -> int:
-        """How many findings have one of these verdicts and are not known."""
+        """Count the findings with one of these verdicts that are not known."""
         return sum(
             finding.verdict in verdicts and finding.id not in self.known
             for run in self.runs
             for finding in run.findings
         )
 
-    def exit_status(self, *, strict: bool = False) -> int:
-        """0 if no MUST is broken, else 1; 3 if nothing could be tested; 4 for warnings if strict.
+    @property
+    def summary(self) -> str:
+        """The result in one sentence."""
+        return {
+            0: "No MUST requirement is violated.",
+            1: "At least one MUST requirement is violated.",
+            3: "Nothing could be tested.",
+        }[self.exit_status()]
 
-        2 is for what cannot be run at all.
+    def exit_status(self, *, strict: bool = False) -> int:
+        """Return 0, or 1 if a MUST is violated, 3 if nothing was tested, 4 for warnings if strict.
+
+        Status 2 is for checks that cannot be run at all.
         """
         if self.count(Verdict.FAIL):
             return 1
@@ -113,7 +122,7 @@ class Report:
 def judge_all(
     history: History, requirements: Mapping[str, Requirement], wanted: frozenset[str]
 ) -> list[Finding]:
-    """The verdict on each of these requirements."""
+    """Return the verdict on each wanted requirement."""
     seen: dict[Check, list[Observation]] = {}
     findings = []
     for id, requirement in requirements.items():
@@ -121,34 +130,34 @@ def judge_all(
             continue
         check = CHECKS.get(id)
         if history.transport not in requirement.transports:
-            words = f"it is about {' and '.join(requirement.transports)}"
+            words = f"applies only to {' and '.join(requirement.transports)}"
             findings.append(Finding(requirement, Verdict.NOT_APPLICABLE, words))
         elif check is None:
-            words = requirement.reason or "nothing decides about it"
+            words = requirement.reason or "no check available"
             findings.append(Finding(requirement, Verdict.NOT_APPLICABLE, words))
         else:
-            if check not in seen:  # one may decide about several requirements
+            if check not in seen:  # one check may decide several requirements
                 seen[check] = _observe(check, history)
             findings.append(finding_of(requirement, seen[check], check.needs))
     return findings
 
 
 def _observe(check: Check, history: History) -> list[Observation]:
-    """A check that stumbles over what a target sent is our fault, and is said to be."""
+    """Run a check. If it raises, report an internal error instead of a verdict."""
     try:
         return list(check.observe(history))
-    except Exception as error:  # noqa: BLE001  the other checks have something to say, too
-        return [Observation("note", f"{OUR_FAULT}: {error!r}")]
+    except Exception as error:  # noqa: BLE001  the other checks must still run
+        return [Observation("note", f"{CHECK_ERROR}: {error!r}")]
 
 
 def finding_of(requirement: Requirement, seen: Sequence[Observation], needs: str) -> Finding:
-    """The verdict on a requirement by all that was seen: the worst of it."""
+    """Return the worst verdict of all observations."""
     judged = list(judge(requirement.level, seen))
     if not judged:
-        words = f"it was not put to the test: needs {needs}" if needs else "it did not come to it"
+        words = f"not exercised: needs {needs}" if needs else "not exercised"
         return Finding(requirement, Verdict.INCONCLUSIVE, words)
     counted = Counter(verdict for verdict, _ in judged)
-    # Of equally bad ones the shortest shows it best.
+    # Prefer the shortest transcript of equally severe observations.
     verdict, worst = min(
         judged, key=lambda one: (list(Verdict).index(one[0]), len(one[1].evidence))
     )

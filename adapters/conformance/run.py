@@ -1,4 +1,4 @@
-"""Runs everything against a server: discovery, probes, exploration; then judges what was heard."""
+"""Run discovery, probes and exploration against a server, then judge the record."""
 
 import asyncio
 import time
@@ -21,19 +21,19 @@ from taskmachine.adapters.conformance.report import Run, judge_all
 from taskmachine.adapters.conformance.target import Revision, Target
 from taskmachine.adapters.conformance.wire.caller import PATIENCE_MS, TargetLost
 
-__all__ = ["Options", "run_server", "says_hello"]
+__all__ = ["Options", "handshake_error", "run_server"]
 
-AT_ONCE: Final = 8
-"""Probes that go on at the same time."""
+CONCURRENCY: Final = 8
+"""Number of concurrent probes."""
 
-WAY_OUT: Final = 0.12
-"""The part of the budget that it takes to stop the target, and to judge."""
+RESERVE: Final = 0.12
+"""Share of the budget reserved for stopping the target and judging."""
 
 FOR_DISCOVERY: Final = 0.25
-"""Of the budget."""
+"""Share of the budget for discovery."""
 
 PROBE_S: Final = 20.0
-"""The longest that one probe may take."""
+"""Time limit of one probe."""
 
 
 def _clock() -> float:
@@ -42,18 +42,18 @@ def _clock() -> float:
 
 @attrs.frozen
 class Options:
-    """How much is tried, and what counts."""
+    """How much to try, and which requirements to judge."""
 
     budget_s: float = 60.0
     seed: int = 0
     examples: int = attrs.field(default=20)
-    """Of exploration."""
+    """Number of exploration examples."""
     only: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
     profile: Profile = attrs.field(factory=Profile)
-    """What was said outright; the rest is found out."""
+    """Configured tool calls; missing roles are discovered."""
     tools: tuple[ToolCall, ...] = ()
-    """Calls to try, instead of arguments of our own."""
+    """Calls to try in discovery, instead of generated arguments."""
     allow_destructive: bool = False
     patience_ms: float = PATIENCE_MS
 
@@ -63,7 +63,7 @@ class Options:
             raise CannotCheck("the number of examples cannot be negative")
 
     def wanted(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of the requirements that count."""
+        """Return the selected requirements."""
         return frozenset(id for id in ids if (not self.only or id in self.only)) - self.skip
 
 
@@ -72,19 +72,19 @@ async def run_server(
     revision: Revision,
     options: Options,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = _clock,
 ) -> Run:
-    """Try everything and judge it; TargetLost if the target does not even say hello.
+    """Run everything and judge it. Raise TargetLost if the first handshake fails.
 
-    `tell` is told what goes on, for whoever watches.
+    `on_progress` receives the name of each step.
     """
     load_probes()
     recorder = Recorder(clock)
     harness = Harness(
         target, revision, recorder, seed=options.seed, patience_ms=options.patience_ms
     )
-    deadline = clock() + options.budget_s * 1_000 * (1 - WAY_OUT)
+    deadline = clock() + options.budget_s * 1_000 * (1 - RESERVE)
     stopped: str | None = None
     replays: Mapping[str, Any] = {}
     server: Mapping[str, Any] = {}
@@ -93,7 +93,7 @@ async def run_server(
         try:
             left_s = max((deadline - clock()) / 1_000, options.budget_s / 2)
             async with asyncio.timeout(left_s):
-                tell("looking for tools")
+                on_progress("discovering tools")
                 harness.profile = await discover(
                     harness,
                     options.profile,
@@ -101,13 +101,15 @@ async def run_server(
                     options.allow_destructive,
                     within_ms=options.budget_s * 1_000 * FOR_DISCOVERY,
                 )
-                await _probe_all(harness, tell)
+                await _probe_all(harness, on_progress)
                 if harness.profile and options.examples:
-                    tell("exploring")
-                    # It ends before it is broken off: what it has found is not lost.
-                    replays = await explore(harness, options, (deadline - clock()) * 0.9, tell)
+                    on_progress("exploring")
+                    # It ends before the timeout cancels it, so that its results are not lost.
+                    replays = await explore(
+                        harness, options, (deadline - clock()) * 0.9, on_progress
+                    )
         except TimeoutError:
-            stopped = f"the budget of {options.budget_s:.3g} s was over"
+            stopped = f"the budget of {options.budget_s:.3g} s ran out"
         except (TargetLost, Flooded) as error:
             stopped = str(error)
     finally:
@@ -128,8 +130,8 @@ async def run_server(
     )
 
 
-async def says_hello(target: Target, revision: Revision) -> str | None:
-    """Why the target cannot be talked to in that revision; None if it can."""
+async def handshake_error(target: Target, revision: Revision) -> str | None:
+    """Return why the target cannot be used with that revision, or None if it can."""
     harness = Harness(target, revision, Recorder(_clock))
     try:
         await harness.caller()
@@ -140,20 +142,20 @@ async def says_hello(target: Target, revision: Revision) -> str | None:
     return None
 
 
-async def _probe_all(harness: Harness, tell: Callable[[str], None]) -> None:
-    """Those that get along with others first, some at a time; then the rest, one by one."""
+async def _probe_all(harness: Harness, on_progress: Callable[[str], None]) -> None:
+    """Run the probes that tolerate others concurrently, then the rest one by one."""
     fitting = [probe for probe in PROBES if _fits(probe, harness)]
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
 
     async def one(probe: Probe) -> None:
         async with room:
-            tell(probe.name)
+            on_progress(probe.name)
             await _probe(harness, probe)
 
     await asyncio.gather(*(one(probe) for probe in fitting if not probe.alone))
     for probe in fitting:
         if probe.alone:
-            tell(probe.name)
+            on_progress(probe.name)
             await _probe(harness, probe)
             await harness.is_alive()
 
@@ -171,11 +173,11 @@ async def _probe(harness: Harness, probe: Probe) -> None:
         async with asyncio.timeout(PROBE_S):
             await probe.run(harness)
     except (TargetLost, TimeoutError):
-        pass  # what was heard until then is judged
+        pass  # judge the messages recorded until then
 
 
 def _edges(history: History) -> Mapping[tuple[str, str], int]:
-    """From status to status, where it is certain which was seen first."""
+    """Count status transitions between sightings whose order is certain."""
     edges: Counter[tuple[str, str]] = Counter()
     for sightings in history.by_task.values():
         last = sightings[0]

@@ -1,4 +1,4 @@
-"""The server that a run checks, and where it is."""
+"""The server under test and how to reach it."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ Revision = Literal["2025-11-25", "2026-07-28"]
 
 @attrs.frozen
 class Target:
-    """Where a server is: a URL, or the command that starts it."""
+    """A server: its URL, or the command that starts it."""
 
     url: str | None = None
     command: Sequence[str] = ()
@@ -26,7 +26,7 @@ class Target:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Read a URL, or a command as a shell would; CannotCheck if it is neither."""
+        """Parse a URL, or a command as a shell would. Raise CannotCheck if it is neither."""
         is_url = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", address)
         return cls(address) if is_url else cls(command=split_command(address))
 
@@ -37,22 +37,22 @@ class Target:
 
     @property
     def transport(self) -> Literal["stdio", "http"]:
-        """How it is talked to."""
+        """The transport that the target uses."""
         return "stdio" if self.url is None else "http"
 
     def headers_of(self, caller: str) -> dict[str, str]:
-        """What each request of that caller has."""
+        """Return the HTTP headers of each request by that caller."""
         token = dict(zip("AB", self.tokens, strict=False)).get(caller)
         own = {} if token is None else {"authorization": f"Bearer {token}"}
         return {name.lower(): value for name, value in self.headers.items()} | own
 
     def principal(self, caller: str) -> str | None:
-        """Who a caller is; None if nobody says."""
+        """Return the credentials of a caller, or None without any."""
         return self.headers_of(caller).get("authorization")
 
 
 def split_command(command: str) -> list[str]:
-    """Split a command as a shell does; CannotCheck if that leaves no word."""
+    """Split a command as a shell does. Raise CannotCheck if no word remains."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Transcripts: what was said and heard, so that people can read it and say it again."""
+"""Render messages as readable transcripts, and as requests that can be sent again."""
 
 import json
 import shlex
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, Kind
 
-__all__ = ["lines", "pasteable", "say"]
+__all__ = ["describe", "lines", "pasteable"]
 
 _SIGNS = {
     Kind.SENT: "->",
@@ -22,14 +22,14 @@ _SECRET = frozenset({"authorization", "cookie", "set-cookie"})
 
 
 def lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """One line for each entry: time, direction, what."""
+    """Render one line per entry: time, caller and connection, direction, message."""
     for entry in entries:
         where = f"{entry.caller}{entry.line}"
-        yield f"{entry.at / 1_000:8.3f} {where} {_SIGNS[entry.kind]} {say(entry)}"
+        yield f"{entry.at / 1_000:8.3f} {where} {_SIGNS[entry.kind]} {describe(entry)}"
 
 
-def say(entry: Entry) -> str:
-    """The entry in one line."""
+def describe(entry: Entry) -> str:
+    """Render an entry in one line."""
     http = entry.http
     if entry.kind is Kind.HEAD and http is not None:
         kind = http.headers.get("content-type", "no content type")
@@ -42,9 +42,9 @@ def say(entry: Entry) -> str:
 
 
 def pasteable(entries: Iterable[Entry], url: str | None) -> Iterator[str]:
-    """What we said, as lines for a pipe, or as curl commands for a URL.
+    """Render the sent messages as lines for stdin, or as curl commands for a URL.
 
-    Credentials are left out: `$TOKEN` stands for them.
+    Credentials are replaced by `$TOKEN`.
     """
     for entry in entries:
         if entry.kind is not Kind.SENT:
@@ -61,7 +61,7 @@ def _curl(entry: Entry, url: str, body: str | None) -> str:
     words = ["curl", "-sN", "-X", "POST" if http is None else http.method, url]
     line = shlex.join(words)
     for name, value in ({} if http is None else http.headers).items():
-        # The shell puts the token in, so that no transcript gives it away.
+        # The shell inserts the token, so that no transcript contains it.
         shown = f'"{name}: $TOKEN"' if name in _SECRET else shlex.quote(f"{name}: {value}")
         line += f" -H {shown}"
     return f"{line} -d {shlex.quote(body)}" if body else line

@@ -1,11 +1,10 @@
-"""The console: tasks in a browser, live.  What it is for its readers: docs/howto/watch.md.
+"""The console: tasks in a browser, updated live; see docs/howto/watch.md.
 
-Pages are made here, whole; the little JavaScript there is puts newer pieces of them in place.
-What is in a task was written by others: it reaches a page as text only, and no page may run or
-load anything but the files beside this one.
+The server renders whole pages; a little JavaScript replaces the parts that change.  The contents
+of tasks are untrusted: pages show them as text only, and may load only the console's own files.
 """
 
 from taskmachine.adapters.console.application import Console
-from taskmachine.adapters.console.login import Door, LinkDoor, TokenDoor
+from taskmachine.adapters.console.login import LinkLogin, Login, TokenLogin
 
-__all__ = ["Console", "Door", "LinkDoor", "TokenDoor"]
+__all__ = ["Console", "LinkLogin", "Login", "TokenLogin"]

@@ -1,6 +1,6 @@
-"""What one visitor sees and may do: their own tasks, or those of everybody if they are an admin.
+"""Access to the tasks of a visitor, or to those of all owners for an admin.
 
-For everybody else a foreign task does not exist.
+For other visitors the tasks of another owner do not exist.
 """
 
 from collections.abc import Sequence
@@ -10,24 +10,26 @@ import attrs
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.protocol.operations import Answer, Cancel
-from taskmachine.protocol.sealing import Position, Visit
+from taskmachine.protocol.sealing import BrowserSession, Position
 from taskmachine.statemachine import Entry, NotFound, Reply, Task
 
-__all__ = ["Sight"]
+__all__ = ["TaskAccess"]
 
 
 @attrs.frozen
-class Sight:
+class TaskAccess:
+    """Task operations on behalf of one visitor."""
+
     service: TaskService
-    visit: Visit
+    session: BrowserSession
     lookups: Lookups
 
     async def find(self, task_id: str) -> Task:
-        """`NotFound` for whatever is not theirs; `LimitExceeded` for who looks too often."""
+        """Return a task; `NotFound` without access, `LimitExceeded` for too many lookups."""
         self.lookups.begin()
         try:
-            if not self.visit.is_admin:
-                return await self.service.get(self.visit.owner, task_id)
+            if not self.session.is_admin:
+                return await self.service.get(self.session.owner, task_id)
             if len(task_id) > self.service.limits.id_chars:
                 raise NotFound(task_id)
             task = await self.service.store.load(task_id)
@@ -39,18 +41,18 @@ class Sight:
         return task
 
     async def page(self, after: Position | None, limit: int) -> Sequence[Task]:
-        """Newest first."""
+        """Return tasks, newest first."""
         store = self.service.store
-        if self.visit.is_admin:
+        if self.session.is_admin:
             return await store.browse(after, limit)
-        return await store.page(self.visit.owner, after, limit)
+        return await store.page(self.session.owner, after, limit)
 
     async def history(self, task: Task) -> Sequence[Entry]:
-        """Of a task that was found."""
+        """Return the history of a task that `find` returned."""
         return await self.service.store.history(task.id)
 
     async def cancel(self, task_id: str) -> bool:
-        """Whether it did anything: a task that has ended stays as it is."""
+        """Cancel a task; return False if it has ended already."""
         task = await self.find(task_id)
         _, steps = await self.service.perform(
             task.owner, Cancel(task.id, "The task was cancelled in the console.")
@@ -58,7 +60,7 @@ class Sight:
         return bool(steps)
 
     async def answer(self, task_id: str, key: str, reply: Reply) -> bool:
-        """Whether it did anything: somebody else may have been faster."""
+        """Answer a question; return False if it is not open any more."""
         task = await self.find(task_id)
         _, steps = await self.service.perform(task.owner, Answer(task.id, {key: reply}))
         return bool(steps)

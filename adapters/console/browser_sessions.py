@@ -1,7 +1,7 @@
-"""Who is looking: a sealed cookie on each request, and proof that a form is one of ours.
+"""Browser sessions in a sealed cookie, and protection of forms against forgery (CSRF).
 
-The cookie holds the owner, whether it is an admin, and when it is over: sealed, so every replica
-can read it and no browser can.  Nothing is kept here.
+The cookie holds the owner, whether it is an admin, and the expiry.  It is sealed, so that every
+replica can read it, but no browser.  The server keeps no state.
 """
 
 import secrets
@@ -14,17 +14,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskmachine.adapters.transports.auth.authentication import Caller
-from taskmachine.protocol.sealing import Sealer, Visit
+from taskmachine.protocol.sealing import BrowserSession, Sealer
 
-__all__ = ["LONGEST_MS", "Visits"]
+__all__ = ["LONGEST_MS", "BrowserSessions"]
 
 LONGEST_MS: Final = 8 * 3_600_000
-"""Of one visit: a working day.  It ends earlier if the token does."""
+"""Maximum duration of a session: a working day.  It ends earlier if the token expires."""
 
 
 @attrs.frozen
-class Visits:
-    """`clock` is in milliseconds since the epoch, `public_url` as in the settings."""
+class BrowserSessions:
+    """Cookies and form tokens of all sessions.
+
+    `clock` is in milliseconds since the epoch, `public_url` as in the settings.
+    """
 
     sealer: Sealer
     clock: Callable[[], int]
@@ -32,31 +35,36 @@ class Visits:
 
     @property
     def cookie(self) -> str:
-        """Its name, another one for each store: browsers do not tell the ports of a machine apart,
-        and two servers would throw each other's visitors out.
-        """
-        return "taskmachine_" + self.sealer.seal_visit(Visit("", "", False, 0))[:8].lower()
+        """The cookie's name, different for each store.
 
-    def begin(self, caller: Caller) -> Visit:
-        """A new visit of somebody who was let in."""
+        Browsers share cookies between the ports of a host, so two servers would overwrite each
+        other's cookies.
+        """
+        return (
+            "taskmachine_"
+            + self.sealer.seal_browser_session(BrowserSession("", "", False, 0))[:8].lower()
+        )
+
+    def begin(self, caller: Caller) -> BrowserSession:
+        """Return a new session of an authenticated caller."""
         until = self.clock() + LONGEST_MS
         if caller.expires_at is not None:
             until = min(until, int(caller.expires_at))
-        return Visit(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
+        return BrowserSession(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
 
-    def find(self, request: Request) -> Visit | None:
-        """The visit that this request belongs to."""
-        return self.sealer.open_visit(request.cookies.get(self.cookie, ""), self.clock())
+    def find(self, request: Request) -> BrowserSession | None:
+        """Return the session of this request, or None."""
+        return self.sealer.open_browser_session(request.cookies.get(self.cookie, ""), self.clock())
 
-    def is_over(self, visit: Visit) -> bool:
-        return self.clock() >= visit.expires_at
+    def has_expired(self, session: BrowserSession) -> bool:
+        return self.clock() >= session.expires_at
 
-    def remember(self, response: Response, request: Request, visit: Visit) -> None:
-        """Give the browser its cookie."""
-        self._set(response, request, self.sealer.seal_visit(visit), visit.expires_at)
+    def remember(self, response: Response, request: Request, session: BrowserSession) -> None:
+        """Set the cookie."""
+        self._set(response, request, self.sealer.seal_browser_session(session), session.expires_at)
 
     def forget(self, response: Response, request: Request) -> None:
-        """Take it away again."""
+        """Delete the cookie."""
         self._set(response, request, "", 0)
 
     def _set(self, response: Response, request: Request, text: str, expires_at: int) -> None:
@@ -73,17 +81,17 @@ class Visits:
 
     # --- forms -------------------------------------------------------------------------------
 
-    def form_token(self, visit: Visit) -> str:
-        return self.sealer.seal_form(visit)
+    def form_token(self, session: BrowserSession) -> str:
+        return self.sealer.seal_form(session)
 
-    def is_ours(self, request: Request, visit: Visit, token: str) -> bool:
-        """Whether a form was made by our page, for this visit, and sent from there."""
-        return self.is_from_here(request.headers) and self.sealer.is_form_of(visit, token)
+    def is_valid_form(self, request: Request, session: BrowserSession, token: str) -> bool:
+        """Return whether a page of this session contained the form and sent it."""
+        return self.is_same_origin(request.headers) and self.sealer.is_form_of(session, token)
 
-    def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Whether a page of ours sent this, as far as the browser tells.
+    def is_same_origin(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a page of the console sent this, by `Sec-Fetch-Site` and `Origin`.
 
-        A browser that says nothing is an old one, or none at all.
+        Old browsers and other clients send neither.
         """
         site = headers.get("sec-fetch-site")
         if site is not None and site != "same-origin":
@@ -92,6 +100,6 @@ class Visits:
         if origin is None:
             return True
         hosts = {headers.get("host", "").lower()}
-        if self.public_url is not None:  # a proxy may call us by another name
+        if self.public_url is not None:  # a proxy may change the host name
             hosts.add(urlsplit(self.public_url).netloc.lower())
         return origin.partition("://")[2].lower() in hosts

@@ -1,7 +1,7 @@
-"""Forms from the schema of a question, and what somebody typed into them as JSON.
+"""Form fields for the schema of a question, and their input as JSON.
 
-A schema was written by others.  What is not of the kind that forms are made for becomes a field
-for JSON, so there is always something to answer with.
+Schemas are untrusted.  A property that no form field fits gets a field for JSON, so that every
+question can be answered.
 """
 
 import json
@@ -20,12 +20,12 @@ MOST_FIELDS: Final = 100
 MOST_OPTIONS: Final = 500
 
 _INPUTS: Final = {"email": "email", "uri": "url", "date": "date"}
-"""What a browser calls the formats."""
+"""Input types by JSON Schema format."""
 
 
 @attrs.frozen
 class Field:
-    """One line of a form.  `kind` is text, number, checkbox, select, choices or json."""
+    """A form field.  `kind` is text, number, checkbox, select, choices or json."""
 
     name: str
     kind: str
@@ -34,9 +34,9 @@ class Field:
     description: str = ""
     is_required: bool = False
     value: Any = None
-    """What stands there at first."""
+    """The initial value."""
     input: str = "text"
-    """The type of the element."""
+    """The type of the input element."""
     options: Sequence[tuple[str, str]] = ()
     """Value and label."""
     limits: Mapping[str, Any] = attrs.field(factory=dict)
@@ -44,7 +44,7 @@ class Field:
 
 
 def fields_of(schema: Any) -> list[Field]:
-    """A field for each property, in the order of the schema."""
+    """Return a field for each property, in the order of the schema."""
     if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
         return []
     required = schema.get("required")
@@ -92,7 +92,7 @@ def _field(name: str, schema: JSONObject, is_required: bool) -> Field:
 
 
 def _options(schema: JSONObject) -> list[tuple[str, str]]:
-    """Texts to choose from, with their titles if they have any."""
+    """Return the texts to choose from, with their titles."""
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list):
         found = [
@@ -124,11 +124,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-# --- what was typed in -----------------------------------------------------------------------
+# --- input -----------------------------------------------------------------------------------
 
 
 def read_field(field: Field, typed: Sequence[str]) -> Any:
-    """What somebody means, None if they left it out; ValueError in words if it cannot be."""
+    """Return the value of the input, or None if it is empty; ValueError has text for the user."""
     text = typed[-1] if typed else ""
     if field.kind == "checkbox":
         return bool(typed)
@@ -146,7 +146,7 @@ def read_field(field: Field, typed: Sequence[str]) -> Any:
         value = text
     try:
         is_fit = fits({"properties": {field.name: field.schema}}, {field.name: value})
-    except (AttributeError, TypeError):  # no sense can be made of the schema: the tool will judge
+    except (AttributeError, TypeError):  # the schema is invalid: leave the check to the tool
         is_fit = True
     if not is_fit:
         raise ValueError(_wish(field))
@@ -171,7 +171,7 @@ def _read_json(text: str) -> Any:
 
 
 def _wish(field: Field) -> str:
-    """What would be right."""
+    """Return the requirements of a field for the user."""
     limits = field.limits
     if field.kind == "number":
         kind = "a number" if limits["step"] == "any" else "a whole number"
@@ -181,7 +181,7 @@ def _wish(field: Field) -> str:
     if field.kind == "choices":
         least, most = field.schema.get("minItems", 0), field.schema.get("maxItems")
         return f"Choose at least {least}." if most is None else f"Choose {least} to {most}."
-    return "This is none of what can be chosen."
+    return "Choose one of the options."
 
 
 def _between(limits: Mapping[str, Any], least: str, most: str, word: str) -> str:

@@ -1,4 +1,4 @@
-"""What is in a task, made ready to be read: short enough for a page, and nothing but text."""
+"""Format the contents of tasks as text that is short enough for a page."""
 
 import json
 import re
@@ -11,32 +11,42 @@ from taskmachine.adapters.rendering.diagram import render_path
 from taskmachine.adapters.rendering.documents import moment, read_value
 from taskmachine.statemachine import Entry, Event, Outcome, Progress, Task
 
-__all__ = ["Block", "Moment", "cut", "moment_text", "path", "percent", "pretty", "said", "timeline"]
+__all__ = [
+    "Block",
+    "Moment",
+    "cut",
+    "moment_text",
+    "outcome_blocks",
+    "path",
+    "percent",
+    "pretty",
+    "timeline",
+]
 
 MOST_CHARS: Final = 20_000
-"""Of one value on a page; `taskmachine tasks show --json` has all of it."""
+"""Maximum length of a value on a page; `taskmachine tasks show --json` shows all of it."""
 
 MOST_BLOCKS: Final = 50
-"""Of one result."""
+"""Maximum number of content blocks of a result on a page."""
 
 MOST_IMAGE: Final = 2_000_000
 
 MOST_MOMENTS: Final = 300
-"""Of one history, the latest."""
+"""Maximum number of history entries on a page; the latest are shown."""
 
 _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def cut(text: str, most: int = MOST_CHARS) -> str:
-    """The text, or its beginning and how much more there is."""
+    """Return the text, or its beginning and the number of characters left out."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n… and {len(text) - most:,} more characters"
 
 
 def pretty(encoded: bytes | None) -> str:
-    """JSON, indented."""
+    """Return indented JSON."""
     return _indented(read_value(encoded))
 
 
@@ -45,18 +55,18 @@ def _indented(value: Any) -> str:
 
 
 def moment_text(milliseconds: int) -> str:
-    """In UTC, to the second."""
+    """Return the time in UTC, to the second."""
     return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def percent(progress: Progress) -> int | None:
-    """How much of the whole is done, if there is a whole."""
+    """Return the progress in percent, or None without a total."""
     if not progress.total or progress.total < 0:
         return None
     return round(100 * min(1.0, max(0.0, progress.value / progress.total)))
 
 
-# --- how it ended ----------------------------------------------------------------------------
+# --- outcome ---------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -67,8 +77,8 @@ class Block:
     text: str
 
 
-def said(outcome: Outcome) -> Sequence[Block]:
-    """What a task has to show in the end."""
+def outcome_blocks(outcome: Outcome) -> Sequence[Block]:
+    """Return the blocks of a task's outcome."""
     if outcome.result is not None:
         return list(_blocks(read_value(outcome.result)))
     blocks = [Block("text", cut(outcome.message))] if outcome.message else []
@@ -104,12 +114,12 @@ def _block(content: Any) -> Block:
             return Block("json", _indented(content))
 
 
-# --- how it came to that ---------------------------------------------------------------------
+# --- history ---------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Moment:
-    """A line of the timeline; several reports in a row are one."""
+    """An entry of the timeline; consecutive reports are combined."""
 
     at: int
     event: str
@@ -119,7 +129,7 @@ class Moment:
 
 
 def timeline(entries: Sequence[Entry]) -> list[Moment]:
-    """The latest first."""
+    """Return the timeline, latest first."""
     moments: list[Moment] = []
     for entry in entries:
         note = None if entry.note is None else cut(entry.note, 500)
@@ -132,5 +142,5 @@ def timeline(entries: Sequence[Entry]) -> list[Moment]:
 
 
 def path(task: Task, entries: Sequence[Entry]) -> str:
-    """The way of a task through the table: a picture, made of our own words only."""
+    """Return an SVG of a task's path through the table, without text of callers."""
     return render_path({(entry.source.value, entry.dest.value) for entry in entries}, task.state)

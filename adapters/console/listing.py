@@ -1,7 +1,6 @@
-"""Which tasks a list shows: a page of them, picked out of a bounded stretch of the store.
+"""Filter and page the list of tasks, reading a bounded number of tasks for each page.
 
-Stores know one order and one owner; whatever else is asked for is picked out here, and nobody
-can make a server read all it has.
+Stores can only list the tasks of one owner, or all, by creation.  The filters are applied here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,17 +9,17 @@ from urllib.parse import urlencode
 
 import attrs
 
-from taskmachine.adapters.console.access import Sight
+from taskmachine.adapters.console.access import TaskAccess
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import DUTIES, TERMINAL, Task
 
 __all__ = ["SIZES", "STATES", "Query", "Window", "position_of", "read_window"]
 
 SIZES: Final = (50, 200, 1_000)
-"""Rows of a page."""
+"""Selectable numbers of rows of a page."""
 
 MOST_READ: Final = 2_000
-"""Tasks that are looked at for one page."""
+"""Maximum number of tasks read for one page."""
 
 LONGEST_FILTER: Final = 200
 
@@ -31,23 +30,23 @@ STATES: Final = {
     ENDED: TERMINAL,
     **{state.value: frozenset({state}) for state in DUTIES},
 }
-"""What can be asked for, and the states that it means."""
+"""The values of the state filter, and the states that they select."""
 
 
 @attrs.frozen
 class Query:
-    """What somebody wants to see.  What makes no sense counts as not said."""
+    """The filters and the page of a list."""
 
     state: str = ""
     tool: str = ""
     owner: str = ""
     size: int = SIZES[0]
     after: str = ""
-    """The cursor of the page before."""
+    """The cursor at the end of the previous page."""
 
     @classmethod
     def read(cls, params: Mapping[str, str]) -> "Query":
-        """From the query of a URL."""
+        """Read the query of a URL, ignoring invalid values."""
         state, size = params.get("state", ""), params.get("size", "")
         return cls(
             state if state in STATES else "",
@@ -58,10 +57,10 @@ class Query:
         )
 
     def url(self, **changes: Any) -> str:
-        """As the query of a URL, with something else in it."""
+        """Return the query of a URL with these changes."""
         given = attrs.asdict(attrs.evolve(self, **changes))
-        told = {name: value for name, value in given.items() if value not in ("", SIZES[0])}
-        return f"?{urlencode(told)}" if told else "?"
+        given = {name: value for name, value in given.items() if value not in ("", SIZES[0])}
+        return f"?{urlencode(given)}" if given else "?"
 
     @property
     def is_filtered(self) -> bool:
@@ -77,36 +76,36 @@ class Query:
 
 @attrs.frozen
 class Window:
-    """What was found."""
+    """The tasks of one page."""
 
     tasks: Sequence[Task]
     others: Sequence[Task]
-    """That were looked at, and may fit later."""
+    """Live tasks that were read and do not match the filters yet."""
     read: int
-    """How many were looked at."""
+    """The number of tasks read."""
     cursor: str | None
-    """Where the next page begins, if there is one."""
+    """The position of the next page, if there is one."""
 
 
-def position_of(sight: Sight, query: Query) -> Position | None:
-    """Where the page begins; `InvalidParams` for a cursor of somebody else."""
+def position_of(access: TaskAccess, query: Query) -> Position | None:
+    """Return the position where the page begins; `InvalidParams` for another visitor's cursor."""
     if not query.after:
         return None
-    return sight.service.sealer.open_cursor(sight.visit.owner, query.after)
+    return access.service.sealer.open_cursor(access.session.owner, query.after)
 
 
-async def read_window(sight: Sight, query: Query) -> Window:
-    """The page that was asked for; `InvalidParams` for a cursor of somebody else."""
-    after = position_of(sight, query)
+async def read_window(access: TaskAccess, query: Query) -> Window:
+    """Return the page; `InvalidParams` for another visitor's cursor."""
+    after = position_of(access, query)
     found: list[Task] = []
     others: list[Task] = []
     read = 0
     while read < MOST_READ:
         wanted = query.size + 1 if not query.is_filtered else min(500, MOST_READ - read)
-        batch = await sight.page(after, wanted)
+        batch = await access.page(after, wanted)
         for task in batch:
             if len(found) == query.size:  # one more, so there is a next page
-                return Window(found, others, read, _cursor(sight, after))
+                return Window(found, others, read, _cursor(access, after))
             read += 1
             after = Position(task.created_at, task.id)
             if query.wants(task):
@@ -115,9 +114,9 @@ async def read_window(sight: Sight, query: Query) -> Window:
                 others.append(task)
         if len(batch) < wanted:
             return Window(found, others, read, None)
-    return Window(found, others, read, _cursor(sight, after))
+    return Window(found, others, read, _cursor(access, after))
 
 
-def _cursor(sight: Sight, after: Position | None) -> str:
-    assert after is not None, "something was read"
-    return sight.service.sealer.seal_cursor(sight.visit.owner, after)
+def _cursor(access: TaskAccess, after: Position | None) -> str:
+    assert after is not None, "at least one task was read"
+    return access.service.sealer.seal_cursor(access.session.owner, after)

@@ -1,11 +1,11 @@
-"""The list of tasks, live: rows that changed, that are new, and that are gone."""
+"""Live updates of the list: changed, new and removed rows."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from taskmachine.adapters.console.access import Sight
+from taskmachine.adapters.console.access import TaskAccess
 from taskmachine.adapters.console.listing import Query, Window, read_window
 from taskmachine.adapters.console.pages import Pages, digest
 from taskmachine.adapters.transports.http.sse import event
@@ -14,15 +14,15 @@ from taskmachine.statemachine import Task
 
 __all__ = ["LiveList", "seen_of"]
 
-LOOK_S: Final = 0.5
-"""How often to look for tasks that are new, while somebody watches."""
+POLL_S: Final = 0.5
+"""How often to poll for new tasks while a list is open."""
 
 REREAD_S: Final = 1.0
-"""How often a page may be read again as a whole."""
+"""Minimum time between two reads of a whole page."""
 
 
 def seen_of(tasks: Iterable[Task]) -> str:
-    """What a page has to say to be told nothing twice."""
+    """Return the digest by which a reconnecting page says which versions it has."""
     return digest(" ".join(f"{task.id}:{task.version}" for task in tasks))
 
 
@@ -31,12 +31,14 @@ class LiveList:
 
     is_over = False
 
-    def __init__(self, pages: Pages, sight: Sight, query: Query, base: str, seen: str) -> None:
+    def __init__(
+        self, pages: Pages, access: TaskAccess, query: Query, base: str, seen: str
+    ) -> None:
         self.changed = asyncio.Event()
         # New tasks come first, so only the first page looks for them.
-        self.look_s = None if query.after else LOOK_S
+        self.poll_s = None if query.after else POLL_S
         self._pages = pages
-        self._sight = sight
+        self._access = access
         self._query = query
         self._base = base
         self._seen = seen
@@ -66,13 +68,13 @@ class LiveList:
             if task is None or not self._query.wants(task):
                 if self._shown.pop(task_id, None):
                     gone.add(task_id)
-                    self._is_stale = True  # the next one takes its place
+                    self._is_stale = True  # the next task takes its place
             elif shown is not None:
                 self._shown[task_id] = rows[task_id] = task
             else:
                 self._is_stale = True
         if not self._query.after and not self._is_stale:
-            newest = await self._sight.page(None, 1)
+            newest = await self._access.page(None, 1)
             self._is_stale = (newest[0].id if newest else None) != self._newest
         if self._is_stale and self._now() - self._read_at >= REREAD_S:
             window = await self._read()
@@ -91,41 +93,41 @@ class LiveList:
             leave()
         self._leave.clear()
 
-    # --- what is there -----------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------
 
     async def _read(self) -> Window:
-        """The page as it is, and from now on every change of it is heard of."""
-        window = await read_window(self._sight, self._query)
+        """Read the page and follow its tasks."""
+        window = await read_window(self._access, self._query)
         if self._follow(window):  # some may have changed before they were followed
-            window = await read_window(self._sight, self._query)
+            window = await read_window(self._access, self._query)
             self._follow(window)
         self._is_stale = False
         self._read_at = self._now()
         if not self._query.after:
-            newest = await self._sight.page(None, 1) if self._query.is_filtered else window.tasks
+            newest = await self._access.page(None, 1) if self._query.is_filtered else window.tasks
             self._newest = newest[0].id if newest else None
         return window
 
     def _follow(self, window: Window) -> bool:
-        """Whether there was somebody new to be followed."""
+        """Follow the tasks of the window; return whether any was not followed before."""
         wanted = {task.id for task in (*window.tasks, *window.others)}
         for task_id in self._leave.keys() - wanted:
             self._leave.pop(task_id)()
         missing = wanted - self._leave.keys()
         for task_id in missing:
-            self._leave[task_id] = self._sight.service.store.follow(
-                task_id, partial(self._hear, task_id)
+            self._leave[task_id] = self._access.service.store.follow(
+                task_id, partial(self._on_version, task_id)
             )
         return bool(missing)
 
-    def _hear(self, task_id: str, task: Task | None) -> None:
-        self._news[task_id] = task  # at most as many as are followed
+    def _on_version(self, task_id: str, task: Task | None) -> None:
+        self._news[task_id] = task  # bounded by the number of followed tasks
         self.changed.set()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    # --- what is told ------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def _blocks(self, rows: Sequence[Task], gone: Iterable[str]) -> bytes:
         seen = seen_of(self._shown.values())
@@ -138,6 +140,6 @@ class LiveList:
 
     def _rows(self, tasks: Iterable[Task]) -> bytes:
         html = self._pages.render(
-            "rows.html", tasks=list(tasks), base=self._base, visit=self._sight.visit
+            "rows.html", tasks=list(tasks), base=self._base, session=self._access.session
         )
         return html.encode("utf-8", "replace")

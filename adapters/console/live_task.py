@@ -1,4 +1,4 @@
-"""The page of a task, live: the pieces that look different, until it has ended."""
+"""Live updates of a task's page: the pieces that changed, until the task ends."""
 
 import asyncio
 
@@ -11,9 +11,9 @@ __all__ = ["LiveTask"]
 
 
 class LiveTask:
-    """Of a task that the visitor may see: that never changes.  See `streams.Live`."""
+    """One task, to which the caller has checked access; see `streams.Live`."""
 
-    look_s = None
+    poll_s = None
 
     def __init__(self, page: TaskPage, task: Task, seen: str) -> None:
         self.changed = asyncio.Event()
@@ -21,9 +21,9 @@ class LiveTask:
         self._task_id = task.id
         self._task: Task | None = task
         self._seen = seen
-        self._told: dict[str, str] = {}
+        self._sent: dict[str, str] = {}
         self._newest: Task | None = task
-        self._leave = page.sight.service.store.follow(task.id, self._hear)
+        self._leave = page.access.service.store.follow(task.id, self._on_version)
 
     @property
     def is_over(self) -> bool:
@@ -31,10 +31,10 @@ class LiveTask:
 
     async def begin(self) -> bytes:
         # It may have changed before it was followed.
-        self._hear(await self._page.sight.service.store.load(self._task_id))
+        self._on_version(await self._page.access.service.store.load(self._task_id))
         task = self._task = self._newest
         if task is not None and task.is_live and self._seen == str(task.version):
-            self._told = await self._page.pieces(task)
+            self._sent = await self._page.pieces(task)
             return b""
         return await self._blocks()
 
@@ -47,7 +47,7 @@ class LiveTask:
     def close(self) -> None:
         self._leave()
 
-    def _hear(self, task: Task | None) -> None:
+    def _on_version(self, task: Task | None) -> None:
         if self._newest is not None and (task is None or task.version > self._newest.version):
             self._newest = task
             self.changed.set()
@@ -56,7 +56,7 @@ class LiveTask:
         if self._task is None:
             return event(b"", event="forgotten")
         pieces = await self._page.pieces(self._task)
-        different = {name: html for name, html in pieces.items() if self._told.get(name) != html}
-        self._told = pieces
+        different = {name: html for name, html in pieces.items() if self._sent.get(name) != html}
+        self._sent = pieces
         facts = {"pieces": different, "state": self._task.state, "isOver": self.is_over}
         return event(encode_json(facts), id=str(self._task.version), event="pieces")

@@ -1,7 +1,7 @@
-"""How somebody gets into the console: by a token of the wire, or by a link that only they saw.
+"""Console login by an access token, or by a link with a key.
 
-A browser sends no bearer header by itself, so what opens the door is shown once, and exchanged
-for a cookie that does not contain it.
+Browsers do not send bearer tokens by themselves, so the credential is exchanged once for a cookie
+that does not contain it.
 """
 
 import hmac
@@ -16,31 +16,31 @@ from taskmachine.adapters.transports.auth.authentication import (
 )
 from taskmachine.statemachine import TaskmachineError
 
-__all__ = ["Door", "LinkDoor", "Refused", "TokenDoor", "door_for"]
+__all__ = ["LinkLogin", "Login", "Refused", "TokenLogin", "login_for"]
 
 THIS_MACHINE: Final = "console"
-"""The owner who came by the link.  No task is theirs: they see those of everybody."""
+"""The owner for a login by link.  It has no tasks, but is an admin and sees those of all."""
 
 
 class Refused(TaskmachineError):
-    """Whoever wanted in is told why not."""
+    """The login is refused; the message is shown to the user."""
 
 
-class Door(Protocol):
-    """Who may come in.  `asks_for` is what the page for it asks to be typed in."""
+class Login(Protocol):
+    """A way to log in.  `asks_for` labels the input field of the login page."""
 
     asks_for: str
     hint: str
 
     async def admit(self, shown: str) -> Caller:
-        """Whom this lets in; `Refused`, or `KeysUnavailable` if nobody can be verified."""
+        """Return the caller for a credential; `Refused`, or `KeysUnavailable` without keys."""
 
 
-class TokenDoor:
-    """For a server that knows its callers: the same token, verified in the same way."""
+class TokenLogin:
+    """Login with the access token of an authenticated caller of the server."""
 
     asks_for = "Access token"
-    hint = "The token that you use to call this server. It is not kept."
+    hint = "The token with which you call this server. It is not stored."
 
     def __init__(self, authenticator: Recognising) -> None:
         self._authenticator = authenticator
@@ -52,27 +52,26 @@ class TokenDoor:
             raise Refused(error.description) from None
 
 
-class LinkDoor:
-    """For a server that knows nobody: whoever started it is its admin, and has the link."""
+class LinkLogin:
+    """Login as admin with the key that a server without authentication prints at its start."""
 
     asks_for = "Key"
-    hint = "The server printed a link with the key when it started: open that."
+    hint = "The server printed a link with the key when it started: open that link."
 
     def __init__(self, key: str | None = None) -> None:
         self.key: Final = secrets.token_urlsafe(32) if key is None else key
 
     async def admit(self, shown: str) -> Caller:
         if not hmac.compare_digest(self.key.encode(), shown.strip().encode()):
-            raise Refused("the key is not the one of this server; it has a new one at each start")
+            raise Refused("the key is not valid; the server creates a new one at each start")
         return Caller(THIS_MACHINE, is_admin=True)
 
 
-def door_for(authenticator: Authenticator | None, *, is_local: bool) -> Door | None:
-    """How a server lets people in; None if it cannot know whom.
+def login_for(authenticator: Authenticator | None, *, is_local: bool) -> Login | None:
+    """Return the login for a server, or None if it cannot authenticate users.
 
-    What does not verify a token cannot verify one that somebody typed in; and a link is for whoever
-    sits at this machine.
+    An authenticator must verify tokens, and the link is for local servers only.
     """
     if isinstance(authenticator, Recognising):
-        return TokenDoor(authenticator)
-    return LinkDoor() if authenticator is None and is_local else None
+        return TokenLogin(authenticator)
+    return LinkLogin() if authenticator is None and is_local else None

@@ -1,4 +1,4 @@
-"""HTML from templates, all of it escaped; and the files that pages load."""
+"""HTML from templates with escaping, and the static files of pages."""
 
 import hashlib
 from collections.abc import Mapping
@@ -32,16 +32,16 @@ POLICY: Final = "; ".join(
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    # Nothing to other sites; with `no-referrer` our own forms would come from the origin "null".
+    # With `no-referrer` the console's own forms would have the origin "null".
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer, unless it says otherwise."""
+"""Default headers of every response."""
 
 MOST_READ: Final = 10_000
-"""Bytes of a result of which a row shows the text: there may be a thousand rows."""
+"""Maximum size of a result that a row parses: there may be a thousand rows."""
 
 MOST_IN_ROW: Final = 300
 
@@ -49,7 +49,7 @@ _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image
 
 
 def digest(text: str) -> str:
-    """Tells two texts apart."""
+    """Return a short hash of a text."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
 
 
@@ -60,7 +60,7 @@ class _File:
 
 
 class Pages:
-    """All pages of one console.  `clock` is in milliseconds since the epoch."""
+    """The templates and files of a console.  `clock` is in milliseconds since the epoch."""
 
     def __init__(self, clock: Any) -> None:
         folder = files("taskmachine.adapters.console").joinpath("static")
@@ -88,17 +88,17 @@ class Pages:
         self._environment.globals |= {"now": clock, "version": version}
 
     def render(self, template: str, **facts: Any) -> str:
-        """A page, or a piece of one."""
+        """Render a page, or a piece of one."""
         return self._environment.get_template(template).render(facts)
 
     def response(self, template: str, status: int = 200, **facts: Any) -> HTMLResponse:
-        """A whole page."""
-        # A tool may have made text that UTF-8 has no bytes for.
+        """Return a response with a whole page."""
+        # Tools may produce text that UTF-8 cannot encode.
         content = self.render(template, **facts).encode("utf-8", "replace")
         return HTMLResponse(content, status)
 
     def file(self, name: str) -> Response | None:
-        """A file that pages load.  Its address changes with it, so it may be kept."""
+        """Return a static file.  Its URL contains a version, so browsers may cache it."""
         file = self._files.get(name)
         if file is None:
             return None
@@ -107,7 +107,7 @@ class Pages:
 
 
 def _summary(task: Task) -> str:
-    """What one line has room for."""
+    """Return a summary of a task in one line."""
     outcome = task.outcome
     if outcome is None and task.open_questions:
         line = f"waits for an answer: {', '.join(question.key for question in task.open_questions)}"

@@ -1,7 +1,7 @@
-"""Questions of a task, as something to fill in; and what was filled in, as an answer.
+"""Questions of a task as forms, and the input as an answer.
 
-The answer has the shape that the wire would bring: accepted, declined or dismissed, the reply of
-a model, or plain JSON for whatever else was asked.
+An answer has the same shape as on the wire: accepted, declined or dismissed, the reply of a
+model, or plain JSON for other questions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,21 +15,21 @@ from taskmachine.adapters.rendering.documents import read_value
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Question, Reply
 
-__all__ = ["PREFIX", "Asked", "Mistakes", "asked", "read_answer"]
+__all__ = ["PREFIX", "InvalidAnswer", "QuestionView", "question_view", "read_answer"]
 
 PREFIX: Final = "field."
-"""Of the names of fields: none is mistaken for one of ours."""
+"""Prefix of the names of fields, which keeps them apart from other inputs of the form."""
 
 REPLY: Final = "reply"
-"""The name of the field for a text that is no form."""
+"""The name of the field for an answer without a form."""
 
 MODEL: Final = "a person at the console"
 
 Typed = Mapping[str, Sequence[str]]
 
 
-class Mistakes(ValueError):
-    """What is wrong with which field."""
+class InvalidAnswer(ValueError):
+    """Some input is invalid; `words` has an error text for each field."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
         super().__init__("; ".join(words.values()))
@@ -37,8 +37,8 @@ class Mistakes(ValueError):
 
 
 @attrs.frozen
-class Asked:
-    """A question, ready to be shown.  `kind` is form, url, sampling or other."""
+class QuestionView:
+    """A question for a page.  `kind` is form, url, sampling or other."""
 
     question: Question
     kind: str
@@ -46,14 +46,14 @@ class Asked:
     fields: Sequence[Field] = ()
     url: str = ""
     is_safe_url: bool = False
-    """Whether it leads to the web, and not into the page."""
+    """Whether its scheme is http or https."""
     spoken: Sequence[tuple[str, str]] = ()
-    """Role and words of a conversation that a model would go on with."""
+    """Role and text of the messages that a model is to continue."""
     answer: str | None = None
 
 
-def asked(question: Question) -> Asked:
-    """What a person is to see of a question."""
+def question_view(question: Question) -> QuestionView:
+    """Return what a page shows of a question."""
     params = read_value(question.params)
     params = params if isinstance(params, dict) else {}
     message = cut(_text(params.get("message")))
@@ -61,21 +61,23 @@ def asked(question: Question) -> Asked:
     if question.method == "elicitation/create" and params.get("mode") == "url":
         url = _text(params.get("url"))
         is_safe = url.lower().startswith(("https://", "http://"))
-        return Asked(question, "url", message, url=url, is_safe_url=is_safe, answer=answer)
+        return QuestionView(question, "url", message, url=url, is_safe_url=is_safe, answer=answer)
     if question.method == "elicitation/create":
         fields = fields_of(params.get("requestedSchema"))
-        return Asked(question, "form", message, fields, answer=answer)
+        return QuestionView(question, "form", message, fields, answer=answer)
     if question.method == "sampling/createMessage":
-        return Asked(question, "sampling", "", spoken=_spoken(params), answer=answer)
-    return Asked(question, "other", f"{question.method} {pretty(question.params)}", answer=answer)
+        return QuestionView(question, "sampling", "", spoken=_spoken(params), answer=answer)
+    return QuestionView(
+        question, "other", f"{question.method} {pretty(question.params)}", answer=answer
+    )
 
 
-def read_answer(question: Asked, action: str, typed: Typed) -> Reply:
-    """What somebody says to it; `Mistakes` if that cannot be."""
+def read_answer(question: QuestionView, action: str, typed: Typed) -> Reply:
+    """Return the answer for the input of a form; `InvalidAnswer`."""
     if question.kind in ("sampling", "other"):
         return _read_reply(question, (typed.get(REPLY) or [""])[-1])
     if action not in ("accept", "decline", "cancel"):
-        raise Mistakes({"": "An answer is to accept, to decline or to dismiss."})
+        raise InvalidAnswer({"": "Accept, decline or dismiss the question."})
     answer: JSONObject = {"action": action}
     if action == "accept" and question.kind == "form":
         answer["content"] = _read_content(question.fields, typed)
@@ -94,13 +96,13 @@ def _read_content(fields: Sequence[Field], typed: Typed) -> JSONObject:
             if value is not None:
                 content[field.name] = value
     if words:
-        raise Mistakes(words)
+        raise InvalidAnswer(words)
     return content
 
 
-def _read_reply(question: Asked, text: str) -> Reply:
+def _read_reply(question: QuestionView, text: str) -> Reply:
     if not text.strip():
-        raise Mistakes({REPLY: "Please write a reply."})
+        raise InvalidAnswer({REPLY: "Please write a reply."})
     if question.kind == "sampling":
         content = {"type": "text", "text": text}
         answer = {"role": "assistant", "content": content, "model": MODEL, "stopReason": "endTurn"}
@@ -108,9 +110,9 @@ def _read_reply(question: Asked, text: str) -> Reply:
     try:
         value = decode_json(text.encode())
     except ValueError as error:
-        raise Mistakes({REPLY: f"This must be JSON: {error}."}) from None
+        raise InvalidAnswer({REPLY: f"This must be JSON: {error}."}) from None
     if not isinstance(value, dict):
-        raise Mistakes({REPLY: "This must be a JSON object."})
+        raise InvalidAnswer({REPLY: "This must be a JSON object."})
     return Reply(encode_json(value))
 
 

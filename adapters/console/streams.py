@@ -1,8 +1,7 @@
-"""Live pages: one stream of server-sent events for each page that is open, at a bounded pace.
+"""Live pages: one stream of server-sent events for each open page, at a bounded rate.
 
-What changes faster than a stream may tell is told once, as it is then; so nothing piles up,
-however slowly somebody reads.  A page that lost its stream connects again by itself, says what it
-has seen, and is told what is different.
+Changes that come faster are combined, so nothing piles up for a slow client.  A page that lost
+its stream reconnects with the version that it has, and gets the differences.
 """
 
 import asyncio
@@ -14,20 +13,20 @@ from typing import Any, Final, Protocol
 import attrs
 from starlette.types import Receive, Scope, Send
 
-from taskmachine.adapters.console.browser_sessions import Visits
+from taskmachine.adapters.console.browser_sessions import BrowserSessions
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.transports.http.disconnects import disconnected, ended
 from taskmachine.adapters.transports.http.sse import comment
-from taskmachine.protocol.sealing import Visit
+from taskmachine.protocol.sealing import BrowserSession
 from taskmachine.statemachine import LimitExceeded
 
 __all__ = ["Live", "LiveResponse", "Streams"]
 
 PACE_S: Final = 0.25
-"""Between two messages of one stream."""
+"""Minimum time between two messages of one stream."""
 
 RETRY_MS: Final = 1_000
-"""After which a browser connects again."""
+"""Delay after which a browser reconnects."""
 
 _START: Final = {
     "type": "http.response.start",
@@ -37,43 +36,43 @@ _START: Final = {
 
 
 class Live(Protocol):
-    """What one stream tells."""
+    """The source of the events of one stream."""
 
     changed: asyncio.Event
-    """Set when there may be news."""
+    """Set when something may have changed."""
 
     @property
-    def look_s(self) -> float | None:
-        """How often to ask for news without that."""
+    def poll_s(self) -> float | None:
+        """How often to call `news` without that, or None."""
 
     async def begin(self) -> bytes:
-        """What the page does not know yet."""
+        """Return the events that bring the page up to date."""
 
     async def news(self) -> bytes:
-        """What has changed since, perhaps nothing."""
+        """Return the events for the changes since, or b""."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no more."""
+        """Whether no more changes can follow."""
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Stop following."""
 
 
 class Streams:
-    """How many streams each owner has open."""
+    """Counts the open streams of each owner."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[str] = Counter()
 
     def check(self, owner: str) -> None:
-        """`LimitExceeded` if there is no room for one more."""
+        """Raise `LimitExceeded` if the owner may not open one more."""
         if self._open[owner] >= self._most:
             raise LimitExceeded(f"{self._most} live pages at the same time", 5_000)
 
     @contextmanager
-    def one_more(self, owner: str) -> Iterator[None]:
+    def opened(self, owner: str) -> Iterator[None]:
         self.check(owner)
         self._open[owner] += 1
         try:
@@ -86,43 +85,45 @@ class Streams:
 
 @attrs.frozen
 class LiveResponse:
-    """An ASGI response that ends when the reader leaves, or may not look any more."""
+    """An ASGI response that ends when the client disconnects or its session expires."""
 
     live: Live
     streams: Streams
-    visits: Visits
-    visit: Visit
+    browser_sessions: BrowserSessions
+    session: BrowserSession
     keep_alive_s: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(disconnected(receive))
         try:
-            with self.streams.one_more(self.visit.owner):
-                await send({**_START})  # others add headers to it
+            with self.streams.opened(self.session.owner):
+                await send({**_START})  # copied, because headers are added to it
                 if scope["method"] != "HEAD":
-                    await self._tell(send, gone)
+                    await self._stream(send, gone)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except StoreError:  # the page connects again, and perhaps the store is there then
+        except StoreError:  # the page will reconnect
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self.live.close()
             await ended(gone)
 
-    async def _tell(self, send: Send, gone: "asyncio.Future[None]") -> None:
+    async def _stream(self, send: Send, gone: "asyncio.Future[None]") -> None:
         now = asyncio.get_running_loop().time
-        # The comment opens the stream, also through proxies that wait for a first byte.
+        # The comment makes proxies pass the headers on.
         await _send(send, b"retry: %d\n\n" % RETRY_MS + comment() + await self.live.begin())
-        told_at = now()
-        while not (gone.done() or self.live.is_over or self.visits.is_over(self.visit)):
-            rest = max(0.0, told_at + self.keep_alive_s - now())
-            look_s = self.live.look_s
-            await self._until_changed(gone, rest if look_s is None else min(rest, look_s))
+        sent_at = now()
+        while not (
+            gone.done() or self.live.is_over or self.browser_sessions.has_expired(self.session)
+        ):
+            rest = max(0.0, sent_at + self.keep_alive_s - now())
+            poll_s = self.live.poll_s
+            await self._until_changed(gone, rest if poll_s is None else min(rest, poll_s))
             block = b"" if gone.done() else await self.live.news()
-            if not block and now() - told_at >= self.keep_alive_s:
+            if not block and now() - sent_at >= self.keep_alive_s:
                 block = comment("keep-alive")
             if block:
                 await _send(send, block)
-                told_at = now()
+                sent_at = now()
                 await asyncio.wait({gone}, timeout=PACE_S)
 
     async def _until_changed(self, gone: "asyncio.Future[None]", timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The page of one task, in pieces: each is sent again when it looks different, and no other."""
+"""The page of one task in pieces, of which only changed ones are sent again."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,22 +6,22 @@ from typing import Any, Final
 import attrs
 from markupsafe import Markup
 
-from taskmachine.adapters.console.access import Sight
-from taskmachine.adapters.console.formatting import path, said, timeline
+from taskmachine.adapters.console.access import TaskAccess
+from taskmachine.adapters.console.formatting import outcome_blocks, path, timeline
 from taskmachine.adapters.console.pages import Pages, digest
-from taskmachine.adapters.console.questions import asked
+from taskmachine.adapters.console.questions import question_view
 from taskmachine.adapters.console.wire_messages import wire_messages
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Task
 
-__all__ = ["PIECES", "TaskPage", "Tried"]
+__all__ = ["PIECES", "RejectedAnswer", "TaskPage"]
 
 PIECES: Final = ("summary", "actions", "questions", "outcome", "path", "timeline", "call", "wire")
 
 
 @attrs.frozen
-class Tried:
-    """An answer that was refused: it stands in the form again, with what is wrong."""
+class RejectedAnswer:
+    """An invalid answer, shown in the form again with its errors."""
 
     key: str
     typed: Mapping[str, Any]
@@ -30,35 +30,35 @@ class Tried:
 
 @attrs.frozen
 class TaskPage:
-    """For one visitor."""
+    """Renders task pages for one visitor."""
 
     pages: Pages
-    sight: Sight
+    access: TaskAccess
     tools: Tools
     base: str
     form_token: str
 
-    async def pieces(self, task: Task, tried: Tried | None = None) -> dict[str, str]:
-        """HTML by the name of the piece."""
-        entries = await self.sight.history(task)
+    async def pieces(self, task: Task, rejected: RejectedAnswer | None = None) -> dict[str, str]:
+        """Return the HTML of each piece by name."""
+        entries = await self.access.history(task)
         facts = {
             "base": self.base,
             "form_token": self.form_token,
-            "visit": self.sight.visit,
+            "session": self.access.session,
             "task": task,
-            "tried": tried,
-            "asked": [asked(question) for question in task.questions],
-            "blocks": [] if task.outcome is None else said(task.outcome),
+            "rejected": rejected,
+            "views": [question_view(question) for question in task.questions],
+            "blocks": [] if task.outcome is None else outcome_blocks(task.outcome),
             "moments": timeline(entries),
-            # Drawn from the table; there is not a word of others in it.
+            # Safe: drawn from the table, without text of callers.
             "picture": Markup(path(task, entries)),
             "states": dict.fromkeys(entry.dest.value for entry in entries),
-            "generations": wire_messages(task, self.tools, self.sight.service.clock()),
+            "generations": wire_messages(task, self.tools, self.access.service.clock()),
         }
         return {name: self._piece(name, facts) for name in PIECES}
 
     def _piece(self, name: str, facts: Mapping[str, Any]) -> str:
         inside = self.pages.render(f"task_{name}.html", **facts)
-        # The page leaves a piece alone that looks the same: somebody may be typing in it.
+        # The page does not replace an unchanged piece, in which the user may be typing.
         mark = digest(inside)
         return f'<div class="piece piece-{name}" id="{name}" data-digest="{mark}">{inside}</div>'

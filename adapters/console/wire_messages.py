@@ -1,4 +1,4 @@
-"""What both generations are told of one task: the same record, in the words of each wire."""
+"""The responses about one task in both MCP revisions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ import attrs
 
 from taskmachine.adapters.console.formatting import pretty
 from taskmachine.adapters.tools.registry import Tools
-from taskmachine.adapters.transports.connection.offer import offer_of
+from taskmachine.adapters.transports.connection.server_info import describe_server
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
 from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
@@ -22,7 +22,7 @@ _GENERATIONS: Final = (RECEIVER_2025, RECEIVER_2026)
 
 @attrs.frozen
 class Generation:
-    """What one of them shows: its status, and answers by the method that was asked."""
+    """A revision's status of a task, and its response for each method."""
 
     revision: str
     status: str
@@ -30,7 +30,7 @@ class Generation:
 
 
 def wire_messages(task: Task, tools: Tools, now: int) -> list[Generation]:
-    """The answer to `tasks/get`; where that has no result, the one to `tasks/result` as well."""
+    """Return the responses to `tasks/get`, and to `tasks/result` in the revision that has it."""
     return [_generation(dialect, task, tools, now) for dialect in _GENERATIONS]
 
 
@@ -38,7 +38,7 @@ def _generation(dialect: ReceiverDialect, task: Task, tools: Tools, now: int) ->
     asked: dict[str, Operation] = {"tasks/get": Get(task.id)}
     if task.is_terminal and "tasks/result" in dialect.messages.methods:
         asked["tasks/result"] = Collect(task.id)
-    signature = dialect.signature(offer_of(tools, listing=True))
+    signature = dialect.signature(describe_server(tools, listing=True))
     answers = []
     for id, (method, operation) in enumerate(asked.items(), 1):
         response = dialect.messages.encode_response(

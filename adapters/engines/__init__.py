@@ -1,1 +1,1 @@
-"""Engines: where the tools of tasks run."""
+"""Engines, which run the tools of tasks."""

@@ -1,4 +1,4 @@
-"""Whose turn it is: owners take turns, and each one's own tasks go by priority, then by age."""
+"""A queue in which owners take turns; tasks of one owner are ordered by priority, then age."""
 
 from collections import deque
 from heapq import heappop, heappush
@@ -11,21 +11,20 @@ _RANKS: Final = {"high": 0, "normal": 1, "low": 2}
 
 
 class FairQueue:
-    """A priority helps a task past others of its owner, never past those of somebody else.
+    """Task ids by owner.  A priority orders tasks of one owner only.
 
-    So neither a caller with a thousand tasks nor one who calls everything urgent is a burden to
-    the rest.
+    Neither a caller with a thousand tasks nor one with only high priorities delays other callers.
     """
 
     def __init__(self) -> None:
         self._by_owner: dict[str, list[tuple[int, int, str]]] = {}
         self._turns: deque[str] = deque()
         self.waiting: set[str] = set()
-        """The ids of the tasks in it."""
+        """The ids of the queued tasks."""
         self._numbers = count()
 
     def push(self, task_id: str, owner: str, priority: str) -> None:
-        """Once for each task: pushing it again changes nothing."""
+        """Add a task unless it is already queued."""
         if task_id in self.waiting:
             return
         self.waiting.add(task_id)
@@ -35,7 +34,7 @@ class FairQueue:
         heappush(self._by_owner[owner], (_RANKS[priority], next(self._numbers), task_id))
 
     def pop(self) -> str:
-        """The next task; IndexError if there is none."""
+        """Remove and return the next task; IndexError if the queue is empty."""
         owner = self._turns.popleft()
         tasks = self._by_owner[owner]
         _, _, task_id = heappop(tasks)

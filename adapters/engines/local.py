@@ -1,8 +1,7 @@
-"""Runs tools in this process.
+"""An engine that runs tools in this process.
 
-The queue in memory is only the order in which this process takes tasks; the jobs themselves are
-the `submitted` tasks of the store.  So nothing is lost when the process is: whoever looks next
-finds them there.
+The queue in memory only orders the tasks for this process.  The jobs are the `submitted` tasks in
+the store, so another process finds them there if this one is lost.
 """
 
 import logging
@@ -11,10 +10,10 @@ from functools import partial
 from typing import Final
 
 from taskmachine.adapters.engines.fair_queue import FairQueue
-from taskmachine.adapters.engines.worker import LOOK_S, MOST_QUEUED, Workshop
+from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
-from taskmachine.adapters.runtime.engine import Duty
-from taskmachine.adapters.runtime.service import Place, TaskService
+from taskmachine.adapters.runtime.engine import PeriodicJob
+from taskmachine.adapters.runtime.service import Reservation, TaskService
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.registry import Threads, Tool
 from taskmachine.protocol.jsonvalue import decode_json
@@ -26,7 +25,7 @@ log: Final = logging.getLogger("taskmachine")
 
 
 class LocalEngine:
-    """Takes tasks of a service and runs the tools that they call, so many at a time."""
+    """Claims tasks of a service and runs their tools, up to a number at a time."""
 
     def __init__(
         self,
@@ -37,61 +36,61 @@ class LocalEngine:
     ) -> None:
         self._service = service
         self._tools = tools
-        self._workshop = Workshop(service, tools, threads, new_worker, self._fill)
+        self._worker = TaskWorker(service, tools, threads, new_worker, self._run_queued)
         self._queue = FairQueue()
 
     async def start(self) -> None:
-        """Be known to the others, and take what there is to do."""
-        await self._workshop.enlist()
+        """Register the worker and accept tasks."""
+        await self._worker.enlist()
         self._service.on_dispatch(self.dispatch)
         self._service.on_submit(self.reserve)
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
-        return {"the beat of the worker": self._workshop.beat, "the search for jobs": self.look}
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
+        return {"worker heartbeat": self._worker.beat, "queue poll": self.poll}
 
-    def reserve(self, task: Task) -> Place | None:
-        """If nobody waits, its tool may begin at once."""
+    def reserve(self, task: Task) -> Reservation | None:
+        """Let the worker claim a new task immediately if it is free and no task is queued."""
         is_ours = task.call.name in self._tools
-        if is_ours and not self._queue.waiting and self._workshop.has_room:
-            return self._workshop.reserve(task.id)
+        if is_ours and not self._queue.waiting and self._worker.has_room:
+            return self._worker.reserve(task.id)
         return None
 
     def dispatch(self, task: Task) -> None:
-        """There is a new job."""
+        """Queue a task, unless its tool belongs to another server on the same store."""
         tool = self._tools.get(task.call.name or "")
         if tool is None:
-            return  # somebody else's: another server on the same store has other tools
+            return
         self._queue.push(task.id, task.owner, _priority(task, tool))
-        self._fill()
+        self._run_queued()
 
-    async def look(self) -> float:
-        """Find what nobody told us: jobs in the queue, and tasks that we hold unknowingly."""
-        await self._workshop.give_back_lost()
+    async def poll(self) -> float:
+        """Find queued tasks without a notification, and claims that this worker lost track of."""
+        await self._worker.give_back_lost()
         for task in await self._service.store.queued(MOST_QUEUED):
-            if not self._workshop.has(task.id):
+            if not self._worker.has(task.id):
                 self.dispatch(task)
-        return LOOK_S
+        return POLL_S
 
     async def shutdown(self, grace_s: float | None = None) -> None:
-        await self._workshop.shutdown(grace_s)
+        await self._worker.shutdown(grace_s)
 
-    def _fill(self) -> None:
-        while self._queue.waiting and self._workshop.has_room:
+    def _run_queued(self) -> None:
+        while self._queue.waiting and self._worker.has_room:
             task_id = self._queue.pop()
-            self._workshop.begin(task_id, partial(self._take, task_id))
+            self._worker.begin(task_id, partial(self._claim, task_id))
 
-    async def _take(self, task_id: str) -> Claim | None:
+    async def _claim(self, task_id: str) -> Claim | None:
         try:
-            return await self._workshop.claim(task_id)
-        except StoreError as error:  # whether it was claimed or not: `look` will find it
+            return await self._worker.claim(task_id)
+        except StoreError as error:  # `poll` finds the task, whether it was claimed or not
             log.warning("task %s could not be claimed: %s", task_id, error)
             return None
 
 
 def _priority(task: Task, tool: Tool) -> str:
-    """What the creator said of it, else what its tool says."""
-    if task.metadata == b"{}":  # as most
+    """Return the priority that the creator requested, or else that of the tool."""
+    if task.metadata == b"{}":  # fast path
         return tool.priority
-    said = decode_json(task.metadata).get("priority")
-    return said if said in ("low", "normal", "high") else tool.priority
+    priority = decode_json(task.metadata).get("priority")
+    return priority if priority in ("low", "normal", "high") else tool.priority

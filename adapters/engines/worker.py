@@ -1,7 +1,6 @@
-"""Where a worker runs the tools of the tasks that it has: coroutines on the event loop, functions
-in threads.
+"""The worker of an engine, which runs the tools of claimed tasks.
 
-Engines differ in how they come by tasks; what they do with one is this.
+Engines differ in how they find tasks; this module claims them and runs their tools.
 """
 
 import asyncio
@@ -15,42 +14,47 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
-from taskmachine.adapters.runtime.observer import LegEnd
-from taskmachine.adapters.runtime.service import Place, TaskService
-from taskmachine.adapters.runtime.tool_runs import PATIENCE_S, Leg, Stopwatch
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.observer import RunEnd
+from taskmachine.adapters.runtime.service import Reservation, TaskService
+from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRun
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.context import Context, Parked
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Threads, Tool
 from taskmachine.statemachine import NotFound, Outcome, Progress, Question, Reply, Task
 
-__all__ = ["BEAT_S", "LOOK_S", "MOST_QUEUED", "Workshop"]
+__all__ = ["BEAT_S", "MOST_QUEUED", "POLL_S", "TaskWorker"]
 
 log: Final = logging.getLogger("taskmachine")
 
 GRACE_S: Final = 5.0
-HASTE_S: Final = 0.5
-"""How long running tools may go on when the process is to end, and then to clean up."""
+"""How long running tools may continue at shutdown."""
 
-LOOK_S: Final = 5.0
-"""How often an engine looks for what nobody told it."""
+CLOSING_STOP_TIMEOUT_S: Final = 0.5
+"""How long stopped tools may clean up at shutdown."""
+
+POLL_S: Final = 5.0
+"""How often an engine polls the store for tasks without a notification."""
 
 WATCH_S: Final = 0.25
+"""After this time a running tool also polls its task, as a notification may be lost."""
+
 BEAT_S: Final = 5.0
+"""Interval of worker heartbeats."""
 
 MOST_QUEUED: Final = 1_000
-"""Jobs that are read from the store at a time."""
+"""Maximum number of tasks that are read from the store at a time."""
 
 
-_Ended = Callable[[LegEnd], None]
-"""Takes how one run of a tool ended."""
+_Ended = Callable[[RunEnd], None]
+"""Reports to the observer how a tool run ended."""
 
 
-class Workshop:
-    """A worker of a service: its name, which it keeps alive, and the tools that it runs.
+class TaskWorker:
+    """A registered worker of a service, and the tools that it runs.
 
-    `on_room` is called when one has ended.
+    `on_room` is called when a tool has ended.
     """
 
     def __init__(
@@ -68,54 +72,54 @@ class Workshop:
         self._on_room = on_room
         self._worker = new_worker()
         self._concurrency = service.limits.concurrency
-        self._legs: dict[asyncio.Task[None], str] = {}
-        self._runs: dict[asyncio.Task[None], _Run] = {}
+        self._running: dict[asyncio.Task[None], str] = {}
+        self._runs: dict[asyncio.Task[None], _TaskRun] = {}
         self._abandoned = 0
         self._is_closing = False
 
     @property
     def has_room(self) -> bool:
-        """Whether one more tool may run."""
-        # Abandoned tools may be as many again; beyond that they take the places of others.
-        taken = len(self._legs) + max(0, self._abandoned - self._concurrency)
+        """True if one more tool may run."""
+        # Up to the same number of abandoned tools is tolerated; more of them reduce the capacity.
+        taken = len(self._running) + max(0, self._abandoned - self._concurrency)
         return not self._is_closing and taken < self._concurrency
 
     def has(self, task_id: str) -> bool:
-        """Whether a tool runs for this task, or is about to."""
-        return task_id in self._legs.values()
+        """Return True if the tool of this task runs or is about to run here."""
+        return task_id in self._running.values()
 
     def begin(self, task_id: str, take: Callable[[], Awaitable[Claim | None]]) -> None:
         """Run the tool of a task once `take` has claimed it."""
-        running = asyncio.create_task(self._leg(take), name=f"task {task_id}")
-        self._legs[running] = task_id
+        running = asyncio.create_task(self._run(take), name=f"task {task_id}")
+        self._running[running] = task_id
         running.add_done_callback(self._end)
 
-    def reserve(self, task_id: str) -> Place:
+    def reserve(self, task_id: str) -> Reservation:
         """Run the tool of a task as soon as it is stored."""
-        filled = asyncio.get_running_loop().create_future()
-        place = _Place(self._service, self._worker.id, filled)
-        self.begin(task_id, lambda: place.filled)
-        return place
+        claimed = asyncio.get_running_loop().create_future()
+        reservation = _Reservation(self._service, self._worker.id, claimed)
+        self.begin(task_id, lambda: reservation.claim)
+        return reservation
 
     def claim(self, task_id: str) -> Awaitable[Claim | None]:
-        """Take a task; None if there is nothing to take."""
+        """Claim a task; return None if it is no longer queued."""
         return claim(self._service, task_id, self._worker.id)
 
     async def enlist(self) -> None:
-        """Be known to the others: what an unknown worker claims is an orphan."""
+        """Register the worker; claims of an unregistered worker are orphans."""
         await self._service.store.enlist(self._worker)
 
     async def beat(self) -> float:
-        """Say that we live; if nobody believed it, begin anew under another name."""
+        """Send a heartbeat; register under a new id if the lease was lost."""
         if not await self._service.store.beat(self._worker.id):
-            log.warning("worker %s was given up by others, and begins anew", self._worker.id)
+            log.warning("worker %s lost its lease; registering under a new id", self._worker.id)
             worker = self._new_worker()
             await self._service.store.enlist(worker)
-            self._worker = worker  # not before: what an unknown worker claims is an orphan
+            self._worker = worker  # only now: claims of an unregistered worker are orphans
         return BEAT_S
 
     async def give_back_lost(self) -> None:
-        """Let go of tasks that we hold unknowingly.
+        """Release tasks that this worker holds without knowing.
 
         They come from a claim that was committed although the store reported an error.
         """
@@ -125,67 +129,66 @@ class Workshop:
                 await give_back(self._service, task, lost=True, why=why)
 
     async def shutdown(self, grace_s: float | None = None) -> None:
-        """Let the tools end for 5 s, or so long, then stop them.
+        """Let tools finish for `grace_s` (default: 5 s), then stop them.
 
-        Of their tasks what may be repeated goes to the queue, for whoever starts next; the rest
-        fails.
+        Repeatable tasks of stopped tools are requeued; the others fail.
         """
         self._is_closing = True
-        if self._legs:
-            await asyncio.wait(self._legs, timeout=GRACE_S if grace_s is None else grace_s)
-        for leg in list(self._legs):
-            if leg in self._runs:
-                self._runs[leg].give_up(None)
+        if self._running:
+            await asyncio.wait(self._running, timeout=GRACE_S if grace_s is None else grace_s)
+        for running in list(self._running):
+            if running in self._runs:
+                self._runs[running].give_up(None)
             else:
-                leg.cancel()
-        await asyncio.gather(*self._legs, return_exceptions=True)
+                running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         store, worker = self._service.store, self._worker.id
         try:
             for task in await store.held(worker, MOST_QUEUED):
                 why = "The server was stopped."
                 await give_back(self._service, task, lost=False, why=why)
             await store.strike(worker)
-        except StoreError as error:  # others will notice that this process is gone
-            log.warning("worker %s could not give back its tasks: %s", worker, error)
+        except StoreError as error:  # another process releases them when the lease expires
+            log.warning("worker %s could not release its tasks: %s", worker, error)
 
-    # --- legs --------------------------------------------------------------------------------
+    # --- tool runs ---------------------------------------------------------------------------
 
-    def _end(self, leg: asyncio.Task[None]) -> None:
-        task_id = self._legs.pop(leg, None)
+    def _end(self, running: asyncio.Task[None]) -> None:
+        task_id = self._running.pop(running, None)
         if task_id is None:
-            return  # another one took its place
-        if not leg.cancelled() and (error := leg.exception()) is not None:
-            log.error("task %s: its leg failed", task_id, exc_info=error)
+            return  # `_stop` has replaced it
+        if not running.cancelled() and (error := running.exception()) is not None:
+            log.error("task %s: its tool run failed", task_id, exc_info=error)
         self._on_room()
 
-    async def _leg(self, take: Callable[[], Awaitable[Claim | None]]) -> None:
+    async def _run(self, take: Callable[[], Awaitable[Claim | None]]) -> None:
         held = await take()
         if held is None:
             return
         if not self._service.is_newest(held.task) and await held.is_lost():
             return
         observer = self._service.observer
-        with nullcontext() if observer is None else observer.leg(held.task) as ended:
+        with nullcontext() if observer is None else observer.tool_run(held.task) as ended:
             await self._work(held, ended)
 
     async def _work(self, held: Claim, ended: _Ended | None) -> None:
         tool = self._tools[str(held.task.call.name)]
-        working = asyncio.current_task()
-        assert working is not None, "legs are tasks"
-        run = self._runs[working] = _Run(
-            held, tool, self._threads, partial(self._stop, working, ended)
+        running = asyncio.current_task()
+        assert running is not None, "tool runs are asyncio tasks"
+        run = self._runs[running] = _TaskRun(
+            held, tool, self._threads, partial(self._stop, running, ended)
         )
-        leg = run.leg
+        tool_run = run.tool_run
         try:
-            outcome = await leg.run()
+            outcome = await tool_run.run()
         except asyncio.CancelledError:
-            if not leg.is_given_up:
-                await leg.clean_up(HASTE_S)
+            if not tool_run.is_given_up:
+                await tool_run.clean_up(CLOSING_STOP_TIMEOUT_S)
             raise
         finally:
-            del self._runs[working]
+            del self._runs[running]
             run.end()
-        if leg.is_given_up:
+        if tool_run.is_given_up:
             return
         if ended is not None:
             ended("parked" if isinstance(outcome, Parked) else outcome or "lost")
@@ -193,60 +196,62 @@ class Workshop:
             await _until_written(held.park)
         elif outcome is not None:
             await _until_written(partial(held.settle, outcome))
-        if leg.is_gone:
-            await leg.clean_up(self._patience_s)
+        if tool_run.is_gone:
+            await tool_run.clean_up(self._stop_timeout_s)
 
     def _stop(
         self,
-        working: asyncio.Task[None],
+        running: asyncio.Task[None],
         ended: _Ended | None,
-        run: "_Run",
+        run: "_TaskRun",
         outcome: Outcome | None,
     ) -> None:
-        """End a leg whose tool does not, in its place."""
+        """Stop a tool in a new asyncio task, which replaces that of the tool."""
         stopping = asyncio.create_task(
-            self._stopped(run, outcome, ended), name=working.get_name(), context=run.context
+            self._stopped(run, outcome, ended), name=running.get_name(), context=run.context
         )
-        self._legs[stopping] = self._legs.pop(working)
+        self._running[stopping] = self._running.pop(running)
         stopping.add_done_callback(self._end, context=run.context)
 
-    async def _stopped(self, run: "_Run", outcome: Outcome | None, ended: _Ended | None) -> None:
+    async def _stopped(
+        self, run: "_TaskRun", outcome: Outcome | None, ended: _Ended | None
+    ) -> None:
         try:
             if ended is not None and not self._is_closing:
                 ended(outcome or "lost")
             if outcome is not None:
                 await _until_written(partial(run.held.settle, outcome))
         finally:
-            if not await run.leg.stop(self._patience_s, self._came_to_an_end):
+            if not await run.tool_run.stop(self._stop_timeout_s, self._abandoned_ended):
                 self._abandoned += 1
 
     @property
-    def _patience_s(self) -> float:
-        return HASTE_S if self._is_closing else PATIENCE_S
+    def _stop_timeout_s(self) -> float:
+        return CLOSING_STOP_TIMEOUT_S if self._is_closing else STOP_TIMEOUT_S
 
-    def _came_to_an_end(self) -> None:
+    def _abandoned_ended(self) -> None:
         self._abandoned -= 1
         self._on_room()
 
 
 @attrs.define(eq=False)
-class _Place:
-    """A place for the tool of a task that is being stored."""
+class _Reservation:
+    """A reservation for a task that is about to be stored."""
 
     _service: TaskService
     worker: str
-    filled: "asyncio.Future[Claim | None]"
+    claim: "asyncio.Future[Claim | None]"
 
-    def fill(self, task: Task | None) -> None:
-        if not self.filled.done():  # the process may just be stopped
-            self.filled.set_result(None if task is None else Claim(self._service, task))
+    def resolve(self, task: Task | None) -> None:
+        if not self.claim.done():  # shutdown may have cancelled it
+            self.claim.set_result(None if task is None else Claim(self._service, task))
 
 
-class _Run:
-    """A tool at work on a task, and what stops it.
+class _TaskRun:
+    """A tool run for a task, and the conditions that stop it.
 
-    `stop` is called once, with this run and the outcome to write, when the time of the tool is
-    over or the task is no longer held here.
+    `stop` is called once, with this run and the outcome to write, when the tool times out or the
+    task is no longer held by this worker.
     """
 
     def __init__(
@@ -254,51 +259,51 @@ class _Run:
         held: Claim,
         tool: Tool,
         threads: Threads,
-        stop: Callable[["_Run", Outcome | None], None],
+        stop: Callable[["_TaskRun", Outcome | None], None],
     ) -> None:
         task, service = held.task, held.service
         self.held = held
         self.task_id = task.id
         self.context = copy_context()
-        """Where the tool runs and is cleaned up: the caller that stops it may have another."""
+        """The context variables of the tool, also used to stop it and clean up."""
         self._stop = stop
         self._timeout_s = task.timeout_ms / 1_000
         self._stopwatch = Stopwatch(self._timeout_s, self._time_out)
-        self._leave = service.store.follow(task.id, self._moved)
-        # A hint may get lost, so work that takes its time is also watched.
+        self._unfollow = service.store.follow(task.id, self._moved)
+        # A notification may be lost, so long runs also poll their task.
         self._watching: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
         context = Context(_TaskWork(held, self._stopwatch, tool.parks, task.id))
-        self.leg = Leg(tool, task.call.arguments, context, threads, service.raised)
+        self.tool_run = ToolRun(tool, task.call.arguments, context, threads, service.raised)
 
     def give_up(self, outcome: Outcome | None) -> None:
-        """Stop the tool from outside."""
-        if not self.leg.is_given_up:
-            self.leg.is_given_up = True
+        """Stop the tool and write this outcome, if any."""
+        if not self.tool_run.is_given_up:
+            self.tool_run.is_given_up = True
             stop = self._stop
             self.end()
             stop(self, outcome)
 
     def end(self) -> None:
-        """Watch no longer; break the reference cycles, as a call may carry much."""
+        """Stop watching the task, and break reference cycles, as a call may be large."""
         self._stop = _no_stop
         self._stopwatch.stop()
-        self._leave()
+        self._unfollow()
         self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()
 
     def _time_out(self) -> None:
-        self.give_up(self.leg.overtime(self._timeout_s))
+        self.give_up(self.tool_run.timed_out(self._timeout_s))
 
     def _moved(self, task: Task | None) -> None:
         if task is None or not self.held.is_held(task):
             self.give_up(None)
 
     def _watch(self) -> None:
-        self._watching = asyncio.create_task(self._look())
+        self._watching = asyncio.create_task(self._wait_until_lost())
 
-    async def _look(self) -> None:
+    async def _wait_until_lost(self) -> None:
         while True:
             try:
                 await wait_for(
@@ -316,15 +321,15 @@ class _Run:
             return
 
 
-def _no_stop(run: _Run, outcome: Outcome | None) -> None:
-    """Stand for a run that has ended."""
+def _no_stop(run: _TaskRun, outcome: Outcome | None) -> None:
+    """Do nothing: the run has ended."""
 
 
 async def _until_written(write: Callable[[], Awaitable[None]]) -> None:
     try:
-        await persevere(write)
-    except Gone as gone:  # quietly: the task has its outcome
-        log.info("a late outcome was dropped: %s", gone)
+        await retry_store_errors(write)
+    except Gone as gone:  # not an error: the task has already ended
+        log.info("discarded a late outcome: %s", gone)
 
 
 @attrs.frozen
@@ -339,17 +344,17 @@ class _TaskWork:
     async def report(self, *, progress: Progress | None, message: str | None) -> None:
         try:
             await self._held.report(progress=progress, message=message)
-        except StoreError as error:  # not worth a tool's life
+        except StoreError as error:  # a lost report must not fail the tool
             log.warning("task %s: a report was lost: %s", self.task_id, error)
 
     async def ask(
         self, questions: Sequence[Question], *, park: bool, partial: bytes | None
     ) -> Mapping[str, Reply]:
-        replies = await persevere(lambda: self._held.ask(questions, partial=partial))
+        replies = await retry_store_errors(lambda: self._held.ask(questions, partial=partial))
         keys = {question.key for question in questions}
         if replies.keys() == keys:
             return replies
         if park or self._parks:
             raise Parked(questions)
         with self._stopwatch.paused():
-            return await persevere(lambda: self._held.answers(keys))
+            return await retry_store_errors(lambda: self._held.answers(keys))

@@ -1,7 +1,7 @@
-"""The front door: the names that most programs import, each loaded on first use.
+"""The public interface: the names that most programs import, each loaded on first use.
 
-They are the public interface, together with the namespaces, which are the folders beside this
-module, and the packages `taskmachine.protocol` and `taskmachine.statemachine`.
+More names are in the namespaces, which are the folders beside this module, and in the packages
+`taskmachine.protocol` and `taskmachine.statemachine`.
 """
 
 from typing import TYPE_CHECKING
@@ -103,7 +103,7 @@ else:
 
             value = version("taskmachine")
         elif name in _HOME_OF:
-            # As `from home import name` does: that also finds a module of its home.
+            # Like `from home import name`, which also finds a submodule of home.
             value = getattr(__import__(f"taskmachine.{_HOME_OF[name]}", fromlist=[name]), name)
         else:
             raise AttributeError(f"module 'taskmachine' has no attribute {name!r}")

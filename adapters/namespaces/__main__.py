@@ -1,4 +1,4 @@
-"""`python -m taskmachine`: the command."""
+"""Run the command: `python -m taskmachine`."""
 
 import sys
 

@@ -1,7 +1,6 @@
-"""The state diagram as SVG, drawn from the rows of the table.
+"""Draw the state diagram as SVG from the transition table.
 
-Where a box stands is a matter of taste and written down here; what is drawn is not: every row
-becomes part of an arrow, and the boxes are those that the rows name.
+The positions of the boxes are fixed here; the arrows and boxes come from the rows of the table.
 """
 
 from collections.abc import Collection
@@ -21,8 +20,8 @@ class Point(NamedTuple):
 _WIDTH: Final = 930
 _HEIGHT: Final = 490
 _BOX: Final = Point(150, 44)
-_LIVE, _ENDED = 300, 640  # the two columns
-_DOT: Final = 13  # the radius of what is no state on the wire
+_LIVE, _ENDED = 300, 640  # x of the columns for live and ended states
+_DOT: Final = 13  # radius of the dot for a task that does not exist on the wire
 
 _PLACES: Final = {
     "new": Point(_LIVE, 34),
@@ -52,17 +51,18 @@ _COLOURS |= {alias: _COLOURS[name] for alias, name in _ALIASES.items()}
 _GREY: Final = "#64748b"
 
 Arrow = tuple[str, str]
-"""From which state to which."""
+"""The source and destination state."""
 
 
 def render_svg(dialect: Dialect | None = None) -> str:
-    """A picture that explains itself on light and dark pages."""
+    """Return the diagram, readable on light and dark pages."""
     return _drawn(dialect, None, None)
 
 
 def render_path(taken: Collection[Arrow], now: str) -> str:
-    """The same picture for one task, without a dialect: arrows and states have a class that says
-    whether the task was there (`taken`, `untaken`), and where it is now (`now`).
+    """Return the diagram for one task.
+
+    States and arrows have the class `taken`, `untaken` or, for the current state, `now`.
     """
     return _drawn(None, frozenset(taken), now)
 
@@ -94,7 +94,7 @@ def _drawn(dialect: Dialect | None, taken: frozenset[Arrow] | None, now: str | N
     for name in names:
         state = _state(name, places[name], name in final, dialect is None)
         parts.append(_walked(state, None if taken is None else visited, name, is_now=name == now))
-    labels: dict[str, list[Arrow]] = {}  # equal ones stand at the same place
+    labels: dict[str, list[Arrow]] = {}  # arrows with equal labels share a place
     for ends, (_, label) in drawn.items():
         labels.setdefault(label, []).append(ends)
     for label, of in labels.items():
@@ -109,7 +109,7 @@ def _walked(
     *,
     is_now: bool = False,
 ) -> str:
-    """A part of the picture, with a class if it is the picture of one task."""
+    """Return an SVG group, with a class in the diagram of one task."""
     if taken is None:
         return part
     words = ["taken" if what in taken else "untaken", *(["now"] if is_now else [])]
@@ -148,7 +148,7 @@ def _state(name: str, at: Point, is_final: bool, is_named: bool) -> str:
 def _arrow(
     places: dict[str, Point], source: str, dest: str, events: list[str], ends_here: bool
 ) -> tuple[str, str]:
-    """The line and its label."""
+    """Return the path and label of an arrow."""
     a, b = places[source], places[dest]
     half_w, half_h = _BOX.x / 2, _BOX.y / 2
     anchor = "start"
@@ -160,7 +160,7 @@ def _arrow(
         start, end = Point(a.x, a.y + _DOT), Point(b.x, b.y - half_h - 2)
         bend = start, end
         text = Point(a.x + 8, (start.y + end.y) / 2 + 4)
-    elif a.x == b.x and abs(a.y - b.y) > 250:  # past a box, on the right
+    elif a.x == b.x and abs(a.y - b.y) > 250:  # around a box, on the right
         start, end = Point(a.x + half_w, a.y - 6), Point(b.x + half_w + 2, b.y + 10)
         bend = Point(start.x + 60, start.y - 60), Point(end.x + 60, end.y + 60)
         text = Point(a.x + half_w + 26, (a.y + b.y) / 2 + 84)
@@ -178,7 +178,7 @@ def _arrow(
         bend = Point(middle, start.y), Point(middle, end.y)
         text = Point(end.x - 8, end.y - 8)
         anchor = "end"
-    if ends_here:  # every arrow into a final state says the same
+    if ends_here:  # all arrows into a final state share a label
         text, anchor = Point(b.x, b.y - half_h - 12), "middle"
     colour = _COLOURS.get(dest, _GREY)
     path = (

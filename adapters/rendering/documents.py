@@ -1,4 +1,4 @@
-"""Tasks as JSON, for the programs of operators."""
+"""Tasks as JSON documents, for programs."""
 
 import json
 from datetime import UTC, datetime
@@ -11,12 +11,12 @@ __all__ = ["as_json", "entry_document", "moment", "read_text", "read_value", "ta
 
 
 def as_json(document: Any) -> str:
-    """Plain ASCII: a terminal is safe from it, too."""
+    """Encode as ASCII, which is safe to print on a terminal."""
     return json.dumps(document, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
 def task_document(task: Task) -> JSONObject:
-    """A whole task."""
+    """Return a whole task."""
     progress, outcome = task.progress, task.outcome
     return {
         "taskId": task.id,
@@ -43,7 +43,7 @@ def task_document(task: Task) -> JSONObject:
 
 
 def entry_document(entry: Entry) -> JSONObject:
-    """A line of history."""
+    """Return a history entry."""
     return {
         "version": entry.seq,
         "at": _iso(entry.at),
@@ -78,12 +78,12 @@ def _outcome_document(outcome: Outcome) -> JSONObject:
 
 
 def read_text(encoded: bytes) -> str:
-    """JSON as it is stored: on one line."""
+    """Return stored JSON on one line."""
     return encoded.decode(errors="backslashreplace")
 
 
 def read_value(encoded: bytes | None) -> Any:
-    """What the JSON says; as text if nobody can read it."""
+    """Decode stored JSON; return invalid JSON as text."""
     if encoded is None:
         return None
     try:
@@ -97,7 +97,7 @@ def _iso(milliseconds: int) -> str:
 
 
 def moment(milliseconds: int) -> datetime:
-    """A time beyond the calendar is as good as its last second."""
+    """Convert a timestamp; values beyond the calendar become its last second."""
     return datetime.fromtimestamp(min(max(milliseconds // 1_000, 0), _LAST_SECOND), UTC)
 
 

@@ -1,4 +1,4 @@
-"""The rows of both tables as text, in the words of the runtime or of a dialect."""
+"""The rows of both tables as text, in the terms of the runtime or of a dialect."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -10,11 +10,11 @@ from taskmachine.statemachine.table import COLUMNS
 __all__ = ["OUTSIDE", "Move", "duties", "moves", "terminal_names"]
 
 OUTSIDE: Final = "[*]"
-"""Where a task is before it begins and after it is removed, for those who cannot see it there."""
+"""The state before creation and after removal, in dialects without a status for it."""
 
 
 class Move(NamedTuple):
-    """A row, as text."""
+    """A row as text."""
 
     source: str
     event: str
@@ -22,7 +22,7 @@ class Move(NamedTuple):
 
 
 def moves(dialect: Dialect | None = None) -> list[Move]:
-    """Every row of the table; with a dialect, under the statuses that its wire shows."""
+    """Return every row of the table; with a dialect, with the statuses of its wire."""
     return list(
         dict.fromkeys(
             Move(source, row.event.value, dest)
@@ -33,7 +33,7 @@ def moves(dialect: Dialect | None = None) -> list[Move]:
 
 
 def duties() -> list[dict[str, str]]:
-    """Every row of the duties, by the names of the columns."""
+    """Return every row of the duties by column name."""
     return [
         {"state": state.value}
         | {
@@ -45,12 +45,12 @@ def duties() -> list[dict[str, str]]:
 
 
 def terminal_names(dialect: Dialect | None = None) -> frozenset[str]:
-    """What final states are called."""
+    """Return the names of the final states."""
     return frozenset(_name(state, dialect, again=False) for state in TERMINAL)
 
 
 def _ends(row: Row, dialect: Dialect | None) -> Iterator[tuple[str, str]]:
-    """Under each pair of names that a row can be seen: before and after a first start."""
+    """Yield the pairs of statuses of a row, before and after a first start."""
     agains = (False, True) if row.source is State.SUBMITTED else (row.source is not State.NEW,)
     for again in agains:
         source = _name(row.source, dialect, again=again)

@@ -1,4 +1,4 @@
-"""Both tables as text, Markdown and JSON, the moves as Mermaid.  The picture is in `diagram`.
+"""Both tables as text, Markdown and JSON, and the moves as Mermaid; `diagram` draws the SVG.
 
 A dialect shows two states under one status, so its table has no duties.
 """
@@ -31,7 +31,7 @@ _STYLES: Final = {
 
 
 def print_table(console: Console, dialect: Dialect | None = None) -> None:
-    """The moves, all pairs at a glance, and the duties."""
+    """Print the moves, a matrix of all pairs, and the duties."""
     parts = [_rows(dialect), _grid(dialect)]
     console.print(Group(*parts, *([_duties()] if dialect is None else [])))
 
@@ -92,7 +92,7 @@ def _plain_table(title: str, gap: int) -> Table:
 
 
 def state_text(name: str) -> Text:
-    """The name of a state in its colour, in every dialect."""
+    """Return the name of a state in its colour, for any dialect."""
     return Text(name, _STYLES.get(name, "dim"))
 
 
@@ -101,7 +101,7 @@ def _states(rows: list[Move]) -> list[str]:
 
 
 def _letters(states: list[str]) -> list[str]:
-    """One letter for each state, the first of its name that is still free."""
+    """Choose a letter for each state, the first one of its name that is free."""
     letters: list[str] = []
     for state in states:
         letters.append(next(c for c in state.upper() if c not in letters and c != "["))
@@ -109,7 +109,7 @@ def _letters(states: list[str]) -> list[str]:
 
 
 def render_markdown(dialect: Dialect | None = None) -> str:
-    """For a README."""
+    """Return the tables as Markdown."""
     lines = ["| source | event | destination |", "|---|---|---|"]
     lines += [f"| {move.source} | **{move.event}** | {move.dest} |" for move in moves(dialect)]
     if dialect is None:
@@ -124,7 +124,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def render_mermaid(dialect: Dialect | None = None) -> str:
-    """For whatever draws Mermaid state diagrams."""
+    """Return a Mermaid state diagram."""
     edges: dict[tuple[str, str], list[str]] = {}
     for move in moves(dialect):
         edges.setdefault((_node(move.source), _node(move.dest)), []).append(move.event)
@@ -139,7 +139,7 @@ def _node(name: str) -> str:
 
 
 def render_json(dialect: Dialect | None = None) -> str:
-    """For programs."""
+    """Return the tables as JSON."""
     rows = moves(dialect)
     document = {
         "dialect": None if dialect is None else dialect.revision,
@@ -161,5 +161,5 @@ FORMATS: Final[Mapping[str, Callable[[Dialect | None], str]]] = {
 
 
 def render(format: str, dialect: Dialect | None = None) -> str:
-    """The table in one of `FORMATS`."""
+    """Return the table in one of `FORMATS`."""
     return FORMATS[format](dialect)

@@ -1,7 +1,7 @@
-"""Tasks, as operators see them in a terminal.
+"""Tasks as shown to operators in a terminal.
 
-What is in a task was written by others.  Nothing of it reaches a terminal as it is: whatever is
-not printable is spelled out, so that no task can colour, move or hide what is shown.
+Tasks contain untrusted text.  Everything that is not printable is escaped, so that no task can
+colour, move or hide output.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 LINES: Final = 8
-"""Of one value in a terminal; `--json` shows all of it."""
+"""Maximum lines of one value; `--json` prints all of it."""
 
 _GAP: Final = 2
 """Columns between columns."""
 
 _MOST_IN_TABLE: Final = 200
-"""Characters of a message that are looked at for a table: no terminal is wider."""
+"""Characters of a message used in a table; terminals are narrower."""
 
 
 def duration(milliseconds: int) -> str:
-    """About how long, in four characters: `0s`, `59s`, `3m`, `26h`, `6d`."""
+    """Return an approximate duration in four characters: `0s`, `59s`, `3m`, `26h`, `6d`."""
     seconds = max(0, milliseconds) // 1_000
     for size, unit, most in ((1, "s", 100), (60, "m", 100), (3_600, "h", 48)):
         if seconds // size < most:
@@ -46,8 +46,8 @@ def duration(milliseconds: int) -> str:
 
 
 def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner: bool) -> None:
-    """A line for each; the message gets what is left of the width."""
-    columns: list[tuple[str, int, list[Text]]] = [  # name, widest, cells
+    """Print a line per task; the message gets the remaining width."""
+    columns: list[tuple[str, int, list[Text]]] = [  # name, maximum width, cells
         ("task", 64, [_cell(task.id) for task in tasks]),
         ("state", 16, [state_text(task.state) for task in tasks]),
         ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
@@ -71,7 +71,7 @@ def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner
 
 
 def print_task(console: Console, task: Task, now: int) -> None:
-    """Everything about one task, each value cut to a few lines."""
+    """Print the details of a task, each value cut to a few lines."""
     rows: list[tuple[str, str | Text]] = [
         ("task", task.id),
         ("state", state_text(task.state)),
@@ -105,7 +105,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
 
 
 def print_history(console: Console, entries: Iterable[Entry]) -> None:
-    """A line for each."""
+    """Print a line per entry."""
     table = _table()
     room = console.width
     for name, width in (("version", 7), ("time (UTC)", 23), ("event", 8), ("from", 14), ("to", 14)):
@@ -136,7 +136,7 @@ def _table() -> Table:
 
 
 def print_pairs(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None:
-    """Names and values, each value cut to a few lines."""
+    """Print names and values, each value cut to a few lines."""
     width = min(16, max(len(printable(name)) for name, _ in rows))
     room = max(8, console.width - width - _GAP)
     grid = Table.grid(padding=(0, _GAP, 0, 0))
@@ -159,7 +159,7 @@ def _cell(text: str) -> Text:
 
 
 def _time(milliseconds: int) -> str:
-    """In UTC, to the millisecond."""
+    """Format a time in UTC, to the millisecond."""
     return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}.{milliseconds % 1_000:03}"
 
 
@@ -168,7 +168,7 @@ def _left(task: Task, now: int) -> str:
 
 
 def _summary(task: Task) -> str:
-    """What an operator wants to know of a task that has one line."""
+    """Summarise a task in one line."""
     if task.outcome is not None:
         return ending(task.outcome)
     if task.open_questions:
@@ -184,7 +184,7 @@ def _progress(task: Task) -> str:
 
 
 def ending(outcome: Outcome) -> str:
-    """How it ended, in one line."""
+    """Summarise an outcome in one line."""
     if outcome.result is not None:
         return _content(outcome.result)
     said = outcome.message or ""
@@ -194,7 +194,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def _content(result: bytes) -> str:
-    """The text of a tool result if it is all there is to it, else the JSON."""
+    """Return the text of a tool result that contains nothing else, or the JSON."""
     match read_value(result):
         case {"content": [{"type": "text", "text": str(text)}], **more} if not more.keys() - {
             "isError"

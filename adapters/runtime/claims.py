@@ -1,7 +1,7 @@
-"""What a worker does to the task that it has: one claim is one leg of work.
+"""Claims: operations of a worker on a task that it holds.  One claim is one tool run.
 
-Everything that it writes carries the fence of the claim.  A worker that was paused, and comes
-back after its task was given to somebody else or has ended, gets `Gone` and changes nothing.
+Every write carries the fence of the claim.  A worker that was paused and resumes after its task
+was claimed by another worker or has ended gets `Gone` and changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,12 +34,11 @@ from taskmachine.statemachine.lifecycle import Step
 __all__ = ["MAX_LOSSES", "Claim", "claim", "give_back"]
 
 MAX_LOSSES: Final = 3
-"""Workers that a task may cost: it is tried this often."""
+"""A repeatable task fails once it has lost this many workers."""
 
 
 async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | None":
-    """Take a task that waits for a worker; None if there is nothing to take."""
-
+    """Claim a queued task for a worker; return None if it is no longer queued."""
     try:
         task, _ = await service.move(task_id, lambda task, now: (service.start(task, now, worker),))
     except (IllegalTransition, NotFound):
@@ -48,15 +47,15 @@ async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | Non
 
 
 async def give_back(service: TaskService, seen: Task, *, lost: bool, why: str) -> None:
-    """Take a task from a worker that is lost, or stops: to the queue again, or to its end.
+    """Release a task from a worker that is lost or stops: requeue it, or fail it.
 
-    Work that must not be repeated fails, and so does work that has cost too many workers.  A
-    question stays open: its last answer will put the task into the queue.
+    A task that is not repeatable fails, and so does one that has lost too many workers.  Questions
+    stay open: the last answer requeues the task.
     """
 
     def take(task: Task, now: int) -> Sequence[Step]:
         if (task.worker, task.fence) != (seen.worker, seen.fence):
-            return ()  # another process was faster
+            return ()  # another process has already released it
         if not task.is_repeatable or (lost and task.losses + 1 >= MAX_LOSSES):
             outcome = Outcome(Cause.WORKER_LOST, message=why)
             until = service.times.to_read(task, now, State.FAILED)
@@ -71,28 +70,28 @@ async def give_back(service: TaskService, seen: Task, *, lost: bool, why: str) -
 
 @attrs.frozen
 class Claim:
-    """One leg of work on a task, as it was when it was claimed."""
+    """A worker's claim on a task; `task` is the version that claimed it."""
 
     service: TaskService
     task: Task
 
     def is_held(self, task: Task) -> bool:
-        """Whether that version is still ours to work on; one from before the claim says nothing.
+        """Return True unless this version shows that the claim was lost.
 
-        A state in which workers stop, by its duties, has no worker in the record.
+        Versions before the claim are ignored.  Where its duties stop workers, a task has no worker.
         """
         is_ours = task.fence == self.task.fence and task.worker == self.task.worker
         return is_ours or task.version < self.task.version
 
     async def is_lost(self) -> bool:
-        """Return whether the task was taken away already, as far as the store can tell."""
+        """Return True if the stored task shows that the claim was lost; False if unreadable."""
         with suppress(StoreError):
             task = await self.service.store.load(self.task.id)
             return task is None or not self.is_held(task)
         return False
 
     async def report(self, *, progress: Progress | None = None, message: str | None = None) -> None:
-        """Say how it is going; progress that goes back is dropped."""
+        """Report progress or a message; progress that does not grow is dropped."""
         if message is not None:
             message = message[: self.service.limits.message_chars]
 
@@ -108,10 +107,10 @@ class Claim:
     async def ask(
         self, questions: Sequence[Question], *, partial: bytes | None = None
     ) -> Mapping[str, Reply]:
-        """Open what has not been asked before; the answers that are there already.
+        """Ask questions that were not asked before; return the answers that exist already.
 
-        `CannotAsk` for a kind that was not declared, `KeyReused` for another request under a
-        key, `LimitExceeded` for too many.
+        `CannotAsk` for an undeclared kind, `KeyReused` for a different request under a used key,
+        `LimitExceeded` for too many questions.
         """
         for question in questions:
             if kind_of(question) not in self.task.call.answers:
@@ -136,21 +135,21 @@ class Claim:
         try:
             task = await wait_for(self.service.store, self.task.id, is_awaited)
         except NotFound:
-            raise Gone(f"task {self.task.id} is no longer there") from None
+            raise Gone(f"task {self.task.id} was removed") from None
         if not self.is_held(task):
-            raise Gone(f"task {self.task.id} is no longer held")
+            raise Gone(f"task {self.task.id} is no longer held by this worker")
         return _answers(task, keys)
 
     async def park(self) -> None:
-        """End this leg: the task is begun again when its questions are answered."""
+        """End this run: the tool runs again when the questions of the task are answered."""
 
-        def let_go(task: Task, now: int) -> Sequence[Step]:
+        def requeue(task: Task, now: int) -> Sequence[Step]:
             return (lifecycle.requeue(task, now, note="parked", fence=self.task.fence),)
 
-        await self._move(let_go)
+        await self._move(requeue)
 
     async def settle(self, outcome: Outcome) -> None:
-        """End the task.  `Gone` if it has ended before: the first outcome is the outcome."""
+        """End the task with an outcome; `Gone` if it has already ended or was lost."""
 
         def end(task: Task, now: int) -> Sequence[Step]:
             steps = []

@@ -1,6 +1,6 @@
-"""Where tools run: the contract that every engine fulfils, and how one is found by its name.
+"""Engines run the tools of tasks: their interface, and how one is found by name.
 
-The job is the `submitted` task in the store, so an engine loses nothing when its process is lost.
+The `submitted` task in the store is the job, so no job is lost with the process of an engine.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,34 +12,34 @@ from taskmachine.adapters.stores import Worker
 from taskmachine.adapters.tools.registry import Threads, Tool
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["Duty", "Engine", "MakeEngine", "find_engine"]
+__all__ = ["Engine", "MakeEngine", "PeriodicJob", "find_engine"]
 
-Duty = Callable[[], Awaitable[float]]
-"""Has to be done again and again; it says after how many seconds."""
+PeriodicJob = Callable[[], Awaitable[float]]
+"""A function that the runtime calls again after the number of seconds that it returns."""
 
 
 class Engine(Protocol):
-    """Sees to it that somebody runs the tools of tasks, here or elsewhere."""
+    """Runs the tools of queued tasks, in this process or elsewhere."""
 
     async def start(self) -> None:
-        """Before anything else.  `ConfigurationError` if it cannot work on this store."""
+        """Start; `ConfigurationError` if the engine does not support this store."""
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
-        """What the runtime keeps doing for it between start and shutdown, by name."""
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
+        """Jobs that the runtime runs between start and shutdown, by the names used in logs."""
 
     async def shutdown(self, grace_s: float | None = None) -> None:
-        """Take nothing more, let the tools end for so long (default: 5 s), then stop them."""
+        """Claim nothing more, let tools finish for `grace_s` (default: 5 s), then stop them."""
 
 
 MakeEngine = Callable[[TaskService, Mapping[str, Tool], Threads, Callable[[], Worker]], Engine]
-"""An engine for the tasks of a service and these tools, run by a worker with a new name."""
+"""Makes an engine for the tasks of a service and its tools; the last argument makes workers."""
 
 
 def find_engine(name: str) -> MakeEngine:
-    """`local`, `procrastinate`, or one that is installed.
+    """Return the engine `local`, `procrastinate`, or one that another package provides.
 
-    Others add theirs by the entry point group `taskmachine.engines`.
+    Packages register engines under the entry point group `taskmachine.engines`.
     """
     known = {point.name: point for point in entry_points(group="taskmachine.engines")}
     if name not in known:

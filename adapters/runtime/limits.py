@@ -1,4 +1,4 @@
-"""Every bound of the runtime, with the promised number as its default."""
+"""Limits of the runtime, with the documented values as defaults."""
 
 import attrs
 
@@ -9,29 +9,30 @@ __all__ = ["Limits"]
 
 @attrs.frozen
 class Limits:
-    """What callers and tools can use up.  Beyond a bound there is an error, never a queue."""
+    """Limits on callers and tools.  Requests beyond a limit fail; they are never queued."""
 
     caps: Caps = attrs.field(factory=Caps)
     blocked_calls: int = 1_000
-    """Of one owner, all waiting at the same time."""
+    """Maximum number of calls that wait at the same time, per owner."""
     page: int = 50
     max_page: int = 200
     id_chars: int = 256
-    """Longer ids belong to nobody, and are not looked up."""
+    """Maximum length of a task id; longer ids are not looked up."""
     key_chars: int = 256
+    """Maximum length of an idempotency key."""
     questions: int = 100
-    """Of one task, in all its life."""
+    """Maximum number of questions of a task, including answered ones."""
     message_chars: int = 4_000
-    """Of a status message: longer ones are cut."""
+    """Maximum length of a status message; longer messages are truncated."""
     subscriptions: int = 1_000
-    """Of one owner."""
+    """Maximum number of subscriptions per owner."""
     watched: int = 100
-    """Tasks of one subscription."""
+    """Maximum number of tasks per subscription."""
     buffer: int = 1_000
-    """Of a subscriber that does not read: the oldest are dropped, and counted."""
+    """Buffered versions per subscription; beyond it the oldest are dropped and counted."""
     idle_s: float = 3_600
-    """After which a subscriber that does not read is gone."""
+    """A subscription that is not read for this long is closed."""
     calls: int = 1_000
-    """Requests of one conversation that are not answered yet."""
+    """Maximum number of unanswered requests per connection."""
     concurrency: int = 64
-    """Tools that run at the same time in one process."""
+    """Maximum number of tools that run at the same time in one process."""

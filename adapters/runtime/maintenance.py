@@ -1,7 +1,4 @@
-"""What time does to tasks: they expire, they are forgotten, and their workers are lost.
-
-Sessions of transports are forgotten along with them.
-"""
+"""Periodic maintenance: expiry, removal of finished tasks and sessions, and lost workers."""
 
 import asyncio
 import time
@@ -25,29 +22,29 @@ __all__ = [
 ]
 
 BATCH: Final = 100
-"""Tasks or sessions that are handled at a time, so that nothing else waits for long."""
+"""Maximum number of tasks or sessions per transaction, so that other writers do not wait long."""
 
 LEASE_S: Final = 15.0
-"""A worker that has not beaten for so long is lost."""
+"""A worker without a heartbeat for this long is lost."""
 
-LOOKED_AWAY_S: Final = 6.0
-"""What counts of a longer time in which nobody looked: while the store was away nobody could beat,
-and whoever lives does so before the next look."""
+MAX_GAP_S: Final = 6.0
+"""Counted instead of a longer gap between two checks: while the store was unavailable no worker
+could send a heartbeat, and live workers send one before the next check."""
 
 
 async def expire_overdue(service: TaskService) -> int:
-    """Fail the live tasks whose time is over; how many.  Their work is stopped by that."""
+    """Fail live tasks whose ttl has passed, which stops their tools; return how many."""
 
     def expire(task: Task, now: int) -> tuple[Step, ...]:
         if task.deadline is None or task.deadline > now:
-            return ()  # it got more time
+            return ()  # its ttl was extended
         return (lifecycle.expire(task, now, until=service.times.to_read_expired(now)),)
 
     return await _in_batches(service, service.store.overdue, expire)
 
 
 async def sweep(service: TaskService) -> int:
-    """Forget the ended tasks and the sessions whose time is over; how many tasks."""
+    """Remove finished tasks and sessions past their deadline; return the number of tasks."""
 
     def purge(task: Task, now: int) -> tuple[Step, ...]:
         return (lifecycle.purge(task, now),)
@@ -62,7 +59,7 @@ async def sweep(service: TaskService) -> int:
 
 
 def sweep_pause_s(removed: int) -> float:
-    """When to sweep again: the sooner, the more there was to do."""
+    """Return the pause before the next sweep: the more was removed, the shorter."""
     return 60 if removed > 100 else 180 if removed > 10 else 300
 
 
@@ -85,27 +82,27 @@ async def _moved(
 ) -> bool:
     try:
         _, steps = await service.move(task_id, act)
-    except (IllegalTransition, NotFound):  # somebody else was faster
+    except (IllegalTransition, NotFound):  # another process was faster
         return False
     return bool(steps)
 
 
 class Leases:
-    """Tells which workers are lost, by this process's own steady clock.
+    """Detects lost workers by the monotonic clock of this process.
 
-    What counts is how long a worker has not beaten while we watched, so it does not matter what
-    the clocks of other machines say, nor that any clock jumps.
+    It measures how long a worker sent no heartbeat while this process observed it, so clocks of
+    other machines and clock jumps do not matter.
     """
 
     def __init__(self, is_dead: Callable[[Worker], bool]) -> None:
         self._is_dead = is_dead
-        self._silent: dict[str, tuple[int, float]] = {}  # its last beat, and since how long
-        self._looked_s: float | None = None
+        self._silent: dict[str, tuple[int, float]] = {}  # last heartbeat, and seconds since
+        self._checked_s: float | None = None
 
     def lost(self, workers: Sequence[Worker], now_s: float) -> list[str]:
-        """The ids of those that are known to be dead, or have not beaten for a lease."""
-        passed_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, LOOKED_AWAY_S)
-        self._looked_s = now_s
+        """Return the ids of workers whose process is dead or whose lease has expired."""
+        passed_s = 0.0 if self._checked_s is None else min(now_s - self._checked_s, MAX_GAP_S)
+        self._checked_s = now_s
         silent = {}
         for worker in workers:
             beat, silent_s = self._silent.get(worker.id, (None, 0.0))
@@ -120,13 +117,13 @@ class Leases:
 
 
 async def recover(service: TaskService, leases: Leases) -> int:
-    """Strike lost workers off, and give their tasks to others; how many tasks."""
+    """Remove lost workers and release their tasks; return the number of tasks."""
     store = service.store
     now_s = asyncio.get_running_loop().time()
     for worker_id in leases.lost(await store.workers(), now_s):
         await store.strike(worker_id)
     count = 0
-    # Whoever struck a worker off may have died before it got here: look for all the orphans.
+    # Another process may have removed a worker and died before releasing its tasks.
     while orphans := await store.orphans(BATCH):
         for task in orphans:
             why = "The worker of this task was lost."

@@ -1,7 +1,7 @@
-"""Instrumentation hooks that the runtime calls, if it has an observer.
+"""Instrumentation hooks that the runtime calls if it has an observer.
 
-Nothing follows from them: an observer neither waits nor raises.  `taskmachine.adapters.telemetry`
-is one, for OpenTelemetry.
+Hooks must neither block nor raise.  `taskmachine.adapters.telemetry` implements them for
+OpenTelemetry.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -15,64 +15,63 @@ from taskmachine.protocol.jsonrpc import ErrorResponse, Request, ResultResponse
 from taskmachine.statemachine import Call, Outcome, Task, TaskmachineError, Trace
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["Carrier", "LegEnd", "Observer", "Served"]
+__all__ = ["Carrier", "Observer", "RunEnd", "Served"]
 
-LegEnd = Outcome | Literal["parked", "lost"]
-"""How one run of a tool ended: with an outcome, for questions, or since the task was not its own
-any more."""
+RunEnd = Outcome | Literal["parked", "lost"]
+"""How a tool run ended: with an outcome, with questions (parked), or because its task was lost."""
 
 
 @attrs.frozen
 class Carrier:
-    """How the requests of a conversation come here."""
+    """The transport and session of a connection."""
 
     transport: Literal["pipe", "tcp"] | None = None
     session: str | None = None
-    """Names the session without being its id, which opens it."""
+    """A pseudonym of the session; its id is a secret."""
 
 
 class Served(Protocol):
-    """A request that is being answered.  One of `answered` and `abandoned` ends it."""
+    """A request in progress.  Either `answered` or `abandoned` ends it."""
 
     def current(self) -> AbstractContextManager[object]:
-        """What is done or begun in this block is done for the request."""
+        """Attribute the work that is done or started in this block to the request."""
 
     def answered(self, answer: ResultResponse | ErrorResponse) -> None:
-        """That was sent."""
+        """Record that the response was sent."""
 
     def abandoned(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Record that the client no longer waits for the response."""
 
 
 class Observer(Protocol):
-    """One runtime's.  Every method is called on its event loop."""
+    """The observer of one runtime, which calls every method on its event loop."""
 
     def began(self, tools: Container[str], store: str) -> None:
-        """These are the names of the tools, and this is the kind of the store."""
+        """Record the names of the tools and the kind of the store at startup."""
 
     def requested(self, request: Request, *, revision: str, is_known: bool, by: Carrier) -> Served:
-        """A request came in; whether its method is one of the revision's."""
+        """Record a request; `is_known` if the revision defines its method."""
 
     def trace(self, call: Call) -> Trace | None:
-        """What a task for this call, which is about to be created, is to be known by."""
+        """Return the trace context to store in a task that is about to be created."""
 
     def committed(self, steps: Sequence[Step]) -> None:
-        """These steps of one task were committed here, now."""
+        """Record steps of one task that this process has just committed."""
 
     def refused(self, error: TaskmachineError) -> None:
-        """A step was not taken, and nothing was changed."""
+        """Record an operation that was refused and changed nothing."""
 
-    def leg(self, task: Task) -> AbstractContextManager[Callable[[LegEnd], None]]:
-        """A tool is run for a task in this block; to be told how that ended."""
+    def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
+        """Record the tool run in this block; the runtime calls the yielded function at its end."""
 
     def raised(self, error: BaseException) -> None:
-        """Something went wrong in what is current."""
+        """Record an unexpected error in the current request or tool run."""
 
     def swept(self, removed: int, seconds: float) -> None:
-        """So many tasks were forgotten, and it took so long."""
+        """Record the number of tasks that a sweep removed, and its duration."""
 
     def dropped(self, count: int = 1) -> None:
-        """So many notifications were dropped for somebody who does not read them."""
+        """Record notifications that were dropped for a client that does not read them."""
 
     def counted(self, totals: Totals) -> None:
-        """So many tasks are in the store now, by whatever process."""
+        """Record the number of tasks in the store, from all processes."""

@@ -1,4 +1,4 @@
-"""Calls that are answered with their result: the same tools, without a task."""
+"""Plain calls: the same tools, run without a task and answered with their result."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.runtime.tool_runs import PATIENCE_S, Leg, Stopwatch
+from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRun
 from taskmachine.adapters.tools.context import Context, Parked
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.registry import Threads, Tool
@@ -22,7 +22,7 @@ Ask = Callable[[Sequence[Question]], Awaitable[Mapping[str, Reply]]]
 
 
 class PlainCalls:
-    """Runs tools for callers that wait for the result, so many at a time."""
+    """Runs tools for callers that wait for the result, up to a limit per owner."""
 
     def __init__(
         self, limits: Limits, threads: Threads, raised: Callable[[BaseException], None]
@@ -43,39 +43,39 @@ class PlainCalls:
         report: Report | None = None,
         ask: Ask | None = None,
     ) -> Outcome | Sequence[Question]:
-        """The outcome, or the questions that have to be answered before it is called again.
+        """Return the outcome, or the questions to answer before the call is repeated.
 
-        With `ask` questions are put while the call goes on.  Cancel this to stop the tool.
-        `LimitExceeded` if this owner has too many calls under way; `MissingCapability` if it
-        needs an answer that this call did not declare.
+        With `ask` the tool continues when its questions are answered.  Cancelling this coroutine
+        stops the tool.  `LimitExceeded` if the owner has too many calls in progress,
+        `MissingCapability` if the tool asks a question of an undeclared kind.
         """
         if self._running[owner] >= self._limits.blocked_calls:
             raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
         self._running[owner] += 1
         timeout_s = tool.timeout_ms / 1_000
-        is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        stopwatch = Stopwatch(timeout_s, lambda: is_over.set_result(None))
+        timed_out: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        stopwatch = Stopwatch(timeout_s, lambda: timed_out.set_result(None))
         work = _PlainWork(call, answers, stopwatch, report, ask)
-        leg = Leg(tool, call.arguments, Context(work), self._threads, self._raised)
-        running = leg.begin()
+        run = ToolRun(tool, call.arguments, Context(work), self._threads, self._raised)
+        running = run.begin()
         try:
-            either: set[asyncio.Future[Any]] = {running, is_over}
+            either: set[asyncio.Future[Any]] = {running, timed_out}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            outcome = running.result() if running.done() else leg.overtime(timeout_s)
-            assert outcome is not None, "it has no task that could be lost"
+            outcome = running.result() if running.done() else run.timed_out(timeout_s)
+            assert outcome is not None, "a plain call has no task that could be lost"
             return outcome.questions if isinstance(outcome, Parked) else outcome
         except CannotAsk as error:
             if ask is None:  # 2026-07-28:undeclared-capability-32021
                 raise MissingCapability(capabilities_for([error.kind])) from None
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' failed: {error}")
         finally:
-            work.is_over = True
+            work.has_ended = True
             stopwatch.stop()
             self._running[owner] -= 1
             if not self._running[owner]:
                 del self._running[owner]
-            # Whoever waits for the answer does not wait for the tool to clean up.
-            stopping = asyncio.create_task(leg.stop(PATIENCE_S, lambda: None))
+            # The response does not wait for the tool's cleanup.
+            stopping = asyncio.create_task(run.stop(STOP_TIMEOUT_S, lambda: None))
             self._stopping.add(stopping)
             stopping.add_done_callback(self._stopping.discard)
 
@@ -93,7 +93,7 @@ class _PlainWork:
         report: Report | None,
         ask: Ask | None,
     ) -> None:
-        self.is_over = False
+        self.has_ended = False
         self._call = call
         self._answers = dict(answers)
         self._stopwatch = stopwatch
@@ -120,12 +120,12 @@ class _PlainWork:
                 raise CannotAsk(kind_of(question))
         missing = [question for question in questions if question.key not in self._answers]
         if missing and self._ask is None:
-            raise Parked(questions)  # to be called again with the answers
+            raise Parked(questions)  # the client repeats the call with the answers
         if missing and self._ask is not None:
             with self._stopwatch.paused():
                 self._answers.update(await self._ask(missing))
         return {question.key: self._answers[question.key] for question in questions}
 
     def _check(self) -> None:
-        if self.is_over:
-            raise Gone("the call is over")
+        if self.has_ended:
+            raise Gone("the call has ended")

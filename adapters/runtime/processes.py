@@ -1,4 +1,4 @@
-"""Which process is which, and whether it still lives."""
+"""Identify worker processes and check whether they are alive."""
 
 import os
 import socket
@@ -10,9 +10,9 @@ __all__ = ["host", "is_dead"]
 
 
 def host() -> str:
-    """Names the place in which a process number means something: boot and pid namespace.
+    """Return a name for the scope of process ids: boot id and pid namespace.
 
-    Two containers on one machine see different processes under the same numbers.
+    Two containers on one machine use the same process ids for different processes.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -22,22 +22,22 @@ def host() -> str:
 
 
 def is_dead(worker: Worker) -> bool:
-    """Whether the process of a worker is certainly gone; only the same host can tell."""
+    """Return True if the worker's process is certainly dead; False if on another host."""
     if worker.host != host():
         return False
     try:
         os.kill(worker.pid, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it lives, and belongs to somebody else
+    except OSError:  # alive, but owned by another user
         return False
     return _is_zombie(worker.pid)
 
 
 def _is_zombie(pid: int) -> bool:
-    """Dead, and its parent has not asked yet: common in containers."""
+    """Return True if the process is dead but was not reaped, which is common in containers."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # not Linux
         return False
-    return status.rpartition(b")")[2].split()[0] == b"Z"  # the name before may hold anything
+    return status.rpartition(b")")[2].split()[0] == b"Z"  # the name may contain parentheses

@@ -1,4 +1,4 @@
-"""Everything together: tools, a store, the service and an engine, started and stopped in order.
+"""The runtime: tools, a store, the service and an engine, started and stopped in order.
 
 async with open_runtime("sqlite:tasks.db", tools) as runtime:
     task = await runtime.create("alice", Create(Call("tools/call", "greet", b'{"name": "Ada"}')))
@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.runtime import processes
-from taskmachine.adapters.runtime.engine import Duty, MakeEngine, find_engine
+from taskmachine.adapters.runtime.engine import MakeEngine, PeriodicJob, find_engine
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.maintenance import (
     Leases,
@@ -32,7 +32,7 @@ from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.runtime.subscriptions import Subscriptions
 from taskmachine.adapters.stores import Store, Worker, open_store
-from taskmachine.adapters.stores.supervision import keep_doing, stop_all
+from taskmachine.adapters.stores.supervision import run_periodically, stop_all
 from taskmachine.adapters.tools.registry import Threads, Tools
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
@@ -47,25 +47,25 @@ log: Final = logging.getLogger("taskmachine")
 
 RECOVER_S: Final = 5.0
 EXPIRE_S: Final = 0.5
-"""How often to look for tasks whose time is over: an index, so it costs nothing to look."""
+"""How often to look for tasks past their deadline; an index makes the query cheap."""
 
 COUNT_S: Final = 5.0
-"""How old the number of tasks may be that an observer knows."""
+"""How often the observer receives the number of tasks."""
 
 
 def new_id() -> str:
-    """192 random bits: nobody guesses the id of a task."""
+    """Return an unguessable id of 192 random bits."""
     return secrets.token_urlsafe(24)
 
 
 def system_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 @attrs.frozen
 class Surroundings:
-    """The world, as far as the runtime needs it: clock, chance and processes."""
+    """Clock, random ids and processes: the runtime's only dependencies on its environment."""
 
     clock: Callable[[], int] = system_clock
     new_id: Callable[[], str] = new_id
@@ -76,7 +76,7 @@ class Surroundings:
 
 @attrs.frozen
 class RuntimeConfig:
-    """How a runtime works.  The defaults suit one process on one machine."""
+    """Configuration of a runtime.  The defaults suit one process on one machine."""
 
     times: Times = attrs.field(factory=Times)
     limits: Limits = attrs.field(factory=Limits)
@@ -87,7 +87,7 @@ class RuntimeConfig:
 
 
 class Runtime:
-    """A running set of parts.  Made by `open_runtime`, or `start_runtime` on an open store."""
+    """A running service with its engine, made by `open_runtime` or `start_runtime`."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class Runtime:
         self._loops: list[asyncio.Task[None]] = []
 
     async def create(self, owner: str, wish: Create, questions: tuple[Question, ...] = ()) -> Task:
-        """A task for a call of one of the tools, on the terms of that tool.
+        """Create a task for a call of a tool, with the tool's timeout and poll interval.
 
-        `questions` were answered before.
+        `questions` were asked and answered before.
         """
         tool = self.tools.get(wish.call.name or "")
         if tool is None:
-            raise InvalidParams(f"there is no tool {wish.call.name!r:.80}")
+            raise InvalidParams(f"unknown tool {wish.call.name!r:.80}")
         timeout_ms = tool.timeout_ms
         if wish.metadata != b"{}":
             timeout_ms = _timeout_ms(wish.metadata, timeout_ms)
@@ -142,26 +142,26 @@ class Runtime:
         )
 
     async def start(self) -> None:
-        """Pick up what others left, then keep going until `stop`."""
+        """Start the engine and the periodic jobs, which run until `stop`."""
         if self.service.observer is not None:
             self.service.observer.began(self.tools, self.service.store.kind)
         await self.engine.start()
-        for name, act in self.engine.duties.items():
-            self._keep(name, act)
-        self._keep("the search for lost workers", self._recover)
-        self._keep("the expiry of tasks", self._expire)
-        self._keep("the sweep", self._sweep)
-        self._keep("the care for subscribers", self._close_idle)
+        for name, act in self.engine.periodic_jobs.items():
+            self._repeat(name, act)
+        self._repeat("recovery of lost workers", self._recover)
+        self._repeat("expiry of tasks", self._expire)
+        self._repeat("sweep", self._sweep)
+        self._repeat("closing of idle subscriptions", self._close_idle)
         if self.service.observer is not None:
-            self._keep("the count of tasks", self.count)
+            self._repeat("count of tasks", self.count)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Graceful for 5 s, or so long, then forced."""
+        """Stop: let tools finish for `grace_s` (default: 5 s), then stop them."""
         await stop_all(self._loops)
         await self.engine.shutdown(grace_s)
 
-    def _keep(self, name: str, act: Duty) -> None:
-        self._loops.append(asyncio.create_task(keep_doing(name, act), name=name))
+    def _repeat(self, name: str, act: PeriodicJob) -> None:
+        self._loops.append(asyncio.create_task(run_periodically(name, act), name=name))
 
     async def _recover(self) -> float:
         await recover(self.service, self._leases)
@@ -183,11 +183,11 @@ class Runtime:
             "interval_s": pause_s,
             "store": self.service.store.kind,
         }
-        log.info("sweep: %d tasks were forgotten", removed, extra=facts)
+        log.info("sweep: %d tasks removed", removed, extra=facts)
         return pause_s
 
     async def count(self) -> float:
-        """Tell the observer how many tasks there are; when to count again."""
+        """Report the number of tasks to the observer; return the pause until the next count."""
         if self.service.observer is not None:
             self.service.observer.counted(await self.service.store.totals())
         return COUNT_S
@@ -197,7 +197,7 @@ class Runtime:
 
 
 def _timeout_ms(metadata: bytes, longest: int) -> int:
-    """What the creator asked for, within what the tool allows."""
+    """Return the timeout that the creator requested, limited to that of the tool."""
     asked = decode_json(metadata).get("timeout")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < 1:
         return longest
@@ -205,7 +205,7 @@ def _timeout_ms(metadata: bytes, longest: int) -> int:
 
 
 async def start_runtime(store: Store, tools: Tools, config: RuntimeConfig | None = None) -> Runtime:
-    """Start a runtime that works on the tasks of an open store."""
+    """Start a runtime on an open store."""
     runtime = Runtime(store, Sealer(await store.secret()), tools, config)
     await runtime.start()
     return runtime
@@ -215,7 +215,7 @@ async def start_runtime(store: Store, tools: Tools, config: RuntimeConfig | None
 async def open_runtime(
     url: str, tools: Tools, config: RuntimeConfig | None = None
 ) -> AsyncIterator[Runtime]:
-    """Run the tasks of the store at that URL; stop and close both in the end."""
+    """Open the store at a URL and run a runtime on it; close both at the end of the block."""
     store = await open_store(url)
     try:
         runtime = await start_runtime(store, tools, config)

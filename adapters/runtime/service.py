@@ -1,10 +1,10 @@
-"""The tasks of all callers: what they may do with them, and what a worker does to them.
+"""The task service: operations of callers and of workers on the tasks in a store.
 
-Every move goes the same way: load, let the table decide, commit by version, and again from the
-start if another writer was first.  Waiting calls, streams and workers follow the task in the store
-and act on the duties of the version they see, also of versions that another process committed.
-`on_dispatch` tells the engine at once that a task has entered the queue; an engine that was not
-told finds it in the store's queue.
+Every move takes the same path: load the task, let the table decide, commit if the version is
+unchanged, or else start again.  Waiting calls, streams and workers follow the task in the store
+and act on the duties of each version that they see, whichever process committed it.  `on_dispatch`
+notifies the engine immediately when a task enters the queue; otherwise the engine finds the task
+by polling the store's queue.
 """
 
 import logging
@@ -44,7 +44,7 @@ from taskmachine.statemachine import (
 )
 from taskmachine.statemachine.lifecycle import Step
 
-__all__ = ["Page", "Place", "TaskService"]
+__all__ = ["Page", "Reservation", "TaskService"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -52,7 +52,7 @@ Clock = Callable[[], int]
 """Milliseconds since the epoch; it may jump."""
 
 _TRIES: Final = 1_000
-"""Of one move.  Whoever is refused was overtaken each time, so others got through."""
+"""Attempts of one move.  Each failed attempt means that another writer has succeeded."""
 
 
 _MOST_REMEMBERED: Final = 1_000
@@ -60,23 +60,23 @@ _MOST_REMEMBERED: Final = 1_000
 
 @attrs.frozen
 class Page:
-    """Some tasks, newest first, and where the next page begins."""
+    """Some tasks, newest first, and the cursor of the next page."""
 
     tasks: Sequence[Task]
     cursor: str | None
 
 
-class Place(Protocol):
-    """Where the tool of a new task begins as soon as it is stored."""
+class Reservation(Protocol):
+    """A worker's reservation for a task that is about to be stored."""
 
     worker: str
 
-    def fill(self, task: Task | None) -> None:
-        """The task as it was stored, claimed by `worker`; None if nothing came of it."""
+    def resolve(self, task: Task | None) -> None:
+        """Run the stored task, which `worker` has claimed; None if it was not stored."""
 
 
 class TaskService:
-    """Tasks of all owners in one store.  Another owner's task is a task that does not exist."""
+    """The tasks of all owners in one store.  Tasks of other owners appear not to exist."""
 
     def __init__(
         self,
@@ -98,35 +98,35 @@ class TaskService:
         self._new_id = new_id
         self._blocked: Counter[str] = Counter()
         self._on_dispatch: list[Callable[[Task], None]] = []
-        self._reserve: Callable[[Task], Place | None] = lambda _: None
+        self._reserve: Callable[[Task], Reservation | None] = lambda _: None
         self._make_room: Callable[[], Awaitable[int]] = _no_room
-        # What was written here last is most likely what is stored, so a move begins with it; if
-        # not, the commit says so.  Nobody is ever shown it: readers get what is stored.
+        # The last version written here is probably still stored, so a move starts from it; if not,
+        # the commit conflicts.  Readers always get the stored version.
         self._last: OrderedDict[str, Task] = OrderedDict()
 
     def on_dispatch(self, engine: Callable[[Task], None]) -> None:
-        """Tell an engine of every job that is committed through this service."""
+        """Call `engine` for every task that enters the queue through this service."""
         self._on_dispatch.append(engine)
 
-    def on_submit(self, reserve: Callable[[Task], Place | None]) -> None:
-        """Ask an engine, before a task is stored, whether its tool can begin at once."""
+    def on_submit(self, reserve: Callable[[Task], Reservation | None]) -> None:
+        """Call `reserve` before a task is stored, to let a free worker claim it immediately."""
         self._reserve = reserve
 
     def on_full(self, make_room: Callable[[], Awaitable[int]]) -> None:
-        """Ask for room before a create is refused; it returns how many tasks were removed."""
+        """Call `make_room` before a create is refused; it returns how many tasks it removed."""
         self._make_room = make_room
 
     def raised(self, error: BaseException) -> None:
-        """Note an unexpected error."""
+        """Report an unexpected error to the observer."""
         if self.observer is not None:
             self.observer.raised(error)
 
     def dropped(self, count: int = 1) -> None:
-        """Note notifications that were dropped for a client that does not read them."""
+        """Report dropped notifications of a client that does not read them."""
         if self.observer is not None:
             self.observer.dropped(count)
 
-    # --- what callers do ---------------------------------------------------------------------
+    # --- operations of callers ---------------------------------------------------------------
 
     async def create(
         self,
@@ -141,11 +141,10 @@ class TaskService:
         questions: tuple[Question, ...] = (),
         task_id: str | None = None,
     ) -> Task:
-        """A new task, or the one that this owner has for the same call under the same key.
+        """Create a task, or return the one that this owner has for the same call and key.
 
-        Once this returns the task is durable.  `LimitExceeded`; `InvalidParams` for
-        a ttl or key that cannot be, or a key that was used for other arguments; `Conflict` for
-        a `task_id` that is known.
+        The returned task is durable.  `LimitExceeded` if the store is full, `InvalidParams` for an
+        invalid ttl or key or a key used with other arguments, `Conflict` for an existing `task_id`.
         """
         if ttl_ms is not None:
             _check_ttl(ttl_ms)
@@ -168,11 +167,11 @@ class TaskService:
             metadata=metadata,
             questions=questions,
         )
-        # A worker that is free takes the task with the write that creates it: one write less.
-        place = self._reserve(step.task)
+        # A free worker claims the task in the write that creates it, which saves one write.
+        reservation = self._reserve(step.task)
         steps, entries, new = [step], [step.entry], step.task
-        if place is not None:
-            step = self.start(new, step.entry.at, place.worker)
+        if reservation is not None:
+            step = self.start(new, step.entry.at, reservation.worker)
             steps.append(step)
             entries.append(step.entry)
             new = step.task
@@ -187,17 +186,18 @@ class TaskService:
                     raise
                 stored = await self.store.create(new, entries, self.limits.caps)
         finally:
-            if place is not None:
-                place.fill(new if stored is not None and stored.id == new.id else None)
+            if reservation is not None:
+                is_new = stored is not None and stored.id == new.id
+                reservation.resolve(new if is_new else None)
         if stored.id == new.id:
             self._remember(new)
             self._committed(None, steps)
         elif decode_json(stored.call.arguments) != decode_json(call.arguments):
-            raise InvalidParams("the idempotency key was used for other arguments")
+            raise InvalidParams("the idempotency key was already used with other arguments")
         return stored
 
     async def get(self, owner: str, task_id: str) -> Task:
-        """The task as it is; reading changes nothing."""
+        """Return the stored task, or raise `NotFound`."""
         if len(task_id) > self.limits.id_chars:
             raise NotFound(task_id)
         task = await self.store.load(task_id)
@@ -208,35 +208,35 @@ class TaskService:
     async def wait(
         self, owner: str, task_id: str, *, after: int, timeout_s: float | None = None
     ) -> Task:
-        """The first version above `after`, or the task as it is when the time is over."""
+        """Return the first version above `after`, or the latest one after `timeout_s`."""
         return await self._block(owner, task_id, lambda task: task.version > after, timeout_s)
 
     async def collect(self, owner: str, task_id: str, timeout_s: float | None = None) -> Task:
-        """The task once it has ended, however that happens."""
+        """Return the task once it has ended, or its latest version after `timeout_s`."""
         return await self._block(owner, task_id, lambda task: not task.is_live, timeout_s)
 
     def waiting(self, owner: str) -> int:
-        """How many calls of this owner wait for something."""
+        """Return the number of waiting calls of this owner."""
         return self._blocked[owner]
 
     def begin_wait(self, owner: str) -> None:
-        """One more call of this owner waits; `LimitExceeded` if there are too many."""
+        """Count a waiting call of this owner; `LimitExceeded` if there are too many."""
         if self._blocked[owner] >= self.limits.blocked_calls:
             raise LimitExceeded(f"{self.limits.blocked_calls} waiting calls", 1_000)
         self._blocked[owner] += 1
 
     def end_wait(self, owner: str) -> None:
-        """It waits no more."""
+        """Count a call of this owner as no longer waiting."""
         self._blocked[owner] -= 1
         if not self._blocked[owner]:
             del self._blocked[owner]
 
     async def page(self, owner: str, cursor: str | None = None, limit: int | None = None) -> Page:
-        """Some tasks of this owner; `InvalidParams` for a cursor that is not theirs."""
+        """Return a page of this owner's tasks; `InvalidParams` for an invalid cursor or limit."""
         after = None if cursor is None else self.sealer.open_cursor(owner, cursor)
         size = min(self.limits.page if limit is None else limit, self.limits.max_page)
         if size < 1:
-            raise InvalidParams("a page has at least one task")
+            raise InvalidParams("limit must be at least 1")
         tasks = await self.store.page(owner, after, size + 1)
         if len(tasks) <= size:
             return Page(tasks, None)
@@ -247,7 +247,7 @@ class TaskService:
     async def perform(
         self, owner: str, operation: Get | Collect | Cancel | Answer | Amend | Advance
     ) -> tuple[Task, Sequence[Step]]:
-        """What a request asks of one task: the task afterwards, and the steps that it took."""
+        """Perform an operation on a task; return the task afterwards and the committed steps."""
         task = await self.get(owner, operation.task_id)  # an owner never changes
         if isinstance(operation, Get | Collect):
             return task, ()
@@ -256,12 +256,12 @@ class TaskService:
         )
 
     async def cancel(self, owner: str, task_id: str, reason: str | None = None) -> Task:
-        """Stop a task; one that has ended stays as it ended."""
+        """Cancel a task; a finished task stays unchanged."""
         wish = Cancel(task_id) if reason is None else Cancel(task_id, reason)
         return (await self.perform(owner, wish))[0]
 
     async def history(self, owner: str, task_id: str) -> Sequence[Entry]:
-        """What happened to a task, oldest first."""
+        """Return the history of a task, oldest entry first."""
         await self.get(owner, task_id)
         return await self.store.history(task_id)
 
@@ -275,24 +275,24 @@ class TaskService:
         finally:
             self.end_wait(owner)
 
-    # --- what workers do ---------------------------------------------------------------------
+    # --- operations of workers ---------------------------------------------------------------
 
     def start(self, task: Task, now: int, worker: str) -> Step:
-        """A worker takes a task."""
+        """Return the step by which a worker claims a task."""
         return lifecycle.start(task, now, worker=worker, until=self.times.to_work(task, now))
 
     def is_newest(self, task: Task) -> bool:
-        """Whether nobody has moved it since, through this service; if in doubt, False."""
+        """Return True if this is the last version that this service wrote; False if unknown."""
         return self._last.get(task.id) is task
 
-    # --- what everybody does -----------------------------------------------------------------
+    # --- shared ------------------------------------------------------------------------------
 
     async def move(
         self, task_id: str, act: Callable[[Task, int], Sequence[Step]]
     ) -> tuple[Task, Sequence[Step]]:
-        """Let `act` decide on the newest version, and commit what it decided, all or nothing.
+        """Commit the steps that `act` returns for the newest version, all or nothing.
 
-        `act` is called again with a newer version if another writer was first.
+        If another writer commits first, `act` is called again with the newer version.
         """
         for _ in range(_TRIES):
             guess = self._last.pop(task_id, None)
@@ -306,7 +306,7 @@ class TaskService:
                     if self.observer is not None:
                         self.observer.refused(error)
                     raise
-                continue  # it may have moved on: look before it is refused
+                continue  # the cached version may be outdated: retry with the stored one
             if not steps:
                 if guess is None:
                     return task, ()
@@ -322,7 +322,7 @@ class TaskService:
                 self._remember(after)
             self._committed(task, steps)
             return after, steps
-        raise LimitExceeded(f"{_TRIES} tries to move one task", 1_000)
+        raise LimitExceeded(f"{_TRIES} attempts to update one task", 1_000)
 
     def _remember(self, task: Task) -> None:
         self._last[task.id] = task
@@ -330,7 +330,7 @@ class TaskService:
             self._last.popitem(last=False)
 
     def _committed(self, before: Task | None, steps: Sequence[Step]) -> None:
-        """Tell the log and the observer, and the engine if the task has entered the queue."""
+        """Report steps to log and observer, and to engines if the task entered the queue."""
         if self.observer is not None:
             self.observer.committed(steps)
         if log.isEnabledFor(logging.INFO):
@@ -342,7 +342,7 @@ class TaskService:
                 engine(after)
 
     def _log(self, step: Step) -> None:
-        """One structured line for each event: nothing that callers or tools said."""
+        """Log one structured line, without any content from callers or tools."""
         task, entry = step.task, step.entry
         facts = {
             "event": entry.event.value,

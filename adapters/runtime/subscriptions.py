@@ -1,7 +1,7 @@
-"""Being told of changes: one bounded buffer for each subscriber.
+"""Subscriptions to changes of tasks, with a bounded buffer for each subscriber.
 
-A subscriber that reads slowly loses the oldest news, and is told how many; the task itself can
-always be read.  Nobody else is slowed down, and memory stays bounded.
+A slow subscriber loses the oldest versions, which `dropped` counts; the task itself can always be
+read.  Other subscribers are not slowed down, and memory stays bounded.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ __all__ = ["Subscription", "Subscriptions"]
 
 
 class Subscription:
-    """New versions of some tasks, in the order in which they became known.
+    """New versions of some tasks, in the order in which they arrived.
 
-    Iterate, or `drain` now and then.  It ends when all its tasks have ended, by `close`, or if
-    nobody reads it for an hour.
+    Iterate it, or call `drain`.  It ends when all its tasks have ended, by `close`, or if it is
+    not read for an hour.
     """
 
     def __init__(
@@ -27,61 +27,62 @@ class Subscription:
     ) -> None:
         self.owner = owner
         self.known = known
-        """The tasks that existed for this owner, as they were when it began."""
+        """The tasks of this owner, as they were when the subscription began."""
         self.dropped = 0
         self.is_closed = False
         self.read_at = asyncio.get_running_loop().time()
         self._live = {task.id for task in known if task.is_live}
         self._versions = {task.id: task.version for task in known}
-        self._news: deque[Task] = deque(maxlen=buffer)
+        self._buffer: deque[Task] = deque(maxlen=buffer)
         self._changed = asyncio.Event()
-        self._leaves: list[Callable[[], None]] = []
+        self._on_close: list[Callable[[], None]] = []
         self._on_drop = on_drop
 
-    def hear(self, task_id: str, task: Task | None) -> None:
-        """Take in a new version, or None for a task that is gone; older ones are dropped."""
+    def on_version(self, task_id: str, task: Task | None) -> None:
+        """Add a new version, or None for a removed task; outdated versions are ignored."""
         if task_id not in self._live:
             return
         if task is not None:
             if task.version <= self._versions[task_id]:
                 return
             self._versions[task_id] = task.version
-            if len(self._news) == self._news.maxlen:
+            if len(self._buffer) == self._buffer.maxlen:
                 self.dropped += 1
                 self._on_drop()
-            self._news.append(task)
+            self._buffer.append(task)
         if task is None or not task.is_live:
             self._live.discard(task_id)
         self._changed.set()
 
     def drain(self, limit: int) -> list[Task]:
-        """Take up to so many, oldest first."""
+        """Remove and return up to `limit` versions, oldest first."""
         self.read_at = asyncio.get_running_loop().time()
-        return [self._news.popleft() for _ in range(min(limit, len(self._news)))]
+        return [self._buffer.popleft() for _ in range(min(limit, len(self._buffer)))]
 
     async def __aiter__(self) -> AsyncIterator[Task]:
         while True:
             self._changed.clear()
-            while self._news and not self.is_closed:
+            while self._buffer and not self.is_closed:
                 yield self.drain(1)[0]
             if self.is_closed or not self._live:
                 return
             if not self._changed.is_set():
                 await self._changed.wait()
 
-    def leave_by(self, leave: Callable[[], None]) -> None:
-        self._leaves.append(leave)
+    def on_close(self, act: Callable[[], None]) -> None:
+        """Call `act` when the subscription is closed."""
+        self._on_close.append(act)
 
     def close(self) -> None:
-        """Hear no more; whoever iterates is done."""
+        """Stop following the tasks and end any iteration."""
         self.is_closed = True
         self._changed.set()
-        for leave in self._leaves:
-            leave()
+        for act in self._on_close:
+            act()
 
 
 class Subscriptions:
-    """All subscribers of one process."""
+    """All subscriptions of one process."""
 
     def __init__(self, service: TaskService) -> None:
         self._service = service
@@ -89,7 +90,7 @@ class Subscriptions:
         self._count: Counter[str] = Counter()
 
     async def subscribe(self, owner: str, task_ids: Iterable[str]) -> Subscription:
-        """Hear of those of the tasks that exist for this owner; the others are not mentioned.
+        """Subscribe to those of the tasks that belong to this owner; ignore the rest.
 
         `LimitExceeded` for too many tasks or subscriptions.
         """
@@ -101,36 +102,42 @@ class Subscriptions:
             raise LimitExceeded(f"{limits.subscriptions} subscriptions", 1_000)
         self._count[owner] += 1
         early: list[tuple[str, Task | None]] = []
-        hear: list[Callable[[str, Task | None], None]] = [lambda *news: early.append(news)]
-        leaves = []
+        subscription: Subscription | None = None
+
+        def on_version(task_id: str, task: Task | None) -> None:
+            if subscription is None:
+                early.append((task_id, task))
+            else:
+                subscription.on_version(task_id, task)
+
+        unfollow: list[Callable[[], None]] = []
         known = []
         try:
             for task_id in wanted:
                 try:
-                    # Followed first, so that nothing happens unheard; but only one's own.
+                    # Follow before the final read, to miss no version; but only the owner's tasks.
                     await self._service.get(owner, task_id)
-                    follower = partial(lambda *news: hear[0](*news), task_id)
-                    leaves.append(self._service.store.follow(task_id, follower))
+                    follower = partial(on_version, task_id)
+                    unfollow.append(self._service.store.follow(task_id, follower))
                     known.append(await self._service.get(owner, task_id))
                 except NotFound:
                     continue
         except BaseException:
             self._forget(owner)
-            for leave in leaves:
-                leave()
+            for act in unfollow:
+                act()
             raise
         subscription = Subscription(owner, known, limits.buffer, self._service.dropped)
-        for leave in leaves:
-            subscription.leave_by(leave)
-        subscription.leave_by(lambda: self._closed(subscription))
+        for act in unfollow:
+            subscription.on_close(act)
+        subscription.on_close(partial(self._closed, subscription))
         self._open.add(subscription)
-        hear[0] = subscription.hear
         for task_id, task in early:
-            subscription.hear(task_id, task)
+            subscription.on_version(task_id, task)
         return subscription
 
     def close_idle(self) -> float:
-        """Close those that nobody reads; when to look again."""
+        """Close subscriptions that are not read; return the pause until the next check."""
         idle_s = self._service.limits.idle_s
         now = asyncio.get_running_loop().time()
         for subscription in list(self._open):

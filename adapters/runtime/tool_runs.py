@@ -1,4 +1,4 @@
-"""One run of a tool, from its start to its end, whoever wants to know: a task or a plain call."""
+"""One run of a tool, for a task or for a plain call."""
 
 import asyncio
 import logging
@@ -14,33 +14,33 @@ from taskmachine.adapters.tools.registry import Threads, Tool
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Cause, Outcome
 
-__all__ = ["PATIENCE_S", "Leg", "Stopwatch", "nobody"]
+__all__ = ["STOP_TIMEOUT_S", "Stopwatch", "ToolRun"]
 
 log: Final = logging.getLogger("taskmachine")
 
-PATIENCE_S: Final = 5.0
-"""How long a tool that was stopped may take to end; then it is abandoned."""
+STOP_TIMEOUT_S: Final = 5.0
+"""How long a stopped tool may take to end before it is abandoned."""
 
 
 class Stopwatch:
-    """Rings when the time is over; it stands still while somebody else is waited for."""
+    """Calls `on_timeout` after a number of seconds, not counting pauses."""
 
-    def __init__(self, seconds: float, ring: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, on_timeout: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ring = ring
+        self._on_timeout = on_timeout
         self._left = seconds
         self._pauses = 0
         self._is_over = False
         self._since = self._loop.time()
-        self._timer = self._loop.call_later(seconds, self._rings)
+        self._timer = self._loop.call_later(seconds, self._time_out)
 
-    def _rings(self) -> None:
+    def _time_out(self) -> None:
         self._is_over = True
-        self._ring()
+        self._on_timeout()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The timeout runs only while there is work."""
+        """Pause while the tool waits for answers."""
         self._pauses += 1
         if self._pauses == 1:
             self._timer.cancel()
@@ -51,26 +51,25 @@ class Stopwatch:
             self._pauses -= 1
             if not self._pauses and not self._is_over:
                 self._since = self._loop.time()
-                self._timer = self._loop.call_later(self._left, self._rings)
+                self._timer = self._loop.call_later(self._left, self._time_out)
 
     def stop(self) -> None:
-        """It will not ring any more."""
+        """Stop for good: `on_timeout` is never called."""
         self._is_over = True
         self._timer.cancel()
-        self._ring = nobody
+        self._on_timeout = _do_nothing
 
 
-def nobody() -> None:
-    """To be told: what is over must not keep, in a circle, what a call carries."""
+def _do_nothing() -> None:
+    """Replace a callback to break a reference cycle that would keep a finished call alive."""
 
 
 @attrs.define(eq=False)
-class Leg:
-    """A tool that is run in one asyncio task, where nobody watches it: others call `stop`.
+class ToolRun:
+    """A tool that runs in one asyncio task; `stop` ends it from another task.
 
-    A second task that watches the first would cost 60 us of 300 for a whole task, and the outcome
-    of a short tool would be known three rounds of the event loop later, in which its caller asks
-    for it in vain.
+    A second task to supervise the first would cost 60 us of the 300 us of a whole task, and delay
+    the outcome of a short tool by three iterations of the event loop.
     """
 
     _tool: Tool
@@ -79,20 +78,20 @@ class Leg:
     _threads: Threads
     _raised: Callable[[BaseException], None]
     is_given_up: bool = False
-    """Whether the outcome of the tool is dropped."""
+    """Whether the outcome of the tool is discarded."""
     is_gone: bool = False
-    """Whether the tool ended since its context said that the task is lost."""
+    """Whether the tool ended because its context raised `Gone`."""
     _running: "asyncio.Task[Any] | None" = None
 
     def begin(self) -> "asyncio.Task[Outcome | Parked | None]":
-        """Run it in a task of its own."""
+        """Run the tool in a new asyncio task."""
         running = self._running = asyncio.create_task(self.run())
         return running
 
     async def run(self) -> Outcome | Parked | None:
-        """Run the tool in the current task of asyncio, and return how it ended.
+        """Run the tool in the current asyncio task and return how it ended.
 
-        None if the run was stopped or the task was lost.  `CannotAsk` if a plain call ended so.
+        None if the run was stopped or the task was lost.  A plain call may raise `CannotAsk`.
         """
         self._running = asyncio.current_task()
         ended: Outcome | Parked | None = None
@@ -117,46 +116,46 @@ class Leg:
         if not self.is_given_up:
             return ended
         if ended is not None:
-            log.info("tool '%s' ended too late, and its outcome was dropped", self._tool.name)
+            log.info("tool '%s' ended after it was stopped; outcome discarded", self._tool.name)
         return None
 
-    def overtime(self, timeout_s: float) -> Outcome:
-        """What is said of a tool whose time is over."""
+    def timed_out(self, timeout_s: float) -> Outcome:
+        """Return the outcome of a tool that took too long."""
         message = f"Tool '{self._tool.name}' took longer than {timeout_s:g} s."
         return Outcome(Cause.TIMED_OUT, message=message)
 
-    async def stop(self, patience_s: float, on_end: Callable[[], None]) -> bool:
-        """Stop the tool if it still runs, and clean up; whether it has ended.
+    async def stop(self, timeout_s: float, on_end: Callable[[], None]) -> bool:
+        """Stop the tool if it still runs, and run its cleanup; return True once it has ended.
 
-        One that ignores this is abandoned: what it says in the end is dropped, and `on_end` is
-        called then.
+        A tool that ignores its cancellation is abandoned: `on_end` is called when it ends, and its
+        outcome is discarded.
         """
         running = self._running
-        assert running is not None, "it has begun"
+        assert running is not None, "the run has begun"
         self.is_given_up = True
         if running.done() and not self.is_gone:
-            _take_note(running)
+            _retrieve_exception(running)
             return True
         running.cancel()
-        await self.clean_up(patience_s, running)
+        await self.clean_up(timeout_s, running)
         if running.done():
-            _take_note(running)
+            _retrieve_exception(running)
             return True
-        log.warning("tool '%s' ignores its cancellation, and is abandoned", self._tool.name)
-        running.add_done_callback(_take_note)
+        log.warning("tool '%s' ignored its cancellation; abandoning it", self._tool.name)
+        running.add_done_callback(_retrieve_exception)
         running.add_done_callback(lambda _: on_end())
         return False
 
-    async def clean_up(self, patience_s: float, *others: "asyncio.Task[Any]") -> None:
-        """Do what the tool wants to be done when it was stopped, while others may end."""
+    async def clean_up(self, timeout_s: float, *others: "asyncio.Task[Any]") -> None:
+        """Run the cleanup that the tool registered for its cancellation, while `others` end."""
         cleaning = asyncio.create_task(self._context.cancelled())
-        _, unwilling = await asyncio.wait({cleaning, *others}, timeout=patience_s)
-        if cleaning in unwilling:
+        _, unfinished = await asyncio.wait({cleaning, *others}, timeout=timeout_s)
+        if cleaning in unfinished:
             cleaning.cancel()
-            log.warning("a cleanup of tool '%s' takes too long, and is given up", self._tool.name)
+            log.warning("cleanup of tool '%s' timed out", self._tool.name)
 
 
-def _take_note(running: "asyncio.Task[Any]") -> None:
-    """Of whatever came of it, or asyncio would complain that nobody did."""
+def _retrieve_exception(running: "asyncio.Task[Any]") -> None:
+    """Retrieve the exception so that asyncio does not log it as unhandled."""
     if not running.cancelled():
         running.exception()

@@ -1,4 +1,4 @@
-"""Waiting for a task without missing anything, and for a store that fails."""
+"""Wait for versions of a task, and for a store that fails temporarily."""
 
 import asyncio
 import logging
@@ -8,38 +8,38 @@ from typing import Final, TypeVar
 from taskmachine.adapters.stores import Store, StoreError
 from taskmachine.statemachine import NotFound, Task
 
-__all__ = ["persevere", "wait_for"]
+__all__ = ["retry_store_errors", "wait_for"]
 
 log: Final = logging.getLogger("taskmachine")
 
 _T = TypeVar("_T")
 
 REREAD_S: Final = 5.0
-"""Being told is a hint, reading decides: a hint that got lost costs this long, and no hang."""
+"""How often waiters reread the task, so a lost notification delays them but never blocks them."""
 
 
 async def wait_for(
     store: Store, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None = None
 ) -> Task:
-    """The first version that is awaited, or the last one known when the time is over.
+    """Return the first version that is awaited, or the latest one after `timeout_s`.
 
-    `NotFound` if there is no such task, or none any more.
+    `NotFound` if the task does not exist or is removed.
     """
     loop = asyncio.get_running_loop()
     deadline = None if timeout_s is None else loop.time() + timeout_s
     changed = asyncio.Event()
-    news: list[Task | None] = []
+    found: list[Task | None] = []
 
-    def hear(task: Task | None) -> None:
+    def on_version(task: Task | None) -> None:
         if task is None or is_awaited(task):
-            news.append(task)
+            found.append(task)
             changed.set()
 
-    # First follow, then read: what is committed in between is heard.
-    leave = store.follow(task_id, hear)
+    # Follow before reading, to miss no version that is committed in between.
+    unfollow = store.follow(task_id, on_version)
     try:
         while True:
-            task = news[0] if news else await store.load(task_id)
+            task = found[0] if found else await store.load(task_id)
             if task is None:
                 raise NotFound(task_id)
             left = REREAD_S if deadline is None else min(REREAD_S, deadline - loop.time())
@@ -51,16 +51,16 @@ async def wait_for(
             except TimeoutError:
                 continue
     finally:
-        leave()
+        unfollow()
 
 
-async def persevere(write: Callable[[], Awaitable[_T]]) -> _T:
-    """A store that fails for a while must not cost a task."""
+async def retry_store_errors(act: Callable[[], Awaitable[_T]]) -> _T:
+    """Call `act` until it raises no `StoreError`, so a temporary failure loses no task."""
     pause_s = 0.05
     while True:
         try:
-            return await write()
+            return await act()
         except StoreError as error:
-            log.warning("trying again, as the store failed: %s", error)
+            log.warning("the store failed; retrying: %s", error)
             await asyncio.sleep(pause_s)
             pause_s = min(5.0, 2 * pause_s)

@@ -1,1 +1,1 @@
-"""The reference server: transports with the console and telemetry mounted, until it is stopped."""
+"""The reference server: transports with the console and telemetry."""

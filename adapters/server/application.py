@@ -1,4 +1,4 @@
-"""The HTTP application with everything mounted that the settings ask for."""
+"""The HTTP application with the console and metrics mounted as configured."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from taskmachine.adapters.console import Console, LinkDoor
-from taskmachine.adapters.console.login import door_for
+from taskmachine.adapters.console import Console, LinkLogin
+from taskmachine.adapters.console.login import login_for
 from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.tools.registry import Tools
@@ -23,22 +23,22 @@ __all__ = ["ConsoleMount", "make_application", "serve_http"]
 
 
 class ConsoleMount:
-    """The console at `/console`, if the server can tell who may open it."""
+    """Mounts the console at `/console`, if the server can authenticate its users."""
 
     def __init__(self) -> None:
         self.path: str | None = None
-        """The path to open, with the key if that takes one; None if there is no console."""
+        """The path to open, with the key if one is needed; None without a console."""
 
     def __call__(self, site: Site) -> Sequence[BaseRoute]:
-        door = door_for(site.authenticator, is_local=site.is_local)
-        if door is None:
+        login = login_for(site.authenticator, is_local=site.is_local)
+        if login is None:
             return []
         self.path = f"{CONSOLE}/"
-        if isinstance(door, LinkDoor):
-            self.path = f"{CONSOLE}/login?key={door.key}"
+        if isinstance(login, LinkLogin):
+            self.path = f"{CONSOLE}/login?key={login.key}"
         console = Console(
             site.runtime,
-            door,
+            login,
             public_url=site.settings.public_url,
             keep_alive_s=site.settings.transport.keep_alive_s,
             lookups=site.lookups,
@@ -67,8 +67,8 @@ async def serve_http(
 ) -> None:
     """Serve until cancelled.
 
-    `ready` is given the URL of the endpoint once requests are answered, and `console` the URL
-    that opens the console, if there is one: whoever has that URL is let in.
+    `ready` gets the URL of the endpoint once requests are accepted, and `console` the URL of the
+    console, if there is one.  That URL may contain a key that grants access.
     """
     mounted = ConsoleMount()
 
@@ -82,7 +82,7 @@ async def serve_http(
 
 
 def _metrics(site: Site) -> Sequence[BaseRoute]:
-    from taskmachine.adapters.telemetry.prometheus import metrics_route  # of an extra
+    from taskmachine.adapters.telemetry.prometheus import metrics_route  # an optional extra
 
     return [metrics_route(site.runtime, site.authenticated)]
 

@@ -1,4 +1,4 @@
-"""A command that runs until it is told to stop, and says on standard error what happens."""
+"""Run a command until a signal stops it, with its log on standard error."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ from taskmachine.adapters.rendering.wording import printable
 from taskmachine.adapters.server.json_log import JsonLines, ready_line
 from taskmachine.adapters.transports.settings import Settings, load_settings
 
-__all__ = ["add_log_options", "announce", "prepared", "run_until_told"]
+__all__ = ["add_log_options", "announce", "configure", "run_until_signalled"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -23,14 +23,14 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
 COLLECT: Final = (20_000, 20, 20)
-"""Thresholds of the garbage collector: it took a tenth of the time with its own."""
+"""Thresholds of the garbage collector, which used a tenth of the time with its defaults."""
 
-LAST_S: Final = 3.0
-"""How long a tool that ignores everything can keep a process that has nothing more to do."""
+FORCE_EXIT_S: Final = 3.0
+"""How long a tool that ignores cancellation can delay the exit of the process."""
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Add them to the parser of a command."""
+    """Add `--log-level` and `--log-format` to the parser of a command."""
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: %(default)s")
     parser.add_argument(
         "--log-format",
@@ -40,9 +40,9 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def prepared(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:
-    """The settings, with what the command line says; from now on there is a log."""
-    if sys.stderr is None:  # or a file of ours would get its number, and then what tools print
+def configure(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:
+    """Load the settings, with the flags of the command line, and configure the log."""
+    if sys.stderr is None:  # or the next opened file would get descriptor 2, and tools' prints
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     given = {name: value for name, value in flags.items() if value is not None}
     settings = load_settings(options.config, os.environ, given)
@@ -51,23 +51,23 @@ def prepared(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:
 
 
 def announce(sentence: str) -> None:
-    """Say that it has begun: whatever the level of the log, and in its format."""
+    """Print that the command has started, in the format of the log but at every level."""
     if any(isinstance(handler.formatter, JsonLines) for handler in logging.root.handlers):
         print(ready_line(sentence), file=sys.stderr)
     else:
         print(printable(f"taskmachine: {sentence}"), file=sys.stderr)
 
 
-def run_until_told(work: Coroutine[Any, Any, None], *, uses_pipes: bool = False) -> None:
-    """To its end, or until SIGINT or SIGTERM: neither is an error."""
-    # What is there now stays; and a server makes much that is gone soon, so look less often.
+def run_until_signalled(work: Coroutine[Any, Any, None], *, uses_pipes: bool = False) -> None:
+    """Run to the end, or until SIGINT or SIGTERM, which is not an error."""
+    # Existing objects stay, and most new ones are short-lived: collect less often.
     gc.freeze()
     gc.set_threshold(*COLLECT)
-    forced = threading.Timer(LAST_S, _leave)
+    forced = threading.Timer(FORCE_EXIT_S, _force_exit)
     forced.daemon = True
     try:
         with asyncio.Runner(loop_factory=_loop_factory(uses_pipes)) as runner:
-            runner.run(_until_told(work, forced.start))
+            runner.run(_until_signalled(work, forced.start))
     finally:
         forced.cancel()
 
@@ -77,39 +77,39 @@ def _loop_factory(uses_pipes: bool) -> Callable[[], asyncio.AbstractEventLoop] |
         return None
     try:
         import uvloop
-    except ModuleNotFoundError:  # it is only faster
+    except ModuleNotFoundError:  # optional
         return None
     return uvloop.new_event_loop
 
 
-async def _until_told(work: Coroutine[Any, Any, None], over: Callable[[], None]) -> None:
-    """In the end `over` is called."""
+async def _until_signalled(work: Coroutine[Any, Any, None], done: Callable[[], None]) -> None:
+    """Run until a signal, and call `done` at the end."""
     working = asyncio.create_task(work)
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int) -> None:
-        if not told:  # once: the second one must not disturb how the first is followed
+        if not signals:  # a second signal must not cancel the cleanup
             working.cancel()
-        told.append(number)
+        signals.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     try:
         await working
     except asyncio.CancelledError:
-        if not told:
+        if not signals:
             raise
     finally:
-        over()
+        done()
 
 
-def _leave() -> None:
-    log.warning("something ignores that it was stopped; leaving without it")
+def _force_exit() -> None:
+    log.warning("shutdown took more than %g s; forcing exit", FORCE_EXIT_S)
     os._exit(0)
 
 
 class _Line(logging.Formatter):
-    """One line for each message, whatever is in it; a traceback is indented below."""
+    """Formats each message as one line, with a traceback indented below."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return printable(super().formatMessage(record))
@@ -123,7 +123,7 @@ def _log_to_stderr(level: str, format: str) -> None:
     handler = logging.StreamHandler()
     is_json = format == "json"
     handler.setFormatter(JsonLines() if is_json else _Line("%(asctime)s %(levelname)s %(message)s"))
-    # Of others only what is wrong: the library of the table has something to say of each move.
+    # Only warnings of libraries: python-statemachine logs every transition.
     number = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler])
     log.setLevel(number)

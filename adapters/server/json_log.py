@@ -1,7 +1,7 @@
-"""The log as JSON: one object for each line, under documented keys (docs/howto/watch.md).
+"""The log as JSON lines with documented keys (docs/howto/watch.md).
 
-Nothing that a caller or a tool said is in it.  So of what was raised only the kind and the place
-are told: the message of an exception may quote anything.
+It contains no data of callers or tools.  Exceptions are logged by type and place only, because
+their messages may quote such data.
 """
 
 import json
@@ -30,11 +30,11 @@ KEYS: Final = (
     "interval_s",
     "store",
 )
-"""What an event may say of itself; what it does not know is left out."""
+"""The keys of an event; those without a value are left out."""
 
 
 class JsonLines(logging.Formatter):
-    """An event by its facts; anything else by its message."""
+    """Formats events by their keys, and other records by their message."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = vars(record)
@@ -57,7 +57,7 @@ class JsonLines(logging.Formatter):
 
 
 def ready_line(sentence: str) -> str:
-    """That a command has begun."""
+    """Return the line that announces that a command has started."""
     now = datetime.now(UTC).timestamp()
     return _encoded({"time": _time(now), "level": "info", "event": "ready", "message": sentence})
 
@@ -66,11 +66,11 @@ def _message(record: logging.LogRecord) -> str:
     arguments = record.args if isinstance(record.args, tuple) else ()
     if not any(isinstance(argument, BaseException) for argument in arguments):
         return record.getMessage()
-    return str(record.msg) % tuple(map(_told, arguments))
+    return str(record.msg) % tuple(map(_anonymous, arguments))
 
 
-def _told(argument: object) -> object:
-    # Those of stores and settings are about the server, and what an operator has to read.
+def _anonymous(argument: object) -> object:
+    # Errors of stores and settings contain no data of callers, and operators need their text.
     is_of_caller = not isinstance(argument, StoreError | ConfigurationError)
     return _kind(argument) if isinstance(argument, BaseException) and is_of_caller else argument
 
@@ -84,4 +84,4 @@ def _time(seconds: float) -> str:
 
 
 def _encoded(line: dict[str, Any]) -> str:
-    return json.dumps(line, separators=(",", ":"))  # ASCII only: no terminal is fooled
+    return json.dumps(line, separators=(",", ":"))  # ASCII only: safe for terminals

@@ -10,7 +10,7 @@ __all__ = ["observer_from"]
 
 
 def observer_from(settings: Settings) -> Observer | None:
-    """ConfigurationError if that needs what is not installed."""
+    """Return the observer; ConfigurationError if a package for it is not installed."""
     if not (settings.otel or settings.metrics):
         return None
     try:

@@ -1,11 +1,11 @@
-"""A server from its start to its end: on HTTP, or on standard input and output."""
+"""Run a server on HTTP, or on standard input and output."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from taskmachine.adapters.rendering.wording import counted
 from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
-from taskmachine.adapters.server.foreground import announce, run_until_told
+from taskmachine.adapters.server.foreground import announce, run_until_signalled
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.stores import without_password
 from taskmachine.adapters.tools.loading import load_tools
@@ -23,16 +23,16 @@ _Serve = Callable[[Runtime], Awaitable[None]]
 def serve(tools: Tools, *, http: str | None = None, **settings: Any) -> None:
     """Serve these tools until SIGINT or SIGTERM.
 
-    `http` is HOST:PORT; without it the server speaks on standard input and output.  The other
+    `http` is HOST:PORT; without it the server uses standard input and output.  The other
     settings are those of a settings file: `store`, `engine`, `limits`, `auth` and so on.
     """
     run_server(load_settings(None, {}, {"http": http, **settings}), tools, stdio=http is None)
 
 
 def run_server(settings: Settings, tools: Tools | None = None, *, stdio: bool = False) -> None:
-    """Serve the tools, or those that the settings name, until SIGINT or SIGTERM."""
+    """Serve the tools, or by default those in the settings, until SIGINT or SIGTERM."""
     start = _on_pipes(settings) if stdio else _on_http(settings)
-    run_until_told(_run(settings, tools, start), uses_pipes=stdio)
+    run_until_signalled(_run(settings, tools, start), uses_pipes=stdio)
 
 
 async def _run(settings: Settings, tools: Tools | None, start: _Serve) -> None:
@@ -45,7 +45,7 @@ async def _run(settings: Settings, tools: Tools | None, start: _Serve) -> None:
 
 
 def _on_pipes(settings: Settings) -> _Serve:
-    # Now: the module of the tools may print already.
+    # Before the tools are loaded: their module may print.
     source, sink = take_input(0), take_output(1)
 
     async def start(runtime: Runtime) -> None:
@@ -57,11 +57,11 @@ def _on_pipes(settings: Settings) -> _Serve:
 
 def _on_http(settings: Settings) -> _Serve:
     if settings.http is None:
-        raise ConfigurationError("where to serve? Say --http HOST:PORT or --stdio")
+        raise ConfigurationError("no transport selected: use --http HOST:PORT or --stdio")
     if not (settings.is_local or settings.auth or settings.insecure):
         raise ConfigurationError(
-            f"everybody who reaches {settings.http} could call the tools: "
-            "set up [auth], or allow it with --insecure"
+            f"anyone who can connect to {settings.http} could call the tools: "
+            "configure [auth], or use --insecure to allow this"
         )
     try:
         from taskmachine.adapters.server.application import serve_http

@@ -1,8 +1,8 @@
-"""Where tasks are kept: the contract that every store fulfils, and how one is found by its URL.
+"""Stores keep tasks: their interface, and how one is found by its URL.
 
-A store moves nothing by itself.  Whoever wants a task to move loads it, lets the table decide,
-and commits the next version on condition that the stored one is still the one that was loaded.
-`contract` is the test kit for whoever writes a store.
+A store never moves a task by itself.  The runtime loads a task, lets the table decide, and commits
+the next version on condition that the stored version is still the loaded one.  `testing.contract`
+is the test kit for authors of stores.
 """
 
 import re
@@ -43,23 +43,23 @@ __all__ = [
 ]
 
 MAX_REPORTS: Final = 1_000
-"""Versions up to which each `report` has a line in the history; every other event always has."""
+"""Highest version whose `report` has a line in the history; other events always have one."""
 
 
 class StoreError(TaskmachineError):
-    """The store could not do it: the file is damaged, the disk is full, the peer is gone.
+    """The store failed: a damaged file, a full disk, an unreachable database.
 
-    Whether a write was made before it failed is unknown.
+    A write that fails may have been committed or not.
     """
 
 
 class Conflict(TaskmachineError):
-    """The stored task is not the version that was expected: somebody else moved it first."""
+    """The stored task is not the expected version: another writer moved it first."""
 
 
 @attrs.frozen
 class Caps:
-    """How many tasks there may be, live (not ended) and retained (all that are stored)."""
+    """Maximum numbers of live (unfinished) and retained (stored) tasks."""
 
     live_of_owner: int = 1_000
     live: int = 1_000
@@ -69,190 +69,190 @@ class Caps:
 
 @attrs.frozen
 class Totals:
-    """How many tasks there are, of all owners and by whatever process."""
+    """Numbers of tasks of all owners and processes."""
 
     live: int
     waiting: int
-    """Of the live ones, those that wait for an answer (`input_required`)."""
+    """Live tasks that wait for an answer (`input_required`)."""
     retained: int
 
 
 @attrs.frozen
 class Worker:
-    """A process that works on tasks.  It beats for as long as it lives."""
+    """A registered worker, which sends heartbeats while it is alive."""
 
     id: str
     host: str
-    """Names the machine, or the container, in which `pid` means something."""
+    """The machine or container in which `pid` is valid."""
     pid: int
     beat: int = 0
 
 
 @attrs.frozen
 class KeptSession:
-    """What a transport remembers of a conversation."""
+    """A session of a transport, as stored."""
 
     key: str
-    """Names it: a digest of the session id, so that a copy of the store opens no session."""
+    """A digest of the session id, so that a copy of the store reveals no session."""
     body: bytes
     until: int
-    """Milliseconds since the epoch: when it may be forgotten."""
+    """When it may be removed, in milliseconds since the epoch."""
 
 
 @attrs.frozen
 class Schema:
-    """Which version of its tables a store has, and which one this program would make of them."""
+    """The schema version of a store, and the version that this program migrates it to."""
 
     found: int
-    """0 if there is nothing yet."""
+    """0 if the store is empty."""
     known: int
 
 
 Follower = Callable[[Task | None], None]
-"""Is called with each new version of a task, and with None when there is no such task any more."""
+"""Called with each new version of a task, and with None when the task is removed."""
 
 
 class Store(Protocol):
-    """What the runtime and the transports need of a store.
+    """The store interface that runtime and transports use.
 
     Every method may raise `StoreError`.
     """
 
     @property
     def kind(self) -> str:
-        """What stores of its kind are called where they are compared: the scheme of the URL."""
+        """The kind of the store, which is the scheme of its URL."""
 
     async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
-        """Store a new task, unless its owner has one for the same method, name and key.
+        """Store a new task, or return the one of the same owner, method, name and key.
 
-        That one is returned then, as it is now.  `LimitExceeded` if a cap is reached, `Conflict`
-        if the id is known.  Checking and storing are one atomic step.
+        `LimitExceeded` if a cap is reached, `Conflict` if the id exists.  Checking and storing are
+        one atomic step.
         """
 
     async def load(self, task_id: str) -> Task | None:
-        """The task as it was last committed, by whatever process."""
+        """Return the task as last committed by any process, or None."""
 
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
         """Replace version `expected` by `task` and append to its history, durably.
 
         `Conflict` if another version is stored, or none.  A task in state `removed` is deleted
-        with all that belongs to it.
+        together with its history and messages.
         """
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
-        """Call `follower` with each new version that becomes known, and with None when the task
-        is deleted, until the returned function is called.
+        """Call `follower` with each new version of a task, and with None when it is deleted.
 
-        Creation is a version.  Each commit made through this store is passed on, in order, before
-        `commit` returns; those of other processes within half a second, perhaps only the last
-        of several.  No follower gets an older version after a newer one.  An exception of a
-        follower is logged and does not reach the others.
+        Calling the returned function ends this.  Creation is a version.  Commits through this
+        store are passed on in order before `commit` returns; those of other processes within half
+        a second, perhaps only the last of several.  No follower gets an older version after a newer
+        one.  An exception of a follower is logged and does not affect other followers.
         """
 
     async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
-        """The tasks of an owner, newest first by (created_at, id), after a position."""
+        """Return the tasks of an owner, newest first by (created_at, id), after a position."""
 
     async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
-        """The tasks of all owners, like `page`: for operators."""
+        """Return the tasks of all owners like `page`, for operators."""
 
     async def queued(self, limit: int) -> Sequence[Task]:
-        """Tasks that a worker may claim (`is_queued`), oldest first by (created_at, id)."""
+        """Return tasks that a worker may claim (`is_queued`), oldest first by (created_at, id)."""
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
-        """Live tasks that this worker has, in any order."""
+        """Return live tasks that this worker holds, in any order."""
 
     async def orphans(self, limit: int) -> Sequence[Task]:
-        """Live tasks of workers that are not enlisted (any more), in any order."""
+        """Return live tasks held by workers that are not registered, in any order."""
 
     async def overdue(self, now: int, limit: int) -> Sequence[Task]:
-        """Live tasks whose deadline is not after `now`, the most overdue first."""
+        """Return live tasks whose deadline is not after `now`, the most overdue first."""
 
     async def forgettable(self, now: int, limit: int) -> Sequence[Task]:
-        """Ended tasks whose deadline is not after `now`, the most overdue first."""
+        """Return finished tasks whose deadline is not after `now`, the most overdue first."""
 
     async def totals(self) -> Totals:
-        """How many tasks there are: counted as they come and go, so asking costs little."""
+        """Return the numbers of tasks, which are maintained incrementally and cheap to read."""
 
     async def history(self, task_id: str) -> Sequence[Entry]:
-        """What happened to a task, oldest first; empty if there is none.
+        """Return the history of a task, oldest entry first; empty if there is no such task.
 
-        Lines that `is_kept` refuses are left out.
+        Entries that `is_kept` refuses are omitted.
         """
 
     async def enlist(self, worker: Worker) -> None:
-        """A worker begins to beat; one of the same id is replaced."""
+        """Register a worker, or replace the one of the same id."""
 
     async def beat(self, worker_id: str) -> bool:
-        """Count the beat of a worker; False if it has been struck off.  Touches no task."""
+        """Record a heartbeat; return False if the worker is not registered.  Touches no task."""
 
     async def strike(self, worker_id: str) -> None:
-        """Strike a worker off: it ended, or is believed to be dead."""
+        """Remove a worker, which has stopped or is considered dead."""
 
     async def workers(self) -> Sequence[Worker]:
-        """All that are enlisted."""
+        """Return all registered workers."""
 
     async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
-        """Append to the messages of a task; how many of the oldest were dropped for it.
+        """Append a message of a task; return how many of the oldest were dropped.
 
-        Nothing is kept for a task that does not exist.
+        Messages of a task that does not exist are ignored.
         """
 
     async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
-        """Take up to so many messages of a task, oldest first."""
+        """Remove and return up to `limit` messages of a task, oldest first."""
 
     async def keep_session(self, session: KeptSession, maximum: int) -> None:
-        """Remember a session, or replace the one of the same key, durably and for everybody.
+        """Store a session durably, or replace the one of the same key.
 
-        `LimitExceeded` if it is new and there are `maximum` already; those that may be forgotten
-        and have not been count, too.  Checking and storing are one atomic step.
+        `LimitExceeded` if it is new and `maximum` are stored, including expired ones that were not
+        removed yet.  Checking and storing are one atomic step.
         """
 
     async def session(self, key: str) -> KeptSession | None:
-        """The session as it was last kept, by whatever process; also one whose time is over."""
+        """Return the session as last stored by any process, even if it has expired."""
 
     async def end_session(self, key: str) -> None:
-        """Forget a session now; no harm if there is none."""
+        """Remove a session if it exists."""
 
     async def forget_sessions(self, now: int, limit: int) -> int:
-        """Forget up to `limit` sessions whose `until` is not after `now`; how many.
+        """Remove up to `limit` sessions whose `until` is not after `now`; return how many.
 
         The most overdue go first, by (until, key).
         """
 
     async def secret(self) -> bytes:
-        """32 random bytes, made when the store was: the same for everybody who opens it."""
+        """Return the secret of the store: 32 random bytes that are made with it."""
 
     async def adopt_secret(self, secret: bytes) -> None:
-        """Take over the secret of another store along with its tasks; `Conflict` if there are
-        tasks already, since what was sealed for them could not be opened any more.
+        """Adopt the secret of another store whose tasks will be adopted.
+
+        `Conflict` if there are tasks, as tokens sealed for them could not be opened any more.
         """
 
     def export(self) -> AsyncIterator[tuple[Task, Sequence[Entry]]]:
-        """Every task with its history as both were at one moment, in any order.
+        """Yield every task with its history, both of the same instant, in any order.
 
-        For another store to `adopt`.  Messages, workers and sessions belong to running processes
-        and stay: whoever comes back with a session is told to begin a new one.
+        Another store can `adopt` them.  Messages, workers and sessions belong to running processes
+        and are not exported; clients must begin new sessions.
         """
 
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
-        """Store a task as it is, whatever the caps.
+        """Store an exported task unchanged, ignoring the caps.
 
-        `Conflict` if the id is known, or the owner's key is in use.
+        `Conflict` if the id exists or the owner's key is in use.
         """
 
     async def close(self) -> None:
-        """Let go of everything.  What was acknowledged stays.
+        """Release all resources.  Acknowledged writes are durable.
 
-        Every other call raises `StoreError` from then on; closing again does no harm.
+        Every other method then raises `StoreError`; closing again has no effect.
         """
 
 
 def check_caps(
     caps: Caps, live_of_owner: int, live: int, retained_of_owner: int, retained: int
 ) -> None:
-    """`LimitExceeded` if there is no room for one more.
+    """Raise `LimitExceeded` if another task would exceed a cap.
 
-    Live tasks end soon; retained ones go by their ttl.
+    Clients should retry sooner for live tasks than for retained ones, which stay until their ttl.
     """
     for name, there, cap, retry_after_ms in (
         ("unfinished tasks of this caller", live_of_owner, caps.live_of_owner, 1_000),
@@ -265,43 +265,41 @@ def check_caps(
 
 
 def check_sessions(there: int, maximum: int) -> None:
-    """`LimitExceeded` if there is no room for one more: they go by their time."""
+    """Raise `LimitExceeded` if another session would exceed the maximum."""
     if there >= maximum:
         raise LimitExceeded(f"{maximum} sessions", 60_000)
 
 
 def is_kept(entry: Entry) -> bool:
-    """Whether a history keeps this line.
+    """Return True if the history keeps this entry.
 
-    It is bounded, and so are all moves but reports of a tool; those with a note say that a worker
-    let the task go.
+    Only reports of tools are unbounded, so only they are limited.  A report with a note is not of
+    a tool: it says that a worker released the task.
     """
-    is_said_by_tool = entry.event is Event.REPORT and entry.note is None
-    return not is_said_by_tool or entry.seq <= MAX_REPORTS
+    is_of_tool = entry.event is Event.REPORT and entry.note is None
+    return not is_of_tool or entry.seq <= MAX_REPORTS
 
 
 async def open_store(url: str) -> Store:
-    """The store that a URL names: `memory:`, `sqlite:PATH`, `postgresql://...`, or one that is
-    installed.
+    """Open the store of a URL: `memory:`, `sqlite:PATH`, `postgresql://...`, or another kind.
 
-    Others add theirs by the entry point group `taskmachine.stores`: the name is the scheme, the
-    value an async function that takes the URL.
+    Packages register stores under the entry point group `taskmachine.stores`: the name is the
+    scheme, the value an async function that takes the URL.
     """
     store: Store = await _known(url).load()(url)
     return store
 
 
 def check_url(url: str) -> None:
-    """`ConfigurationError` if no store is known for that URL: for whoever opens it later."""
+    """Raise `ConfigurationError` if no store supports the scheme of the URL."""
     _known(url)
 
 
 async def find_schema(url: str) -> Schema | None:
-    """What opening the store would find, without opening it; None if stores of its kind have no
-    schema.
+    """Return the schema versions of a store without opening it; None if its kind has no schema.
 
-    `ConfigurationError` if opening would refuse it.  Found by the entry point group
-    `taskmachine.schemas`, in the same way as stores are.
+    `ConfigurationError` if opening would refuse the store.  Packages register such functions under
+    the entry point group `taskmachine.schemas`, like stores.
     """
     point = _points("taskmachine.schemas").get(_known(url).name)
     if point is None:
@@ -311,7 +309,7 @@ async def find_schema(url: str) -> Schema | None:
 
 
 def without_password(url: str) -> str:
-    """The URL of a store for sentences that others may read: without a user, too."""
+    """Return the URL of a store without user and password, for messages."""
     url = re.sub(r"//.*@", "//", url)
     return re.sub(r"(?<=[?&]password=)[^&#]*", "...", url)
 

@@ -1,4 +1,4 @@
-"""Who wants to know of new versions, inside one process."""
+"""Callbacks for new versions of tasks inside one process."""
 
 import logging
 from collections.abc import Callable
@@ -13,33 +13,33 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class Followers:
-    """Callbacks by task.  Tell them on the thread of the event loop only."""
+    """Callbacks by task.  To be used on the thread of the event loop only."""
 
     def __init__(self) -> None:
         self.by_task: dict[str, dict[object, Follower]] = {}
-        """Only of tasks that have a follower."""
+        """Contains only tasks that have a follower."""
 
     def add(self, task_id: str, follower: Follower) -> Callable[[], None]:
-        """Returns what takes it out again; calling that twice does no harm."""
+        """Add a follower; return a function that removes it and may be called twice."""
         token = object()
         self.by_task.setdefault(task_id, {})[token] = follower
 
-        def leave() -> None:
+        def remove() -> None:
             followers = self.by_task.get(task_id, {})
             followers.pop(token, None)
             if not followers:
                 self.by_task.pop(task_id, None)
 
-        return leave
+        return remove
 
-    def tell(self, task_id: str, task: Task | None) -> None:
-        """Call the followers of a task, which may come and go meanwhile.
+    def notify(self, task_id: str, task: Task | None) -> None:
+        """Call the followers of a task, which may add and remove followers meanwhile.
 
-        One that raises is logged: the version is committed, and the others need to learn of it.
+        An exception is only logged: the version is committed, and the remaining followers need it.
         """
         for token, follower in tuple(self.by_task.get(task_id, {}).items()):
             if token not in self.by_task.get(task_id, {}):
-                continue  # one that was told before it took this one out
+                continue  # an earlier follower has removed this one
             try:
                 follower(task)
             except Exception:

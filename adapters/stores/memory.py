@@ -1,6 +1,6 @@
-"""Tasks in the memory of this process: fast, and gone with it.
+"""A store in the memory of this process.
 
-No read gets dearer with the number of tasks: ordered indexes, never a scan.
+Ordered indexes keep the cost of a read independent of the number of tasks.
 """
 
 import secrets
@@ -32,20 +32,20 @@ from taskmachine.statemachine import ConfigurationError, Entry, State, Task
 __all__ = ["MemoryStore", "open_memory"]
 
 _When = tuple[int, str]
-"""A time and the id of a task, or the key of a session: unique, and sorted by time."""
+"""A time, and the id of a task or the key of a session: unique and sorted by time."""
 
 _ABSENT: Final[Columns] = 0, None, 0, None, 0
 
 
 async def open_memory(url: str) -> "MemoryStore":
-    """A new store; `memory:` names nothing that could be opened twice."""
+    """Return a new, empty store; each call opens a separate one."""
     if url != "memory:":
-        raise ConfigurationError(f"'{url}' names no store: a memory store is just 'memory:'")
+        raise ConfigurationError(f"'{url}' is not the URL of a store: use exactly 'memory:'")
     return MemoryStore(secrets.token_bytes(32))
 
 
 class MemoryStore:
-    """The contract, by dicts and sorted lists.  Nothing is awaited, so every method is atomic."""
+    """A store of dicts and sorted lists.  Nothing is awaited, so every method is atomic."""
 
     kind = "memory"
 
@@ -92,12 +92,12 @@ class MemoryStore:
         if task.state is State.REMOVED:
             self._index(stored, stored, None)
             self._forget(stored)
-            self._followers.tell(task.id, None)
+            self._followers.notify(task.id, None)
         else:
             self._tasks[task.id] = task
             self._histories[task.id] += filter(is_kept, entries)
             self._index(task, stored, task)
-            self._followers.tell(task.id, task)
+            self._followers.notify(task.id, task)
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
         self._check_open()
@@ -209,13 +209,13 @@ class MemoryStore:
         for task_id in tuple(self._tasks):
             self._check_open()
             task = self._tasks.get(task_id)
-            if task is not None:  # it may be deleted while others are looked at
+            if task is not None:  # it may be deleted during the export
                 yield task, tuple(self._histories[task_id])
 
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
         self._check_open()
         if task.id in self._tasks:
-            raise Conflict(f"task {task.id} is known")
+            raise Conflict(f"task {task.id} exists already")
         if task.call.key is not None and _key(task) in self._keys:
             raise Conflict(f"the key of task {task.id} is in use")
         self._tasks[task.id] = task
@@ -226,7 +226,7 @@ class MemoryStore:
         self._created.add(when)
         self._created_by.setdefault(task.owner, SortedList()).add(when)
         self._index(task, None, task)
-        self._followers.tell(task.id, task)
+        self._followers.notify(task.id, task)
 
     async def close(self) -> None:
         self._is_open = False
@@ -234,7 +234,7 @@ class MemoryStore:
     # --- the indexes -------------------------------------------------------------------------
 
     def _index(self, task: Task, before: Task | None, after: Task | None) -> None:
-        """By what can change: only what did change is touched."""
+        """Update the indexes of columns that changed."""
         was = _ABSENT if before is None else columns_of(before)
         now = _ABSENT if after is None else columns_of(after)
         was_live, was_due, was_queued, had, was_waiting = was
@@ -307,6 +307,6 @@ def _key(task: Task) -> tuple[str | None, ...]:
 
 
 def _due(deadlines: "SortedList[_When]", now: int) -> Iterator[str]:
-    """What has its time not after `now`, the most overdue first."""
+    """Return the names whose time is not after `now`, the most overdue first."""
     due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
     return (name for _, name in due)

@@ -1,8 +1,8 @@
-"""Tasks and lines of history as bytes, and the columns that indexes need, for databases.
+"""Tasks and history entries as bytes, and the columns that indexes need, for databases.
 
-MessagePack with the names of the fields: what an older version did not write takes its default,
-and what a newer one added is skipped.  Records with an integer beyond 64 bits, which MessagePack
-does not have and JSON messages may bring along, are JSON.
+Records are MessagePack with field names: fields that an older version did not write take their
+defaults, and fields that a newer version added are ignored.  Records with an integer beyond 64
+bits, which JSON messages may contain but MessagePack does not support, are JSON.
 """
 
 from typing import Final
@@ -32,13 +32,13 @@ _json_task_decoder: Final = msgspec.json.Decoder(Task)
 _json_entry_decoder: Final = msgspec.json.Decoder(Entry)
 
 _LENGTH: Final = 4
-"""Bytes in which the length of a line is written."""
+"""Number of bytes that encode the length of a line."""
 
-_JSON: Final = ord("{")  # no map of MessagePack begins with this byte
+_JSON: Final = ord("{")  # no MessagePack map begins with this byte
 
 
 def write_record(value: Task | Entry) -> bytes:
-    """Its bytes; `StoreError` if it has text that is no Unicode."""
+    """Return the record of a value; `StoreError` if a text is not valid Unicode."""
     try:
         return _encoder.encode(value)
     except OverflowError:
@@ -48,7 +48,7 @@ def write_record(value: Task | Entry) -> bytes:
 
 
 def read_task(data: bytes) -> Task:
-    """The task that was written; `StoreError` if the bytes are damaged."""
+    """Return the task of a record; `StoreError` if the bytes are damaged."""
     try:
         if data[0] == _JSON:
             return _json_task_decoder.decode(data)
@@ -58,12 +58,12 @@ def read_task(data: bytes) -> Task:
 
 
 def framed(line: bytes) -> bytes:
-    """Return a record with its length before it, so that others can follow."""
+    """Return a record prefixed with its length, so that records can be concatenated."""
     return len(line).to_bytes(_LENGTH) + line
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """What was joined; the last one is shorter than it should be if the end is missing."""
+    """Return concatenated records; the last one is too short if the end is missing."""
     lines, at = [], 0
     while at < len(data):
         begin = at + _LENGTH
@@ -73,13 +73,13 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def read_entry(data: bytes) -> Entry:
-    """The line of history that was written; `StoreError` if the bytes are damaged."""
+    """Return the history entry of a record; `StoreError` if the bytes are damaged."""
     try:
         if data[0] == _JSON:
             return _json_entry_decoder.decode(data)
         return _entry_decoder.decode(data)
     except (ValueError, IndexError) as error:
-        raise StoreError(f"a stored line of history is damaged: {error}") from None
+        raise StoreError(f"a stored history entry is damaged: {error}") from None
 
 
 MAX_INTEGER: Final = 2**63 - 1
@@ -89,7 +89,7 @@ Columns = tuple[int, int | None, int, str | None, int]
 
 
 def columns_of(task: Task) -> Columns:
-    """What the indexes need to know of a task, by the duties of its state."""
+    """Return the indexed columns of a task, by the duties of its state."""
     duties, deadline = task.state.duties, task.deadline
     return (
         int(duties.is_live),
@@ -101,9 +101,9 @@ def columns_of(task: Task) -> Columns:
 
 
 def call_key(task: Task) -> str | None:
-    """Equal for calls that are the same one to their owner.
+    """Return a text that is equal for repetitions of one call of an owner, or None without a key.
 
-    One text and not three columns: to an index, two tasks without a name would differ.
+    It is one text instead of three columns, as a unique index treats null names as different.
     """
     call = task.call
     if call.key is None:

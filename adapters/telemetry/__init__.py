@@ -1,4 +1,4 @@
-"""What happens, told to OpenTelemetry: spans, metrics, and a page for Prometheus."""
+"""OpenTelemetry spans and metrics, and a page for Prometheus."""
 
 from taskmachine.adapters.telemetry.open_telemetry import OpenTelemetry
 from taskmachine.adapters.telemetry.propagation import current_meta

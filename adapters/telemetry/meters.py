@@ -1,6 +1,6 @@
-"""Metrics: how much happens, how long it takes, and how it ends.
+"""Metrics: counts, durations and outcomes.
 
-Every attribute has few values: no caller can make up another one, and none tells who did it.
+Attributes have bounded sets of values, which callers cannot extend and which identify no caller.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ __all__ = ["Meters"]
 Labels = dict[str, str]
 
 REQUEST_BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""As the conventions want them."""
+"""As recommended by the semantic conventions."""
 
 TASK_BUCKETS: Final = (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 21_600, 86_400, 604_800)
 SWEEP_BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
@@ -29,7 +29,7 @@ class Meters:
         self.request_duration = meter.create_histogram(
             names.REQUEST_DURATION,
             "s",
-            "From a request to its answer",
+            "From a request to its response",
             explicit_bucket_boundaries_advisory=REQUEST_BUCKETS,
         )
         self.created = meter.create_counter(names.CREATED, "{task}", "Tasks that were created")
@@ -40,19 +40,17 @@ class Meters:
             "From the creation of a task to its end",
             explicit_bucket_boundaries_advisory=TASK_BUCKETS,
         )
-        self.removed = meter.create_counter(names.REMOVED, "{task}", "Tasks that were forgotten")
+        self.removed = meter.create_counter(names.REMOVED, "{task}", "Tasks that were removed")
         self.sweep_duration = meter.create_histogram(
             names.SWEEP_DURATION,
             "s",
-            "How long a sweep took",
+            "Duration of a sweep",
             explicit_bucket_boundaries_advisory=SWEEP_BUCKETS,
         )
         self.dropped = meter.create_counter(
             names.DROPPED, "{notification}", "Notifications dropped for slow readers"
         )
-        self.refused = meter.create_counter(
-            names.REFUSED, "{step}", "Steps that were not taken, as they were not allowed"
-        )
+        self.refused = meter.create_counter(names.REFUSED, "{step}", "Steps that were refused")
         self._totals: Totals | None = None
         self._labels: Labels = {}
         meter.create_observable_gauge(
@@ -63,7 +61,7 @@ class Meters:
         )
 
     def count(self, totals: Totals, labels: Labels) -> None:
-        """So many there are, until somebody counts again."""
+        """Set the numbers of tasks that the gauges report."""
         self._totals, self._labels = totals, labels
 
     def _live(self, _: CallbackOptions) -> Iterable[Observation]:

@@ -1,7 +1,7 @@
-"""Every name that telemetry uses, in one place: docs/howto/watch.md lists the same.
+"""All names of spans, attributes and metrics, as listed in docs/howto/watch.md.
 
-What the OpenTelemetry semantic conventions for MCP and generative AI name is called so here.
-They are in development, so their constants are not imported: an update must not rename a metric.
+They follow the OpenTelemetry semantic conventions for MCP and generative AI.  These are in
+development, so their constants are not imported: an update must not rename a metric.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ SCOPE: Final = "taskmachine"
 """The instrumentation scope."""
 
 OTHER: Final = "_OTHER"
-"""What stands for everything that callers could make up."""
+"""Replaces every value that a caller could choose freely."""
 
 # --- attributes of the conventions -------------------------------------------------------------
 
@@ -28,11 +28,11 @@ EXCEPTION: Final = "exception"
 EXCEPTION_TYPE: Final = "exception.type"
 EXCEPTION_STACK: Final = "exception.stacktrace"
 
-# --- attributes of our own ---------------------------------------------------------------------
+# --- attributes of taskmachine -----------------------------------------------------------------
 
 TASK: Final = "taskmachine.task.id"
-LEG: Final = "taskmachine.task.leg"
-LEG_END: Final = "taskmachine.leg.end"
+RUN: Final = "taskmachine.task.run"
+RUN_END: Final = "taskmachine.run.end"
 OUTCOME: Final = "taskmachine.task.outcome"
 STORE: Final = "taskmachine.store"
 EVENT: Final = "taskmachine.event"

@@ -1,4 +1,4 @@
-"""An observer that tells OpenTelemetry.
+"""An observer that records OpenTelemetry spans and metrics.
 
 config = RuntimeConfig(observer=OpenTelemetry())
 async with open_runtime("sqlite:tasks.db", tools, config) as runtime:
@@ -15,7 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import SpanKind, TracerProvider
 from prometheus_client import CollectorRegistry
 
-from taskmachine.adapters.runtime.observer import Carrier, LegEnd, Served
+from taskmachine.adapters.runtime.observer import Carrier, RunEnd, Served
 from taskmachine.adapters.stores import Totals
 from taskmachine.adapters.telemetry import names, spans
 from taskmachine.adapters.telemetry.meters import Labels, Meters
@@ -45,9 +45,9 @@ _REFUSALS: Final = {
 
 
 class OpenTelemetry:
-    """Spans and metrics of one runtime, by these providers or by the global ones.
+    """Spans and metrics of one runtime, recorded with these providers or the global ones.
 
-    `registry` is where a reader of the meter provider shows them to Prometheus: for `/metrics`.
+    `registry` is the Prometheus registry of one of the meter provider's readers, for `/metrics`.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class OpenTelemetry:
         found = current_trace()
         if found is not None:
             return found
-        # Nobody's request: the trace begins with the task.
+        # Not created by a request: the trace begins with the task.
         root = self._tracer.start_span(f"submit {self._tool(call.name)}", kind=SpanKind.PRODUCER)
         root.end()
         return current_trace(trace.set_span_in_context(root))
@@ -123,7 +123,7 @@ class OpenTelemetry:
 
     def _settled(self, step: Step) -> None:
         task = step.task
-        assert task.outcome is not None, "what has ended has one"
+        assert task.outcome is not None, "an ended task has an outcome"
         labels = {**self._labels(task), names.OUTCOME: spans.outcome_name(task.outcome)}
         self._meters.settled.add(1, labels)
         self._meters.duration.record(max(0, step.entry.at - task.created_at) / 1_000, labels)
@@ -136,8 +136,8 @@ class OpenTelemetry:
             labels[names.EVENT] = error.event.value
         self._meters.refused.add(1, labels)
 
-    def leg(self, task: Task) -> AbstractContextManager[Callable[[LegEnd], None]]:
-        return spans.run_leg(self._tracer, task, self._tool(task.call.name))
+    def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
+        return spans.tool_run_span(self._tracer, task, self._tool(task.call.name))
 
     # --- upkeep ------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class OpenTelemetry:
     # --- names -------------------------------------------------------------------------------
 
     def _tool(self, name: str | None) -> str:
-        """Its name if it is a tool of ours: another server on the same store has others."""
+        """Return the name of a tool of this server: others on the same store may have more."""
         return name if name is not None and name in self._tools else names.OTHER
 
     def _labels(self, task: Task) -> Labels:
@@ -162,7 +162,7 @@ class OpenTelemetry:
 
 
 def _error_label(error: str) -> str:
-    """What a tool raises has any code; those of the protocol are few."""
+    """Return the code if it is a JSON-RPC one: tools may raise any other."""
     try:
         is_known = -32_768 <= int(error) <= -32_000
     except ValueError:

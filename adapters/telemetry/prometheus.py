@@ -1,4 +1,4 @@
-"""The page that Prometheus reads: `/metrics`."""
+"""The Prometheus page `/metrics`."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,9 +15,9 @@ __all__ = ["metrics_route"]
 
 
 def metrics_route(runtime: Runtime, check: Callable[[Request], Awaitable[object]]) -> Route:
-    """For whoever passes the check, which raises for all others.
+    """Create the route; `check` raises to refuse a request.
 
-    ConfigurationError if nobody collects the metrics of this runtime.
+    ConfigurationError if the runtime's observer has no Prometheus registry.
     """
     observer = runtime.service.observer
     registry = observer.registry if isinstance(observer, OpenTelemetry) else None
@@ -26,7 +26,7 @@ def metrics_route(runtime: Runtime, check: Callable[[Request], Awaitable[object]
 
     async def show(request: Request) -> Response:
         await check(request)
-        await runtime.count()  # or the numbers of tasks were some seconds old
+        await runtime.count()  # the gauges would be some seconds old
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return Route("/metrics", show)

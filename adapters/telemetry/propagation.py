@@ -1,7 +1,7 @@
-"""Traces across messages, processes and hours: W3C Trace Context in and out.
+"""W3C Trace Context in requests and stored tasks.
 
-What is malformed counts as nothing.  `baggage` is neither read nor passed on: it would carry
-whatever a caller likes to wherever our spans go.
+Malformed values are ignored.  `baggage` is neither read nor passed on: it would carry data that
+callers choose to the span exporters.
 """
 
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ from taskmachine.statemachine import Trace
 __all__ = ["context_of_request", "context_of_task", "current_meta", "current_trace"]
 
 MAX_STATE: Final = 512
-"""Characters of a `tracestate`: as many as W3C wants to be passed on at least."""
+"""Maximum length of a `tracestate`: the minimum that W3C demands to propagate."""
 
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NOWHERE: Final = Context()
 
 
 def context_of_request(request: Request) -> Context | None:
-    """The context that the `_meta` of a request names; None if it names none."""
+    """Return the trace context in the `_meta` of a request, or None."""
     meta = request.params.get("_meta")
     return _extracted(meta) if isinstance(meta, dict) and TRACEPARENT in meta else None
 
 
 def context_of_task(kept: Trace | None) -> Context:
-    """The context that was kept with a task; an empty one, whatever is current, if none was."""
+    """Return the trace context that is stored with a task, or an empty one."""
     if kept is None:
         return _NOWHERE
     return _extracted({TRACEPARENT: kept[0], TRACESTATE: kept[1]}) or _NOWHERE
 
 
 def current_trace(context: Context | None = None) -> Trace | None:
-    """What to keep of the current context, or of that one."""
+    """Return the given or current context in the form that is stored with a task."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier, context)
     if TRACEPARENT not in carrier:
@@ -49,7 +49,7 @@ def current_trace(context: Context | None = None) -> Trace | None:
 
 
 def current_meta() -> JSONObject:
-    """Members for the `_meta` of a request that is sent now; none if no span is current."""
+    """Return members for the `_meta` of an outgoing request; empty without a current span."""
     kept = current_trace()
     if kept is None:
         return {}

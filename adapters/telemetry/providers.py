@@ -1,6 +1,6 @@
-"""Providers for a program of its own, as the standard variables `OTEL_*` want them.
+"""OpenTelemetry providers for the server process, configured by the variables `OTEL_*`.
 
-A program that sets OpenTelemetry up itself needs none of this: see `OpenTelemetry`.
+Programs that configure OpenTelemetry themselves use `OpenTelemetry` directly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,10 +38,10 @@ _METRICS: Final = _Kind("OTEL_METRICS_EXPORTER", "opentelemetry_metrics_exporter
 def observer_of_process(
     environment: Mapping[str, str], *, exports: bool, is_scraped: bool
 ) -> OpenTelemetry:
-    """An observer on providers that the tools of this process share with it, as global ones.
+    """Create an observer, and set its providers as the global ones, which tools may use.
 
-    With `exports` spans and metrics go where `OTEL_*` says, else nowhere; if it `is_scraped`,
-    metrics are also there to be read.  ConfigurationError for an exporter that is not installed.
+    With `exports` spans and metrics are exported as `OTEL_*` configures; with `is_scraped` there
+    is a Prometheus registry.  ConfigurationError for an exporter that is not installed.
     """
     readers: list[MetricReader] = []
     registry = CollectorRegistry() if is_scraped else None
@@ -65,7 +65,7 @@ def _exporters(environment: Mapping[str, str], kind: _Kind) -> Iterator[Any]:
     known = {
         point.name: point
         for point in entry_points(group=kind.group)
-        if point.name != "prometheus"  # a server of its own: ours has `metrics`
+        if point.name != "prometheus"  # it would start its own HTTP server
     }
     for text in environment.get(kind.variable, "otlp").split(","):
         name = text.strip()
@@ -74,5 +74,5 @@ def _exporters(environment: Mapping[str, str], kind: _Kind) -> Iterator[Any]:
         point = known.get(_OTLP if name == "otlp" else name)
         if point is None:
             choices = ", ".join(sorted({"none", "otlp", *known}))
-            raise ConfigurationError(f"{kind.variable} must be of {choices}, got '{name}'")
+            raise ConfigurationError(f"{kind.variable} must be one of {choices}, got '{name}'")
         yield point.load()

@@ -1,7 +1,7 @@
 """Spans: one for each request, for each run of a tool, and for each task as a whole.
 
-They say who did what when and how it ended, and nothing that callers or tools said: neither
-arguments nor results, nor messages, of which exceptions have one, too.
+They contain no data of callers or tools: no arguments, results or messages, not even those of
+exceptions.
 """
 
 import traceback
@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
-from taskmachine.adapters.runtime.observer import Carrier, LegEnd
+from taskmachine.adapters.runtime.observer import Carrier, RunEnd
 from taskmachine.adapters.telemetry import names
 from taskmachine.adapters.telemetry.propagation import context_of_request, context_of_task
 from taskmachine.protocol.jsonrpc import ErrorResponse, Request, ResultResponse
@@ -27,22 +27,22 @@ __all__ = [
     "emit_task",
     "outcome_name",
     "record_exception",
-    "run_leg",
+    "tool_run_span",
 ]
 
 MAX_TEXT = 256
-"""Characters of an id that a caller chose."""
+"""Maximum length of an id that a caller chose."""
 
 Attributes = dict[str, AttributeValue]
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """How a task ended, in one word of few."""
+    """Return the label of an outcome."""
     return names.TOOL_ERROR if outcome.is_error else outcome.cause.value
 
 
 class RequestSpan:
-    """A request that is being answered; `on_end` is told the error, if any, and the duration."""
+    """The span of a pending request; `on_end` gets the error, if any, and the duration."""
 
     def __init__(self, span: Span, on_end: Callable[[str | None, float], None]) -> None:
         self._span = span
@@ -83,7 +83,7 @@ def begin_request(
     by: Carrier,
     on_end: Callable[[str | None, float], None],
 ) -> RequestSpan:
-    """A span below what its `_meta` names, or else below what is current."""
+    """Begin a span whose parent is the context in `_meta`, or else the current one."""
     attributes: Attributes = {
         names.METHOD: method,
         names.REVISION: revision,
@@ -114,8 +114,8 @@ def begin_request(
 
 
 @contextmanager
-def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd], None]]:
-    """The span of one run of a tool, current for it and for whatever it begins."""
+def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[RunEnd], None]]:
+    """Open the span of one tool run, as current span for everything that the tool starts."""
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
         context=context_of_task(task.call.trace),
@@ -123,12 +123,12 @@ def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd]
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL: tool,
             names.TASK: task.id,
-            names.LEG: task.fence,
+            names.RUN: task.fence,
         },
     )
     end = "stopped"
 
-    def ended(how: LegEnd) -> None:
+    def ended(how: RunEnd) -> None:
         nonlocal end
         if isinstance(how, Outcome):
             end = outcome_name(how)
@@ -142,14 +142,14 @@ def run_leg(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[LegEnd]
         yield ended
     finally:
         contexts.detach(token)
-        span.set_attribute(names.LEG_END, end)
+        span.set_attribute(names.RUN_END, end)
         span.end()
 
 
 def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
-    """The span of a task that has ended, by whoever ended it: from its creation to now."""
+    """Record the span of a task that has ended, from its creation to now."""
     task, outcome = step.task, step.task.outcome
-    assert outcome is not None, "what has ended has one"
+    assert outcome is not None, "an ended task has an outcome"
     end = outcome_name(outcome)
     span = tracer.start_span(
         f"task {tool}",
@@ -158,7 +158,7 @@ def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
         attributes={
             names.TASK: task.id,
             names.TOOL: tool,
-            names.LEG: task.fence,
+            names.RUN: task.fence,
             names.OUTCOME: end,
         },
     )
@@ -168,7 +168,7 @@ def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
 
 
 def record_exception(error: BaseException) -> None:
-    """What was raised and where, on the current span; not its message, which may quote anything."""
+    """Record type and place of an exception on the current span, but not its message."""
     kind = type(error)
     trace.get_current_span().add_event(
         names.EXCEPTION,
@@ -185,7 +185,7 @@ def _fail(span: Span, error: str) -> None:
 
 
 def _created(answer: ResultResponse) -> str | None:
-    """The id of the task that a call became: flat, or below `task`."""
+    """Return the id of the task that a call created: flat, or below `task`."""
     shown = answer.result.get("task", answer.result)
     task_id = shown.get("taskId") if isinstance(shown, dict) else None
     return task_id if isinstance(task_id, str) else None

@@ -1,4 +1,4 @@
-"""What a tool sees of the call that it serves, be it a task or a plain call.
+"""The context of a tool, in a task or in a plain call.
 
     @tools.task()
     async def deploy(version: str, ctx: Context) -> str:
@@ -6,8 +6,8 @@
         answer = await ctx.ask("go", form("Deploy now?", Confirmation))
         ...
 
-A question has a key that the tool chooses, the same on every run: a tool that is run again, after
-a crash or because it parked, gets the answer that is there and never asks a person twice.
+The tool chooses a key for each question, the same on every run: when it runs again, after a crash
+or because it parked, it gets the stored answer, so no person is asked twice.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ Cleanup = Callable[[], object]
 
 
 class Parked(BaseException):
-    """The tool ends this leg and is run again with the answers.
+    """Ends this run of the tool, which runs again with the answers.
 
-    Not an Exception: a tool that catches those must not catch this.
+    Not an Exception, so that `except Exception` in a tool does not catch it.
     """
 
     def __init__(self, questions: Sequence[Question]) -> None:
@@ -55,7 +55,7 @@ class Parked(BaseException):
 
 
 class Refused(TaskmachineError):
-    """Whoever was asked answered with an error."""
+    """The client answered a question with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"the question was refused: {message}")
@@ -65,7 +65,7 @@ class Refused(TaskmachineError):
 
 @attrs.frozen
 class Request(Generic[_A_co]):
-    """Something to ask, by the type of its answer: see `form`, `url` and `sampling`."""
+    """A question, generic in the type of its answer: see `form`, `url` and `sampling`."""
 
     method: str
     params: JSONObject
@@ -73,9 +73,9 @@ class Request(Generic[_A_co]):
 
 @attrs.frozen
 class Answer:
-    """What somebody did with a form or a link; `content` is there if they accepted a form.
+    """The user's answer to a form or a link, with `content` if a form was accepted.
 
-    What does not fit the form is not accepted: it counts as `cancel`.
+    Content that does not fit the form counts as `cancel`.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -83,17 +83,17 @@ class Answer:
 
 
 def form(message: str, schema: JSONObject) -> Request[Answer]:
-    """Ask a person to fill in a form: an object schema with flat, primitive properties."""
+    """Ask the user to fill in a form: an object schema with flat, primitive properties."""
     return Request(
         "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
     )
 
 
 def url(message: str, address: str, elicitation_id: str) -> Request[Answer]:
-    """Ask a person to visit a page; ValueError unless the address is a whole URL."""
+    """Ask the user to visit a page; ValueError unless the address is an absolute URL."""
     if not urlsplit(address).scheme or not address.isprintable() or " " in address:
         # 2025-11-25:elicitation-url-valid
-        raise ValueError(f"a link needs an absolute URL, got {address!r:.80}")
+        raise ValueError(f"address must be an absolute URL, got {address!r:.80}")
     return Request(
         "elicitation/create",
         {"mode": "url", "message": message, "url": address, "elicitationId": elicitation_id},
@@ -101,13 +101,13 @@ def url(message: str, address: str, elicitation_id: str) -> Request[Answer]:
 
 
 def sampling(messages: Sequence[JSONObject], max_tokens: int, **more: Any) -> Request[JSONObject]:
-    """Ask the model of the requestor; `more` are other members of the request."""
+    """Ask the client's model; `more` are further members of the request."""
     params = {"messages": list(messages), "maxTokens": max_tokens, **more}
     return Request("sampling/createMessage", params)
 
 
 def questions_of(requests: Mapping[str, Request[Any]]) -> tuple[Question, ...]:
-    """As a record keeps them."""
+    """Return the questions as a task record stores them."""
     return tuple(
         Question(key, request.method, encode_json(request.params))
         for key, request in requests.items()
@@ -115,7 +115,7 @@ def questions_of(requests: Mapping[str, Request[Any]]) -> tuple[Question, ...]:
 
 
 class Work(Protocol):
-    """What stands behind a context."""
+    """The task or plain call behind a context."""
 
     @property
     def task_id(self) -> str | None: ...
@@ -128,7 +128,7 @@ class Work(Protocol):
 
 
 class Context:
-    """For tools that are coroutines; `SyncContext` is the same for plain functions."""
+    """The context of coroutine tools; plain functions get a `SyncContext`."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -137,34 +137,34 @@ class Context:
 
     @property
     def task_id(self) -> str | None:
-        """The task that this call is, if it is one."""
+        """The id of the task, or None for a plain call."""
         return self._work.task_id
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether there is no point in going on."""
+        """True once the call was stopped."""
         return self._is_cancelled
 
     async def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Say how far the work is.  A value that is not above the last one is dropped.
+        """Report progress.  A value that is not above the last one is dropped.
 
-        ValueError unless both are finite; `Gone` after the end.
+        ValueError unless both numbers are finite; `Gone` once the task has ended or was lost.
         """
         await self._work.report(progress=Progress(done, total, message), message=message)
 
     async def status(self, message: str) -> None:
-        """Say what is going on."""
+        """Set the status message."""
         await self._work.report(progress=None, message=message)
 
     async def ask(
         self, key: str, request: Request[_T], *, park: bool = False, partial: Any = None
     ) -> _T:
-        """Ask whoever made the call, and wait: an `Answer` to a form or a link, else the result.
+        """Ask the client and wait; return an `Answer` to a form or a link, or else the result.
 
-        With `park` the tool is ended here and run again once there is an answer, so that no
-        worker is kept waiting.  `partial` is what there is to show of the result until then.
+        With `park` the tool ends here and runs again once there is an answer, so no worker waits.
+        `partial` is a partial result to show until then.
         """
         answer: _T = (await self.ask_all({key: request}, park=park, partial=partial))[key]
         return answer
@@ -172,18 +172,18 @@ class Context:
     async def ask_all(
         self, requests: Mapping[str, Request[Any]], *, park: bool = False, partial: Any = None
     ) -> dict[str, Any]:
-        """Ask several things at once.  The first error among the answers is raised: `Refused`."""
+        """Ask several questions together.  Raise the first error among the answers as `Refused`."""
         questions = questions_of(requests)
         shown = None if partial is None else encode_json(partial)
         replies = await self._work.ask(questions, park=park, partial=shown)
         return {key: _read(request, replies[key]) for key, request in requests.items()}
 
     def on_cancel(self, cleanup: Cleanup) -> None:
-        """Call this, the last one first, when the call is stopped from outside."""
+        """Call `cleanup` if the call is stopped; the last one registered is called first."""
         self._cleanups.append(cleanup)
 
     async def cancelled(self) -> None:
-        """The call was stopped: clean up.  An error in one cleanup does not stop the others."""
+        """Run the cleanups of a stopped call; an error in one does not stop the rest."""
         self._is_cancelled = True
         while self._cleanups:
             try:
@@ -203,14 +203,14 @@ def _read(request: Request[Any], reply: Reply) -> Any:
         schema = request.params.get("requestedSchema")
         if body["action"] == "accept" and schema is not None and not fits(schema, content):
             # 2025-11-25:elicitation-server-validates
-            log.warning("an answer does not fit its form, and counts as none")
+            log.warning("an answer does not fit its form; treating it as cancelled")
             return Answer("cancel")
         return Answer(body["action"], content)
     return body
 
 
 class SyncContext:
-    """The context of a tool that runs in a thread: the same methods, and they block."""
+    """The context of a tool that runs in a thread: the same methods, but blocking."""
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
@@ -222,7 +222,7 @@ class SyncContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """A thread cannot be stopped from outside: look here now and then."""
+        """True once the call was stopped.  Check it regularly, as a thread cannot be stopped."""
         return self._context.is_cancelled
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
@@ -240,7 +240,7 @@ class SyncContext:
         return self._wait(self._context.ask_all(requests, park=park, partial=partial))
 
     def on_cancel(self, cleanup: Cleanup) -> None:
-        """The cleanup is called on the thread of the event loop."""
+        """Call `cleanup` on the thread of the event loop if the call is stopped."""
         self._context.on_cancel(cleanup)
 
     def _wait(self, coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -6,12 +6,12 @@ __all__ = ["CannotAsk", "Gone"]
 
 
 class Gone(TaskmachineError):
-    """The task has ended, or another worker has it: there is nothing left to do here."""
+    """The task has ended, or another worker holds it: the tool should stop."""
 
 
 class CannotAsk(TaskmachineError):
-    """The client did not declare that it can answer this kind of question."""
+    """The client did not declare support for this kind of question."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__(f"the requestor did not declare that it answers '{kind}'")
+        super().__init__(f"the client did not declare support for '{kind}'")
         self.kind = kind

@@ -1,4 +1,4 @@
-"""Whether what somebody filled in fits the form: flat objects of primitives, no more."""
+"""Validate answers to forms, which are flat objects of primitives."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -9,10 +9,10 @@ __all__ = ["fits"]
 
 
 def fits(schema: JSONObject, content: Any) -> bool:
-    """Whether a form may be answered so.
+    """Return True if the content fits the form.
 
-    Of a field that is described in another way than forms can be, anything goes.  So do patterns
-    and formats: one could keep a process busy for ever.
+    Fields with schemas that forms do not support are not checked, and neither are patterns and
+    formats: a pattern could take unbounded time.
     """
     if not isinstance(content, dict):
         return False

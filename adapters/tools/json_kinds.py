@@ -1,7 +1,7 @@
-"""Kinds of JSON values: a schema to show, and a reader that takes exactly what the schema allows.
+"""Kinds of JSON values: a schema, and a reader that accepts exactly what the schema allows.
 
-Both are made together, so that neither can promise what the other does not keep.  No coercion:
-an integer is no string and `true` is no integer, but 1.0 is one, as JSON Schema has it.
+Schema and reader are made together, so they always agree.  There is no coercion: `1` is not a
+string and `true` is not an integer, but `1.0` is one, as in JSON Schema.
 """
 
 import operator
@@ -37,11 +37,11 @@ __all__ = [
 MOST_PROBLEMS: Final = 5
 
 Seen = dict[tuple[int, str], Any]
-"""What classes made of values: without it, nested unions of classes would take 2^depth steps."""
+"""A cache of values that classes have read; nested unions of classes would take 2^depth steps."""
 
 
 class Wrong(ValueError):
-    """A value is not what its place wants: pairs of where below it, and what is wrong there."""
+    """A value has the wrong kind: pairs of a place inside the value and the problem there."""
 
     def __init__(self, *found: tuple[str, str]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Wrong(ValueError):
 
 
 class Mismatch(Wrong):
-    """The value as a whole is something else."""
+    """The value as a whole has another type."""
 
     def __init__(self, wanted: str, got: str) -> None:
         super().__init__(("", f"must be {wanted}, got {got}"))
@@ -58,15 +58,15 @@ class Mismatch(Wrong):
 
 @attrs.frozen
 class Kind:
-    """What some values have in common."""
+    """A set of JSON values."""
 
     schema: Any
     words: str
     read: Callable[[Any, Seen], Any]
-    """A JSON value to what Python gets, or Wrong."""
+    """Converts a JSON value to a Python value, or raises `Wrong`."""
 
     def shows(self, **keywords: Any) -> "Kind":
-        """The same with more in its schema."""
+        """Return the same kind with additional keywords in its schema."""
         return attrs.evolve(self, schema={**self.schema, **keywords})
 
 
@@ -91,7 +91,7 @@ def _integer(value: Any, _: Seen) -> int:
 
 
 def _format(name: str, words: str, like: str, kind: Any) -> Kind:
-    shape = re.compile(like, re.ASCII | re.IGNORECASE)  # msgspec alone takes some more
+    shape = re.compile(like, re.ASCII | re.IGNORECASE)  # msgspec alone accepts more
 
     def read(value: Any, _: Seen) -> Any:
         if type(value) is not str:
@@ -107,11 +107,11 @@ def _format(name: str, words: str, like: str, kind: Any) -> Kind:
 
 
 def _refuse(_: Any, __: Seen) -> Any:
-    raise Wrong(("", "is not known"))
+    raise Wrong(("", "is unknown"))
 
 
 UNKNOWN: Final = Kind(schema=False, words="nothing", read=_refuse)
-"""What may not be there at all."""
+"""No value is allowed."""
 
 _ANYTHING: Final = Kind({}, "any value", lambda value, _: value)
 _AWARE: Final = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -132,7 +132,7 @@ SCALARS: Final[Mapping[Any, Kind]] = {
 
 
 def enumeration(options: Iterable[tuple[Any, Any]]) -> Kind:
-    """One of some JSON scalars, each with what Python gets for it."""
+    """Return the kind of some JSON scalars, each with its Python value."""
     allowed = {(type(value) is bool, value): got for value, got in options}  # to Python, 1 is True
     values = [value for _, value in allowed]
     words = " or ".join(map(shown, values))
@@ -168,7 +168,7 @@ def _each(
 
 
 def array(item: Kind, make: Callable[[list[Any]], Any]) -> Kind:
-    """Arrays of any length."""
+    """Return the kind of arrays of any length."""
 
     def read(value: Any, seen: Seen) -> Any:
         if type(value) is not list:
@@ -183,7 +183,7 @@ def array(item: Kind, make: Callable[[list[Any]], Any]) -> Kind:
 
 
 def tuple_of(kinds: Sequence[Kind]) -> Kind:
-    """Arrays with exactly these items."""
+    """Return the kind of arrays with exactly these items."""
     size = len(kinds)
     items = {"prefixItems": [kind.schema for kind in kinds]} if kinds else {}
 
@@ -203,7 +203,7 @@ def mapping(
     rest: Kind,
     make: Callable[[JSONObject], Any] = dict,
 ) -> Kind:
-    """Objects with these members; all others are of the kind `rest`."""
+    """Return the kind of objects with these members; other members are of the kind `rest`."""
     schema: JSONObject = {"type": "object"}
     if members:
         schema["properties"] = {name: kind.schema for name, kind in members.items()}
@@ -222,7 +222,7 @@ def mapping(
 
 
 def union(kinds: Sequence[Kind]) -> Kind:
-    """The first kind that takes a value gets it."""
+    """Return a kind that uses the first of `kinds` that accepts a value."""
     wanted = " or ".join(dict.fromkeys(kind.words for kind in kinds))
 
     def read(value: Any, seen: Seen) -> Any:
@@ -233,7 +233,7 @@ def union(kinds: Sequence[Kind]) -> Kind:
             except Wrong as wrong:
                 failures.append(wrong)
         near = [wrong.found for wrong in failures if not isinstance(wrong, Mismatch)]
-        if near:  # what fits best is most likely what was meant
+        if near:  # report the kind with the fewest problems, which was probably intended
             raise Wrong(*min(near, key=len))
         raise Mismatch(wanted, next(wrong.got for wrong in failures if isinstance(wrong, Mismatch)))
 
@@ -260,7 +260,7 @@ def _is_short(value: Any, most: int) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    # As JSON Schema has it: `$` is the very end, and `\d` and `\w` are ASCII.
+    # As in JSON Schema: `$` matches only the end of the text, and `\d` and `\w` are ASCII.
     exact = re.sub(r"(\\.|\[(?:\\.|[^\]])*\])|\$", lambda m: m[1] or r"\Z", pattern)
     return re.search(exact, value, re.ASCII) is not None
 
@@ -282,7 +282,7 @@ _LIMITS: Final[tuple[tuple[str, str, str, Callable[[Any, Any], bool], str], ...]
 
 
 def limited(kind: Kind, meta: msgspec.Meta) -> Kind:
-    """The kind with what `meta` adds; ValueError if that says nothing about it."""
+    """Return the kind with the limits of `meta`; ValueError if one does not apply to it."""
     notes = {name: getattr(meta, name) for name in ("title", "description", "examples")}
     kind = kind.shows(**{k: to_json(v, k) for k, v in notes.items() if v is not None})
     names = (*dict.fromkeys(row[0] for row in _LIMITS), "tz", "extra_json_schema")
@@ -290,7 +290,7 @@ def limited(kind: Kind, meta: msgspec.Meta) -> Kind:
     types = _types(kind.schema)
     rows = [row for row in _LIMITS if row[0] in bounds and row[1] in types]
     for name in bounds.keys() - {row[0] for row in rows}:
-        raise ValueError(f"Meta({name}=...) says nothing about {kind.words}")
+        raise ValueError(f"Meta({name}=...) does not apply to {kind.words}")
 
     def read(value: Any, seen: Seen) -> Any:
         result = kind.read(value, seen)

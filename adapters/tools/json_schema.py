@@ -1,7 +1,7 @@
-"""Python annotations as JSON Schema (2020-12), with readers that take exactly what it allows.
+"""Python annotations as JSON Schema (2020-12), with readers that accept exactly what it allows.
 
-Objects are closed: a member that a class does not know is an error.  A class is what its
-constructor takes, in both directions.
+Objects are closed: an unknown member is an error.  Classes are read and written by the fields that
+their constructors take.
 """
 
 import inspect
@@ -53,13 +53,13 @@ class Field:
     """A member of an object, or a parameter of a function."""
 
     name: str
-    hint: Any  # or its kind, or None if there is none
+    hint: Any  # an annotation, a kind, or None without one
     is_required: bool
     default: Any = MISSING
 
 
 class Types:
-    """The types of one schema, with the definitions that they share."""
+    """The types of one schema, with shared definitions."""
 
     def __init__(self) -> None:
         self._names: dict[type, str] = {}
@@ -67,7 +67,7 @@ class Types:
         self._definitions: dict[str, Kind] = {}
 
     def document(self, kind: Kind) -> JSONObject:
-        """The whole schema.  If it is a class, that is unfolded, as MCP wants `type` at the top."""
+        """Return the whole schema; a class is inlined, as MCP requires `type` at the top level."""
         definitions = {name: made.schema for name, made in self._definitions.items()}
         schema = dict(kind.schema)
         ref = schema.pop("$ref", None)
@@ -78,7 +78,7 @@ class Types:
         return {**schema, "$defs": definitions} if definitions else schema
 
     def kind(self, hint: Any) -> Kind:
-        """The kind of a resolved annotation, or ConfigurationError."""
+        """Return the kind of a resolved annotation, or raise ConfigurationError."""
         origin, args = get_origin(hint), get_args(hint)
         container = origin or hint
         if origin is Annotated:
@@ -140,7 +140,7 @@ class Types:
 
     def _dict(self, key: Any, item: Any) -> Kind:
         if self.kind(key).schema != {"type": "string"}:
-            raise ConfigurationError("the keys of a JSON object are strings")
+            raise ConfigurationError("the keys of a JSON object must be strings")
         return mapping({}, (), self.kind(item))
 
     def _reference(self, name: str) -> Kind:
@@ -167,14 +167,16 @@ class Types:
         for given in ([field.name for field in fields], required):
             try:
                 inspect.signature(cls).bind(**dict.fromkeys(given))
-            except TypeError as error:  # a constructor of its own, an InitVar
-                raise ConfigurationError(f"cannot be made of its fields: {error}") from None
+            except TypeError as error:  # a custom constructor or an InitVar
+                raise ConfigurationError(
+                    f"cannot be constructed from its fields: {error}"
+                ) from None
 
         def make(values: JSONObject) -> Any:
             try:
                 return cls(**values)
-            except Exception as error:  # noqa: BLE001  validators raise what they like
-                # attrs keeps more than the words in `args`.
+            except Exception as error:  # noqa: BLE001  validators may raise anything
+                # attrs keeps more than the message in `args`.
                 words = str(error.args[0]) if error.args else type(error).__name__
                 raise Wrong(("", f"is refused: {words[:200]}")) from None
 
@@ -186,7 +188,7 @@ class Types:
         rest: Kind = UNKNOWN,
         make: Callable[[JSONObject], Any] = dict,
     ) -> Kind:
-        """Objects with these fields; all else is of the kind `rest`."""
+        """Return the kind of objects with these fields; other members are of the kind `rest`."""
         members = {}
         required = []
         for field in fields:
@@ -204,7 +206,7 @@ class Types:
             return kind
         try:
             return kind.shows(default=to_json(field.default))
-        except ValueError:  # a default that JSON cannot show
+        except ValueError:  # the default is not JSON
             return kind
 
 
@@ -224,7 +226,7 @@ def _fields(cls: Any) -> Iterator[Field]:
 
 
 def _is_required(hint: Any, *, otherwise: bool) -> bool:
-    """Not left to `__required_keys__`, as that does not look into strings."""
+    """Return True if a TypedDict key is required, also if its annotation is a string."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _is_required(get_args(hint)[0], otherwise=otherwise)
@@ -248,7 +250,7 @@ def _unfit(hint: Any) -> ConfigurationError:
 
 
 def is_object(hint: Any) -> bool:
-    """Whether each value of a type is an object in JSON."""
+    """Return True if every value of a type is a JSON object."""
     if get_origin(hint) is Annotated:
         return is_object(get_args(hint)[0])
     cls = get_origin(hint) or hint
@@ -258,7 +260,7 @@ def is_object(hint: Any) -> bool:
 
 
 def resolve(holder: Any, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The annotations of something, without any string in them."""
+    """Return the annotations of an object with all strings resolved."""
     try:
         return get_type_hints(holder, namespace, include_extras=True)
     except Exception as error:  # noqa: BLE001  an annotation may be any expression
@@ -267,7 +269,7 @@ def resolve(holder: Any, namespace: dict[str, Any] | None = None) -> dict[str, A
 
 @contextmanager
 def blaming(place: str) -> Iterator[None]:
-    """Say where a ConfigurationError comes from."""
+    """Prefix the message of a ConfigurationError with the place it comes from."""
     try:
         yield
     except ConfigurationError as error:

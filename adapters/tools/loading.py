@@ -1,4 +1,4 @@
-"""Tools by their name, as on the command line."""
+"""Load tools by name, as on the command line."""
 
 import importlib
 import os
@@ -13,10 +13,10 @@ __all__ = ["load_tools"]
 
 
 def load_tools(name: str) -> Tools:
-    """Return the tools of that name, or the `Tools` at `MODULE:OBJECT`.
+    """Return the tools registered under a name, or the `Tools` at `MODULE:OBJECT`.
 
-    `demo` and `conformance` come along; others add theirs by the entry point group
-    `taskmachine.tools`.  The current directory can be imported from, as it is with `python -m`.
+    `demo` and `conformance` are built in; packages register others under the entry point group
+    `taskmachine.tools`.  Modules in the current directory can be imported, as with `python -m`.
     """
     named = {point.name: point.value for point in entry_points(group="taskmachine.tools")}
     module_name, colon, path = named.get(name, name).partition(":")
@@ -27,7 +27,7 @@ def load_tools(name: str) -> Tools:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever its author does there
+    except (Exception, SystemExit) as error:  # a module may raise anything
         words = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"tools '{name}': the import failed with {words}") from error
     try:
@@ -36,5 +36,5 @@ def load_tools(name: str) -> Tools:
         raise ConfigurationError(f"tools '{name}': {error}") from None
     if not isinstance(tools, Tools):
         kind = type(tools).__name__
-        raise ConfigurationError(f"tools '{name}': this is no Tools, but of type {kind}")
+        raise ConfigurationError(f"tools '{name}': must be of type Tools, not {kind}")
     return tools

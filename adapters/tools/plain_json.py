@@ -1,4 +1,4 @@
-"""Python values to plain JSON values: what a tool returned, or the default of a parameter."""
+"""Convert Python values to JSON values, for results of tools and defaults of parameters."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ _LONGEST_SHOWN: Final = 40
 
 
 def to_json(value: Any, place: str = "result", depth: int = 0) -> Any:
-    """`value` as JSON; ValueError names the first place that cannot be.
+    """Return `value` as JSON; ValueError names the first member that cannot be converted.
 
-    Only what the constructor takes is written of an object, so that it can be read again.
+    Objects are written with the fields that their constructors take, so they can be read again.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -39,11 +39,11 @@ def to_json(value: Any, place: str = "result", depth: int = 0) -> Any:
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
-    if depth == MAX_DEPTH:  # as deep as a peer reads; it ends cycles too
+    if depth == MAX_DEPTH:  # the limit of `decode_json`; also ends cycles
         raise ValueError(f"{place[:_LONGEST_SHOWN]}… is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, list | tuple | set | frozenset):
         items = [to_json(item, place + step(i), depth + 1) for i, item in enumerate(value)]
-        # A set has no order; the same one looks the same in each process.
+        # A set has no order; sorting makes equal sets equal in every process.
         return items if isinstance(value, list | tuple) else sorted(items, key=encode_json)
     return {
         name: to_json(item, place + step(name), depth + 1)
@@ -63,16 +63,16 @@ def _members(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise ValueError(f"{place} has a key that is no string but {type(key).__name__}")
+                raise ValueError(f"{place} has a key of type {type(key).__name__}, not a string")
         return {_encodable(str.__str__(key), place): item for key, item in value.items()}
     fields = fields_of(type(value))
     if fields is None:
-        raise ValueError(f"{place} cannot be JSON, it is of type {type(value).__name__}")
+        raise ValueError(f"{place} cannot be JSON: it is of type {type(value).__name__}")
     return {getattr(f, "alias", f.name): getattr(value, f.name) for f in fields}
 
 
 def fields_of(cls: type) -> list[Any] | None:
-    """What the constructor of an attrs class or dataclass takes; None of any other type."""
+    """Return the constructor's fields of an attrs class or dataclass; None for any other type."""
     if attrs.has(cls):
         return [field for field in attrs.fields(cls) if field.init]
     if dataclasses.is_dataclass(cls):
@@ -81,14 +81,14 @@ def fields_of(cls: type) -> list[Any] | None:
 
 
 def step(key: str | int) -> str:
-    """How a place is named below another."""
+    """Return the suffix that names a member or item in a message."""
     if isinstance(key, int):
         return f"[{key}]"
     return f".{key}" if key.isidentifier() and len(key) <= _LONGEST_SHOWN else f"[{shown(key)}]"
 
 
 def shown(value: Any) -> str:
-    """A JSON value in a message: never long, whatever somebody sent."""
+    """Return a short representation of a JSON value for messages."""
     if type(value) is str:
         return repr(value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "…")
     if isinstance(value, list | dict) or (type(value) is int and value.bit_length() > 64):

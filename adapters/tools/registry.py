@@ -1,4 +1,4 @@
-"""The tools of a server, and the one path from a call to its outcome.
+"""The tools of a server, and the execution of calls.
 
     tools = Tools()
 
@@ -53,17 +53,17 @@ __all__ = [
 log: Final = logging.getLogger("taskmachine")
 
 Priority = Literal["low", "normal", "high"]
-"""Among the tasks of one owner: nobody gets ahead of others by it."""
+"""Orders the tasks of one owner; it does not affect other owners."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ToolError(Exception):
-    """Raised by a tool: the result says `isError`, with this text for the model to read."""
+    """Raised by a tool to return a result with `isError` and this text for the model."""
 
 
 class CallError(Exception):
-    """Raised by a tool: the call is answered with this JSON-RPC error."""
+    """Raised by a tool to answer the call with this JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class CallError(Exception):
 
 @attrs.frozen
 class ToolResult:
-    """For a tool that wants to say exactly what its result is; other values are wrapped."""
+    """A result that a tool specifies exactly; other return values are wrapped."""
 
     content: list[JSONObject] = attrs.field(factory=list)
     structured: JSONObject | None = None
@@ -84,7 +84,7 @@ class ToolResult:
 
 @attrs.frozen
 class Tool:
-    """One tool: what it is called, what it takes, and on what terms it runs."""
+    """A tool: its name, its signature and its options."""
 
     name: str
     function: Callable[..., Any]
@@ -101,12 +101,12 @@ class Tool:
 
     @cached_property
     def is_coroutine(self) -> bool:
-        """Whether it runs on the event loop, and not in a thread."""
+        """True if it runs on the event loop, False if in a thread."""
         return inspect.iscoroutinefunction(self.function)
 
     @property
     def offered(self) -> OfferedTool:
-        """As a list of tools shows it."""
+        """The tool as `tools/list` shows it."""
         definition: JSONObject = {"name": self.name, "inputSchema": self.signature.input_schema}
         if self.description:
             definition["description"] = self.description
@@ -121,14 +121,14 @@ class Tool:
         threads: "Threads",
         raised: Callable[[BaseException], None],
     ) -> Outcome:
-        """The outcome of a call.  What the tool does wrong is an outcome, too, logged, and told.
+        """Run the tool and return its outcome, which may be an error.
 
-        Raises only what is none: that the tool was cancelled, has parked, lost its task, or
-        could not ask.
+        Unexpected exceptions are logged and passed to `raised`.  This raises only if the tool was
+        cancelled, has parked, has lost its task (`Gone`), or could not ask (`CannotAsk`).
         """
         try:
             values = self.signature.read(decode_json(arguments))
-        except ValueError as error:  # the model can correct itself; the tool is not touched
+        except ValueError as error:  # a result, so that the model can correct its arguments
             return _error_result(f"Invalid arguments for tool '{self.name}': {error}")
         try:
             returned = await self._call(values, context, threads)
@@ -138,7 +138,7 @@ class Tool:
             return self._error(error)
         except (CannotAsk, Gone):
             raise
-        except TaskmachineError as error:  # of the context, in words that anybody may read
+        except TaskmachineError as error:  # raised by the context; its message may be disclosed
             log.warning("tool '%s' failed: %s", self.name, error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
         except (Exception, SystemExit) as error:  # no tool takes the server down
@@ -148,7 +148,7 @@ class Tool:
         try:
             return self._result(returned)
         except ValueError as error:
-            log.error("tool '%s' returned what is no result: %s", self.name, error)
+            log.error("tool '%s' returned an invalid result: %s", self.name, error)
             return Outcome.of_error(
                 INTERNAL_ERROR, f"Tool '{self.name}' returned an invalid result: {error}"
             )
@@ -167,7 +167,7 @@ class Tool:
         if not isinstance(returned, ToolResult):
             return outcome_of(self._wrapped(returned))
         if returned.structured is not None and not returned.is_error:
-            self.signature.write(returned.structured)  # it must be what the schema promises
+            self.signature.write(returned.structured)  # raises if it violates the output schema
         result: JSONObject = {"content": returned.content}
         if returned.structured is not None:
             result["structuredContent"] = returned.structured
@@ -191,7 +191,7 @@ class Tool:
         try:
             data = None if error.data is None else encode_json(to_json(error.data, "data"))
         except ValueError:
-            log.error("tool '%s' raised an error with data that is not JSON", self.name)
+            log.error("tool '%s' raised a CallError whose data is not JSON", self.name)
             data = None
         return Outcome.of_error(error.code, error.message, data)
 
@@ -217,19 +217,18 @@ class Tools(Mapping[str, Tool]):
         parks: bool = False,
         schema: JSONObject | None = None,
     ) -> Callable[[_F], _F]:
-        """Offer a function as a tool.  `timeout` and `poll_interval` are seconds.
+        """Register a function as a tool.  `timeout` and `poll_interval` are in seconds.
 
-        `retry` says that the function may be run again when its worker was lost: true for what
-        can be repeated without harm.  `immediate` is what the model is told while a task runs.
-        `first` is asked before there is a task where the wire can do that; the function asks the
-        same under the same keys and gets the answers that are there.  With `parks` the function
-        is ended where it asks and run again with the answers, so that nobody waits for a person;
-        else it stays.  `schema` is shown instead of the one that follows from the annotations; it
-        is these that arguments are checked by.
-        `ConfigurationError` for what cannot be offered.
+        `retry`: the function may run again if its worker is lost.  `immediate`: an immediate
+        response for the model when a call becomes a task.  `first`: questions that are asked before
+        the task exists, where the wire supports it; the function asks the same under the same keys
+        and gets the stored answers.  `parks`: the function ends where it asks and runs again with
+        the answers, instead of waiting.  `schema`: shown instead of the schema derived from the
+        annotations, by which arguments are still checked.  `ConfigurationError` if the function
+        cannot be a tool.
         """
 
-        def offer(function: _F) -> _F:
+        def register(function: _F) -> _F:
             signature = signature_of(function, (Context, SyncContext), (ToolResult,))
             if schema is not None:
                 signature = attrs.evolve(signature, input_schema=_checked(schema))
@@ -250,12 +249,12 @@ class Tools(Mapping[str, Tool]):
             self.add(tool)
             return function
 
-        return offer
+        return register
 
     def add(self, tool: Tool) -> None:
-        """Offer a tool that is no function of ours; ConfigurationError if its name is taken."""
+        """Register a tool; ConfigurationError if its name is taken."""
         if tool.name in self._tools:
-            raise ConfigurationError(f"there is a tool '{tool.name}' already")
+            raise ConfigurationError(f"a tool '{tool.name}' is already registered")
         self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -269,10 +268,10 @@ class Tools(Mapping[str, Tool]):
 
 
 def outcome_of(result: JSONObject) -> Outcome:
-    """That a call ended with this result; ValueError if it is no JSON, or too much of it."""
+    """Return the outcome of a call with this result; ValueError if not JSON or too large."""
     encoded = encode_json(result)
-    if len(encoded) > MAX_BYTES // 2:  # it has to fit into a message
-        raise ValueError(f"a result of {len(encoded)} bytes is more than {MAX_BYTES // 2}")
+    if len(encoded) > MAX_BYTES // 2:  # it must fit into a message
+        raise ValueError(f"the result has {len(encoded)} bytes; the limit is {MAX_BYTES // 2}")
     return Outcome.of_result(encoded, is_error=bool(result.get("isError")))
 
 
@@ -304,9 +303,10 @@ def _error_result(text: str) -> Outcome:
 
 
 class Threads:
-    """Runs functions in daemon threads of their own, so many at a time.
+    """Runs functions in separate daemon threads, up to a number at a time.
 
-    Unlike in a pool, one that never returns does not keep the process from leaving; but it counts.
+    Unlike in a pool, a function that never returns does not prevent the process from exiting, but
+    it counts towards the limit.
     """
 
     def __init__(self, limit: int) -> None:
@@ -314,7 +314,7 @@ class Threads:
         self.alive = 0
 
     async def run(self, function: Callable[[], Any], name: str) -> Any:
-        """What the function returns or raises; `LimitExceeded` if too many are still running."""
+        """Return or raise the function's result; `LimitExceeded` if too many functions run."""
         if self.alive >= self._limit:
             raise LimitExceeded(f"{self._limit} threads", 1_000)
         loop = asyncio.get_running_loop()
@@ -331,11 +331,11 @@ class Threads:
         def work() -> None:
             try:
                 outcome = done.set_result, context.run(function)
-            except StopIteration:  # which no future can carry
+            except StopIteration:  # futures cannot carry it
                 outcome = done.set_exception, RuntimeError("the tool raised StopIteration")
-            except BaseException as error:  # noqa: BLE001, it is raised where it is awaited
+            except BaseException as error:  # noqa: BLE001  raised in the caller
                 outcome = done.set_exception, error
-            with contextlib.suppress(RuntimeError):  # the loop may be closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(ended, *outcome)
 
         self.alive += 1

@@ -1,4 +1,4 @@
-"""What an MCP tool needs to know of a Python function: schemas, and values in and out of a call."""
+"""Derive the schemas of an MCP tool from a Python function, and convert arguments and results."""
 
 import functools
 import inspect
@@ -22,22 +22,22 @@ Parameters = dict[str, tuple[Parameter, Any]]
 
 @attrs.frozen(eq=False)
 class Signature:
-    """How to show a function as a tool, and how to call it."""
+    """The schemas of a function, and the conversion of its arguments and results."""
 
     input_schema: JSONObject
     output_schema: JSONObject | None
     context_parameter: str | None
-    """The name of the parameter that takes the context; the schema does not show it."""
+    """The name of the parameter that takes the context, which the schema omits."""
     _arguments: Kind
     _result: Kind | None
 
     def read(self, arguments: JSONObject) -> dict[str, Any]:
-        """Keyword arguments for the call; ValueError says what is wrong, at most five things."""
+        """Return keyword arguments for the call; ValueError lists up to five problems."""
         values: dict[str, Any] = _read(self._arguments, arguments, "arguments")
         return values
 
     def write(self, value: Any) -> Any:
-        """What the function returned as JSON; ValueError if it is none, or not as promised."""
+        """Return the result as JSON; ValueError if it is not JSON or violates the schema."""
         result = value if type(value) is str and value.isascii() else to_json(value)
         if self._result is not None:
             _read(self._result, result, "result")
@@ -59,9 +59,9 @@ def signature_of(
     context_types: tuple[type, ...],
     result_types: tuple[type, ...] = (),
 ) -> Signature:
-    """Read a function; ConfigurationError names the parameter that no tool can have.
+    """Return the signature of a function; ConfigurationError names an unsupported parameter.
 
-    A function that returns one of `result_types` promises nothing about what is in it.
+    A function that returns one of `result_types` has no output schema.
     """
     with blaming(getattr(function, "__qualname__", repr(function))):
         parameters, returned = _annotations(function)
@@ -77,7 +77,7 @@ def signature_of(
         arguments = _arguments(inputs, parameters, context)
         result = None
         if is_object(returned) and returned not in result_types:
-            with blaming("what it returns"):
+            with blaming("the return type"):
                 result = outputs.kind(returned)
         return Signature(
             inputs.document(arguments),
@@ -89,12 +89,12 @@ def signature_of(
 
 
 def _annotations(function: Callable[..., Any]) -> tuple[Parameters, Any]:
-    """The parameters with their resolved annotations, and that of the result."""
+    """Return the parameters with their resolved annotations, and the return annotation."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(str(error)) from None
-    home: Any = function  # where its names mean something
+    home: Any = function  # the function in whose module the annotations are resolved
     while hasattr(home, "__wrapped__") or isinstance(home, functools.partial):
         home = home.func if isinstance(home, functools.partial) else home.__wrapped__
     namespace = getattr(home, "__globals__", None) or getattr(home.__call__, "__globals__", {})
@@ -106,13 +106,13 @@ def _annotations(function: Callable[..., Any]) -> tuple[Parameters, Any]:
     for name, parameter in signature.parameters.items():
         with blaming(f"'{name}'"):
             if parameter.kind is Parameter.POSITIONAL_ONLY:
-                raise ConfigurationError("is positional-only, and arguments come by name")
+                raise ConfigurationError("is positional-only, but arguments are passed by name")
             if parameter.kind is Parameter.VAR_POSITIONAL:
-                raise ConfigurationError("takes arguments without a name")
+                raise ConfigurationError("takes positional arguments, but they are passed by name")
             if parameter.annotation is Parameter.empty:
                 raise ConfigurationError("has no annotation")
             parameters[name] = parameter, resolved(parameter.annotation)
-    with blaming("what it returns"):
+    with blaming("the return type"):
         return parameters, resolved(signature.return_annotation)
 
 
@@ -135,6 +135,6 @@ def _arguments(types: Types, parameters: Parameters, context: str | None) -> Kin
             is_required = parameter.default is Parameter.empty
             fields.append(Field(name, hint, is_required, parameter.default))
     if context is not None and rest is not UNKNOWN:
-        # Nobody passes a context of his own through **kwargs.
+        # Callers must not pass a context through **kwargs.
         fields.append(Field(context, UNKNOWN, is_required=False))
     return types.object(fields, rest)

@@ -1,7 +1,7 @@
-"""What a server can be told: from a file, then the environment, then the command line.
+"""Settings from a file, then the environment, then the command line.
 
-The later one wins, key by key.  Whatever is wrong is a `ConfigurationError` that names the
-place, and what would be allowed there.
+A later source overrides an earlier one, key by key.  A `ConfigurationError` names the wrong key,
+its source, and the allowed values.
 """
 
 import ipaddress
@@ -29,31 +29,31 @@ __all__ = ["CONSOLE", "Settings", "Transport", "load_settings"]
 PREFIX: Final = "TASKMACHINE_"
 
 CONSOLE: Final = "/console"
-"""Where the console is."""
+"""The path of the console."""
 
 OF_KUBERNETES: Final = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT.*)|PORT(_.*)?)")
-"""What it sets in every pod if a service is called `taskmachine`: not meant for us."""
+"""Variables that Kubernetes sets in every pod if a service is named `taskmachine`."""
 
 
 @attrs.frozen
 class Transport:
-    """How long HTTP clients may take, and how much they may use up."""
+    """Time and resource limits for HTTP clients."""
 
     body_s: float = 30
-    """For the whole body of a request."""
+    """Timeout for the whole body of a request."""
     header_s: float = 10
     stall_s: float = 60
-    """Until a client that does not read is gone."""
+    """Time after which the connection of a client that does not read is closed."""
     keep_alive_s: float = 15
-    """Between two comments on a stream on which nothing happens."""
+    """Time between two comments on an idle stream."""
     idle_s: float = 75
-    """Until a connection without requests is closed."""
+    """Time after which a connection without requests is closed."""
     body_bytes: int = MAX_BYTES
     sessions: int = 10_000
     session_idle_s: float = 86_400
-    """Until a session that nobody uses is forgotten."""
+    """Time after which an unused session is deleted."""
     lookups_per_second: int = 1_000
-    """Of tasks, by one caller, in the long run."""
+    """Sustained rate of task lookups for each caller."""
     lookups_burst: int = 2_000
     waiters_per_task: int = 100
     max_connections: int = 10_000
@@ -61,46 +61,46 @@ class Transport:
 
 @attrs.frozen
 class Settings:
-    """All of it.  The defaults serve the demo tools to whoever runs the command."""
+    """All settings of a server.  The defaults serve the demo tools."""
 
     store: str = "sqlite:taskmachine.db"
     engine: str = "local"
-    """Who runs the tasks: `local`, `procrastinate`, or one that is installed."""
+    """The task engine: `local`, `procrastinate`, or the name of an installed one."""
     tools: str = "demo"
     """`demo`, `conformance` or `MODULE:OBJECT`."""
     http: str | None = None
     """`HOST:PORT`; see `address`."""
     path: str = "/mcp"
     dialect: Literal["erlmcp"] | None = None
-    """The only one to speak; else both generations of MCP."""
+    """The only dialect to serve; None serves both MCP revisions."""
     origins: list[str] = attrs.field(factory=list)
-    """Web origins that may call, beyond those of this machine."""
+    """Allowed web origins besides those of this machine."""
     public_url: str | None = None
-    """Where clients find the server, if a proxy stands before it."""
+    """The URL by which clients reach the server through a proxy."""
     console: bool = True
-    """Whether there is a console at `/console`, where one is allowed: see docs/howto/watch.md."""
+    """Whether to serve the console at `/console` if that is safe; see docs/howto/watch.md."""
     insecure: bool = False
-    """Whether everybody in reach of a public address may call without authentication."""
+    """Whether to serve a public address without authentication."""
     otel: bool = False
-    """Whether spans and metrics go where the variables `OTEL_*` say."""
+    """Whether to export spans and metrics as the variables `OTEL_*` configure."""
     metrics: bool = False
-    """Whether Prometheus can read `/metrics`."""
+    """Whether to serve `/metrics` for Prometheus."""
     times: Times = attrs.field(factory=Times)
     limits: Limits = attrs.field(factory=Limits)
     transport: Transport = attrs.field(factory=Transport)
-    auth: JSONObject = attrs.field(factory=dict, repr=False)  # there are secrets in it
-    """As it is: `authentication` knows what may be in it."""
+    auth: JSONObject = attrs.field(factory=dict, repr=False)  # contains secrets
+    """Unchecked here: see `authentication.authenticator_from`."""
 
     def runtime_config(
         self, observer: Observer | None = None, engine: MakeEngine | None = None
     ) -> RuntimeConfig:
-        """The part that concerns the runtime."""
+        """Return the configuration of the runtime."""
         return RuntimeConfig(self.times, self.limits, engine or self.engine, observer)
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port to listen on."""
-        assert self.http is not None, "only asked for by whoever serves HTTP"
+        assert self.http is not None, "only used to serve HTTP"
         return _address(self.http)
 
     @property
@@ -116,7 +116,7 @@ class Settings:
 def load_settings(
     file: str | None, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Settings:
-    """The settings of a TOML file, of variables `TASKMACHINE_*`, and of the command line."""
+    """Load the settings from a TOML file, variables `TASKMACHINE_*`, and the command line."""
     tree = attrs.asdict(Settings())
     tree["times"]["retention_ms"] = {str(k): ms for k, ms in Times().retention_ms.items()}
     if file is not None:
@@ -133,16 +133,16 @@ def _read(file: str) -> JSONObject:
     try:
         return tomllib.loads(Path(file).read_text("utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigurationError(f"{file} is no TOML: {error}") from None
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
 
 
-# --- one tree out of three -------------------------------------------------------------------
+# --- merging the sources ---------------------------------------------------------------------
 
 
 def _merged(tree: JSONObject, given: Mapping[str, Any], source: str) -> JSONObject:
-    """The tree with what a source says; it is blamed for what is wrong then."""
+    """Return the tree with the values of a source; errors name that source."""
     merged = _overlaid(tree, given, source, "")
     _settings(merged, source)
     return merged
@@ -154,25 +154,25 @@ def _overlaid(tree: JSONObject, given: Mapping[str, Any], source: str, above: st
         place = f"{above}{key}"
         if key not in tree:
             known = ", ".join(sorted(tree))
-            raise ConfigurationError(f"{source}: there is no key {place}, known are: {known}")
+            raise ConfigurationError(f"{source}: unknown key {place}, use one of: {known}")
         if not isinstance(tree[key], dict):
             overlaid[key] = value
         elif not isinstance(value, dict):
             raise ConfigurationError(f"{source}: {place} must be a table, got {json_type(value)}")
         elif place == "auth":
-            overlaid[key] = _grown(tree[key], value)
+            overlaid[key] = _extended(tree[key], value)
         else:
             overlaid[key] = _overlaid(tree[key], value, source, f"{place}.")
     return overlaid
 
 
-def _grown(tree: JSONObject, given: JSONObject) -> JSONObject:
-    """Below `auth` any key may be new: whoever reads it knows them."""
-    grown = dict(tree)
+def _extended(tree: JSONObject, given: JSONObject) -> JSONObject:
+    """Merge without checking keys: those of `auth` are checked when it is used."""
+    extended = dict(tree)
     for key, value in given.items():
         both = isinstance(value, dict) and isinstance(tree.get(key), dict)
-        grown[key] = _grown(tree[key], value) if both else value
-    return grown
+        extended[key] = _extended(tree[key], value) if both else value
+    return extended
 
 
 def _branch(keys: Sequence[str], value: Any) -> JSONObject:
@@ -183,9 +183,9 @@ def _branch(keys: Sequence[str], value: Any) -> JSONObject:
 
 
 def _from_text(tree: JSONObject, keys: Sequence[str], text: str) -> Any:
-    """What a variable means: text, unless its place wants something else.
+    """Parse a variable: as text where text is expected, else as TOML.
 
-    Then it is written as in a file, but several texts may be separated by commas.
+    A list of texts may also be separated by commas.
     """
     there: Any = tree
     for key in keys:
@@ -201,7 +201,7 @@ def _from_text(tree: JSONObject, keys: Sequence[str], text: str) -> Any:
     return value
 
 
-# --- what is allowed -------------------------------------------------------------------------
+# --- validation ------------------------------------------------------------------------------
 
 _SHAPES: Final = Shapes()
 
@@ -218,7 +218,7 @@ def _settings(tree: JSONObject, source: str) -> Settings:
 
 
 MAY_BE_ZERO: Final = frozenset({"times.grace_ms", "times.retention_ms"})
-MOST: Final = {"transport.body_bytes": MAX_BYTES}  # more is no message
+MOST: Final = {"transport.body_bytes": MAX_BYTES}  # the limit of a message
 LONGEST_S: Final = 366 * 86_400
 
 
@@ -228,7 +228,7 @@ def _check_numbers(settings: Any, above: str) -> None:
         if attrs.has(type(value)):
             _check_numbers(value, f"{place}.")
         elif field.type is float:
-            if not 0.001 <= value <= LONGEST_S:  # nor is NaN
+            if not 0.001 <= value <= LONGEST_S:  # false for NaN, too
                 raise ValueError(f"{place} must be from 0.001 to {LONGEST_S} seconds, got {value}")
         elif field.name == "retention_ms":
             for state, duration in value.items():
@@ -258,7 +258,7 @@ def _check(settings: Settings) -> None:
 
 
 def _consistent(settings: Settings) -> Settings:
-    """Only when all have spoken: one source may raise what another one has to fit below."""
+    """Check keys against each other, after all sources are merged."""
     for less, more in (
         ("times.default_ttl_ms", "times.max_ttl_ms"),
         ("limits.page", "limits.max_page"),
@@ -290,7 +290,7 @@ def _is_web_address(text: str, *, with_path: bool) -> bool:
 
 
 def _address(http: str) -> tuple[str, int]:
-    """`HOST:PORT`; port 0 is one that is free."""
+    """Parse `HOST:PORT`; port 0 selects a free one."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", http)
     if found is None or int(found[3]) > 65_535:
         raise ValueError(f"http must be HOST:PORT as in 127.0.0.1:8000 or [::1]:8000, got {http!r}")

@@ -1,7 +1,7 @@
-"""What every dialect is made of: a method table, a status projection and an error table.
+"""The message layer of a dialect: a method table, a status projection and an error table.
 
-A dialect module fills these in and adds the few functions in which it differs.  The same object
-serves both roles: a receiver decodes requests and encodes results, a requestor the other way.
+Each dialect module fills these in and adds the few functions in which it differs.  The same object
+serves both roles: a receiver decodes requests and encodes results, a requestor the reverse.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,10 +39,10 @@ TaskSupport = Literal["required", "optional", "forbidden"]
 """Whether a tool runs as a task."""
 
 Side = Literal["client", "server"]
-"""Who sends a request.  In 2025-11-25 either side can own tasks."""
+"""The sender of a request.  In 2025-11-25 either side can own tasks."""
 
 IDEMPOTENCY_KEY: Final = "taskmachine/idempotency-key"
-"""In the `_meta` of a request: sent again under the same key, it makes no second task."""
+"""Member of a request's `_meta`: a request repeated under the same key makes no second task."""
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class Method:
 
 @attrs.frozen(eq=False)
 class Dialect:
-    """One way to speak of tasks."""
+    """The messages of one protocol revision, or of a private dialect."""
 
     revision: str
     methods: Mapping[str, Method]
@@ -66,10 +66,10 @@ class Dialect:
     error_result_status: str
     """The status of a task whose tool returned a result with `isError: true`."""
     errors: Mapping[type[Exception], Callable[[Any], Error]]
-    """The first row that fits; what fits none is an internal error."""
+    """The first matching row applies; an exception without a row is an internal error."""
     shapes: Shapes
     requeued_status: str | None = None
-    """What `submitted` is called after a worker has had the task, if that differs."""
+    """The status of a `submitted` task that a worker has held before, if that differs."""
     _method_of: Mapping[type, str] = attrs.field(init=False)
 
     @_method_of.default
@@ -78,7 +78,7 @@ class Dialect:
         return requests | {params: name for name, params in self.notifications.items()}
 
     def status(self, task: Task) -> str:
-        """What this wire calls the state of a task that exists."""
+        """Return the status of a stored task on this wire."""
         if task.outcome is not None and task.outcome.is_error:
             return self.error_result_status
         if self.requeued_status is not None and task.is_queued and task.fence:
@@ -86,7 +86,7 @@ class Dialect:
         return self.statuses[task.state]
 
     def decode_request(self, request: Request, *, sender: Side = "client") -> Any:
-        """The parameters as an instance of the method's class."""
+        """Return the parameters as an instance of the method's class."""
         method = self.methods.get(request.method)
         if method is None or sender not in method.senders:
             raise MethodNotFound(request.method)
@@ -96,7 +96,7 @@ class Dialect:
             raise InvalidParams(str(error)) from None
 
     def decode_notification(self, notification: Notification) -> Any:
-        """The parameters as an instance of the notification's class."""
+        """Return the parameters as an instance of the notification's class."""
         shape = self.notifications.get(notification.method)
         if shape is None:
             raise MethodNotFound(notification.method)
@@ -106,18 +106,18 @@ class Dialect:
             raise InvalidParams(str(error)) from None
 
     def decode_result(self, method: str, response: ResultResponse) -> Any:
-        """The result of a call of `method`; `InvalidResult` if the peer sent something else."""
+        """Return the result of a call of `method`, or raise `InvalidResult`."""
         try:
             return self.shapes.decode(response.result, self.methods[method].result, "result")
         except ValueError as error:
             raise InvalidResult(method, str(error)) from None
 
     def encode_request(self, id: Id, params: Any) -> Request:
-        """The method follows from the class of the parameters."""
+        """Return a request; the class of `params` determines the method."""
         return Request(id, self._method_of[type(params)], self.shapes.encode(params))
 
     def encode_notification(self, params: Any) -> Notification:
-        """The method follows from the class of the parameters."""
+        """Return a notification; the class of `params` determines the method."""
         return Notification(self._method_of[type(params)], self.shapes.encode(params))
 
     def encode_response(
@@ -135,7 +135,7 @@ class Dialect:
         return ResultResponse(id, result)
 
     def encode_error(self, id: Id | None, error: Exception) -> ErrorResponse:
-        """The answer for an error; what is not in the table stays inside."""
+        """Return the response for an exception; details of unexpected ones are not disclosed."""
         for kind, words in self.errors.items():
             if isinstance(error, kind):
                 return ErrorResponse(id, words(error))
@@ -143,7 +143,7 @@ class Dialect:
 
 
 def idempotency_key(request: Request) -> str | None:
-    """Return the key that a request carries."""
+    """Return the idempotency key of a request, or None."""
     key = (request.params.get("_meta") or {}).get(IDEMPOTENCY_KEY)
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256):
         raise InvalidParams(f"params._meta['{IDEMPOTENCY_KEY}'] must be 1 to 256 characters")
@@ -151,9 +151,9 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def answerable_kinds(capabilities: JSONObject) -> frozenset[str]:
-    """The kinds of questions that a client with these capabilities can be asked.
+    """Return the kinds of questions that a client with these capabilities can be asked.
 
-    A kind is the method, and what else has to be declared for it: a mode, or the use of tools.
+    A kind is a method, followed by a mode or `tools` if they must be declared.
     """
     kinds = set()
     if isinstance(capabilities.get("roots"), dict):
@@ -170,7 +170,7 @@ def answerable_kinds(capabilities: JSONObject) -> frozenset[str]:
 
 
 def kind_of(question: Question) -> str:
-    """The kind that has to be declared for a question."""
+    """Return the kind that a client must declare to be asked this question."""
     params = decode_json(question.params)
     if question.method == "elicitation/create":
         mode = params.get("mode") or "form"
@@ -181,14 +181,14 @@ def kind_of(question: Question) -> str:
 
 
 def capabilities_for(kinds: Iterable[str]) -> JSONObject:
-    """What a client would have to declare to be asked these kinds of questions."""
+    """Return the capabilities that a client must declare to be asked these kinds of questions."""
     required: JSONObject = {}
     wanted = frozenset(kinds)
     for kind in wanted:
         method, _, more = kind.partition(" ")
         required.setdefault(_CAPABILITIES[method], {}).update({more: {}} if more else {})
     if wanted >= {"elicitation/create", "elicitation/create url"}:
-        required["elicitation"]["form"] = {}  # which goes without saying only where it is alone
+        required["elicitation"]["form"] = {}  # implied only if no other mode is declared
     return required
 
 

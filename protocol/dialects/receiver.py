@@ -1,8 +1,8 @@
-"""What a receiver of tasks needs from a dialect.
+"""The interface between `Receiver` and a dialect.
 
-Each dialect implements `ReceiverDialect` as one object without state.  Flags say what its wire
-has.  A method that belongs to something which the wire does not have raises `MethodNotFound`;
-the receiver calls it only after the dialect itself has read a request for it.
+Each dialect implements `ReceiverDialect` as one object without state.  Flags declare the features
+of its wire.  The default of a method whose feature is missing raises `MethodNotFound`; `Receiver`
+calls it only after the dialect itself has read a request for that feature.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,11 +22,11 @@ from taskmachine.statemachine.lifecycle import Step
 __all__ = ["Immediate", "Mirrored", "ReceiverDialect", "Session", "choose", "poll_interval_ms"]
 
 Mirrored = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""For each tool the parameters that clients repeat in HTTP headers: header to property path."""
+"""For each tool, the parameters that clients repeat in HTTP headers: header to property path."""
 
 
 def poll_interval_ms(task: Task, now: int) -> int:
-    """How long a requestor should wait before it looks again: longer, the older the task is."""
+    """Return how long a requestor should wait between polls; it grows with the task's age."""
     if task.poll_interval_ms is not None:
         return task.poll_interval_ms
     return min(5_000, max(250, (now - task.created_at) // 10))
@@ -34,14 +34,14 @@ def poll_interval_ms(task: Task, now: int) -> int:
 
 @attrs.define
 class Session:
-    """What a conversation has established."""
+    """The result of a connection's handshake."""
 
     offer: Offer
     capabilities: JSONObject = attrs.field(factory=dict)
-    """What the peer declared when it introduced itself."""
+    """The capabilities that the peer declared in the handshake."""
     is_introduced: bool = False
     is_ready: bool = False
-    """Whether it can be asked something."""
+    """Whether the peer accepts requests."""
 
 
 @attrs.frozen
@@ -56,20 +56,20 @@ class ReceiverDialect(Protocol):
 
     messages: Dialect
     collect_blocks: bool = False
-    """Whether collecting waits for the end."""
+    """Whether the request for a result waits until the task has ended."""
     follows_created: bool = False
-    """Whether changes of a task are told to the conversation that created it."""
+    """Whether changes of a task are notified on the connection that created it."""
     announces_created: bool = False
-    """Whether the creation of a task is told as well."""
+    """Whether the creation of a task is notified as well."""
     sends_questions: bool = False
-    """Whether a question goes out as a request, of a task and of a plain call."""
+    """Whether questions of tasks and of plain calls are sent as requests."""
     shows_metadata: bool = False
-    """Whether callers see the metadata of tasks, so that a server cannot keep marks there."""
+    """Whether callers see the metadata of tasks, so a server cannot keep private data there."""
 
     # --- requests and their answers ----------------------------------------------------------
 
     def read(self, request: Request, session: Session) -> Operation | Immediate:
-        """Return what a request asks for; raise what the error table knows."""
+        """Return the operation of a request, or raise an exception of the error table."""
         ...
 
     def reply(self, operation: Operation, task: Task, steps: Sequence[Step], now: int) -> Any:
@@ -81,7 +81,7 @@ class ReceiverDialect(Protocol):
         raise MethodNotFound("tools/call")
 
     def paused(self, questions: Sequence[Question], state: str | None) -> Any:
-        """Return the result message of a call that needs answers first."""
+        """Return the result message of a call that needs answers before it can continue."""
         raise MethodNotFound("tools/call")
 
     def page(self, tasks: Sequence[Task], cursor: str | None, now: int) -> Any:
@@ -89,7 +89,7 @@ class ReceiverDialect(Protocol):
         raise MethodNotFound("tasks/list")
 
     def signature(self, offer: Offer) -> JSONObject:
-        """Return what every result says in its `_meta`."""
+        """Return the members that every result has in its `_meta`."""
         return {}
 
     # --- notifications and questions ---------------------------------------------------------
@@ -97,11 +97,11 @@ class ReceiverDialect(Protocol):
     def notices(
         self, task: Task, stream: Id | None, operation: Operation | None, now: int
     ) -> Sequence[Any]:
-        """Return the notifications of a change, on a stream that such an operation opened."""
+        """Return the notifications of a change, for the stream that `operation` opened."""
         ...
 
     def progress(self, task: Task) -> Any:
-        """Return the notification of a task's progress; None if there is nothing to tell."""
+        """Return the notification of a task's progress, or None if there is none to send."""
         return None
 
     def call_progress(self, token: Id, progress: Progress) -> Any:
@@ -109,41 +109,41 @@ class ReceiverDialect(Protocol):
         raise MethodNotFound("notifications/progress")
 
     def question(self, id: Id, question: Question, task: Task | None = None) -> Request:
-        """Return the request that brings a question, of a task or of a plain call."""
+        """Return the request that asks a question of a task or of a plain call."""
         return Request(id, question.method, decode_json(question.params))
 
     def withdrawal(self, id: Id) -> Any:
-        """Return the notification that takes a question back."""
+        """Return the notification that withdraws a question."""
         raise MethodNotFound("notifications/cancelled")
 
     def is_readiness(self, params: Any) -> bool:
-        """Return whether this notification of the peer allows questions from now on."""
+        """Return True if this notification says that the peer accepts requests from now on."""
         return False
 
     def acknowledgement(self, id: Id, task_ids: Sequence[str]) -> Any:
         """Return the notification that a watch has begun."""
         raise MethodNotFound("subscriptions/listen")
 
-    def farewell(self, id: Id) -> tuple[Any, Any]:
-        """Return the notification and the result by which a watch ends."""
+    def end_watch(self, id: Id) -> tuple[Any, Any]:
+        """Return the notification and the result that end a watch."""
         raise MethodNotFound("subscriptions/listen")
 
     # --- transports --------------------------------------------------------------------------
 
     is_stateless: bool = False
-    """Whether each request stands alone, so that there are no sessions, no GET and no DELETE."""
+    """Whether each request is independent, so there are no sessions, no GET and no DELETE."""
     how_to_begin: str
-    """What a client should do whose message belongs to no session, for the refusal."""
+    """Advice for a client whose message belongs to no session, part of the error message."""
 
     def claims(self, message: Message | None, version: str | None) -> bool:
-        """Return whether a message is of this dialect; None for a GET or a DELETE.
+        """Return True if a message (None for a GET or DELETE) is of this dialect.
 
-        `version` is the header `MCP-Protocol-Version`, None where there is none.
+        `version` is the header `MCP-Protocol-Version`, or None without one.
         """
         ...
 
     def begins_session(self, message: Message) -> bool:
-        """Return whether a message without a session begins one."""
+        """Return True if a message without a session begins one."""
         return not self.is_stateless
 
     def mirrored(self, offer: Offer) -> Mirrored:
@@ -157,7 +157,7 @@ class ReceiverDialect(Protocol):
         mirrored: Mirrored,
         repeated: Collection[str] = (),
     ) -> None:
-        """Raise if the headers do not allow this message; that is HTTP status 400.
+        """Raise if the headers do not match the message, which is HTTP status 400.
 
         Names are in lower case; `repeated` are those that were sent more than once.
         """
@@ -171,7 +171,7 @@ class ReceiverDialect(Protocol):
 def choose(
     spoken: Sequence[ReceiverDialect], message: Message | None, version: str | None = None
 ) -> ReceiverDialect:
-    """Return the first dialect that claims a message; else the first, which refuses it."""
+    """Return the first dialect that claims a message, or else the first, which refuses it."""
     for dialect in spoken:
         if dialect.claims(message, version):
             return dialect

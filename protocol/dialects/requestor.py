@@ -1,8 +1,8 @@
-"""What a requestor of tasks needs from a dialect: how to say it, and what an answer means.
+"""The interface between `Requestor` and a dialect: messages to send and how to read answers.
 
-Each dialect implements `RequestorDialect` as one object without state.  A method that belongs to
-something which the wire does not have raises `MethodNotFound`; the requestor calls it only after
-the dialect itself has read something that leads there.
+Each dialect implements `RequestorDialect` as one object without state.  The default of a method
+whose feature is missing raises `MethodNotFound`; `Requestor` calls it only after the dialect
+itself has read a message that leads there.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = ["Asking", "Paused", "RequestorDialect", "Seen"]
 
 @attrs.frozen
 class Seen:
-    """A task as its receiver showed it, in the words of the table."""
+    """A task as its receiver showed it, with the states of the table."""
 
     task_id: str
     state: State
@@ -30,12 +30,12 @@ class Seen:
     questions: Mapping[str, tuple[str, JSONObject]] = attrs.field(factory=dict)
     outcome: Outcome | None = None
     token: Id | None = None
-    """The progress token, where the receiver makes it."""
+    """The progress token, if the receiver chooses it."""
 
 
 @attrs.frozen
 class Asking:
-    """A question that came as a request.  `is_named` if its key is unique for the task's life."""
+    """A question that arrived as a request.  `is_named` if the task uses its key only once."""
 
     task_id: str
     key: str
@@ -45,7 +45,7 @@ class Asking:
 
 @attrs.frozen
 class Paused:
-    """A plain call that wants answers before it is made again, with the state that it was given."""
+    """A plain call that needs answers: the requestor repeats it with them and with `state`."""
 
     questions: Mapping[str, tuple[str, JSONObject]]
     state: str | None
@@ -56,55 +56,56 @@ class RequestorDialect(Protocol):
 
     messages: Dialect
     questions_are_requests: bool = False
-    """Whether a question is a request of the receiver, sent to a requestor that collects."""
+    """Whether questions are requests of the receiver, sent to a requestor that waits for a result.
+    """
 
     @property
     def takes_cancel(self) -> bool:
-        """Whether the peer takes a cancel."""
+        """Whether the peer supports cancelling a task."""
         return True
 
-    # --- what is said ------------------------------------------------------------------------
+    # --- messages to send --------------------------------------------------------------------
 
     def create(self, call: Call, ttl_ms: int | None) -> Any:
-        """Return the request that makes a call, as a task where that can be said."""
+        """Return the request that makes a call, as a task where the wire can request one."""
         ...
 
     def get(self, task_id: str) -> Any:
-        """Return the request that looks at a task."""
+        """Return the request that reads a task."""
         ...
 
     def cancel(self, task_id: str) -> Any:
-        """Return the request that stops a task."""
+        """Return the request that cancels a task."""
         ...
 
     def retry(self, call: Call, replies: Mapping[str, Reply], state: str | None) -> Any:
-        """Return the request that makes a paused call once more, with answers and state."""
+        """Return the request that repeats a paused call with answers and state."""
         raise MethodNotFound("tools/call")
 
     def collect(self, task_id: str) -> Any:
-        """Return the request for the outcome, where a get does not bring it."""
+        """Return the request for the outcome, where a get does not return it."""
         raise MethodNotFound("tasks/result")
 
     def answer(self, task_id: str, key: str, reply: Reply) -> Any:
-        """Return the request that answers a question, where it is not a request itself."""
+        """Return the request that answers a question, where questions are not requests."""
         raise MethodNotFound("tasks/update")
 
     def respond(self, id: Id, task_id: str, reply: Reply) -> Message:
-        """Return the response to a question that is a request."""
+        """Return the response to a question, where questions are requests."""
         raise MethodNotFound("elicitation/create")
 
-    def forget(self, id: Id) -> Any:
-        """Return the notification that abandons a request; None if there is no such thing."""
+    def abandon(self, id: Id) -> Any:
+        """Return the notification that cancels a request; None if the wire has none."""
         return None
 
-    def forgets(self, call: Call) -> bool:
-        """Return whether a call may be abandoned by that."""
+    def may_abandon(self, call: Call) -> bool:
+        """Return True if that notification may cancel this call."""
         return False
 
-    # --- what is read ------------------------------------------------------------------------
+    # --- messages received -------------------------------------------------------------------
 
     def read_created(self, result: Any) -> Seen | Outcome | Paused:
-        """Read the answer to create: a task, or the outcome at once, or questions first."""
+        """Read the answer to create: a task, an outcome, or questions to answer first."""
         ...
 
     def read(self, shown: Any) -> Seen | None:
@@ -116,20 +117,20 @@ class RequestorDialect(Protocol):
         raise MethodNotFound("tasks/result")
 
     def read_question(self, request: Request) -> Asking | None:
-        """Read a question that is a request; raise if this request is none.
+        """Read a question that is a request; raise if this request is not a question.
 
-        None where the wire knows no such requests: they are not even refused.
+        None if the wire has no requests of the receiver, not even to refuse them.
         """
         return None
 
     def read_progress(self, progress: Any) -> tuple[Id, Progress]:
-        """Read the notification of progress: its token, and how far."""
+        """Read the notification of progress: its token and the progress."""
         ...
 
     def failed(self, error: Error) -> Outcome:
-        """Return what an error in place of the outcome means."""
+        """Return the outcome that an error response stands for."""
         ...
 
     def is_gone(self, error: Error) -> bool:
-        """Return whether an error says that there is no such task."""
+        """Return True if an error says that there is no such task."""
         ...

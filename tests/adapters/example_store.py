@@ -89,7 +89,7 @@ async def make(
         await service.perform(OWNER, Answer(ids["deploy"], {"where": reply}))
         await asked(service, ids["deploy"], "go")
     store = await open_store(url)
-    try:  # nobody takes these: the server is gone
+    try:  # not claimed: the server has stopped
         sealer = Sealer(await store.secret())
         service = TaskService(store, sealer, clock=world.clock, new_id=world.new_id)
         for tool, arguments in (

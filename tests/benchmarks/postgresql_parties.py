@@ -20,7 +20,7 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection
 
-from taskmachine.adapters.cli.bench.asking import TEXT, TOOL
+from taskmachine.adapters.cli.bench.requester import TEXT, TOOL
 from taskmachine.adapters.cli.bench.tools import TOOLS
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas
 from taskmachine.adapters.runtime.limits import Limits

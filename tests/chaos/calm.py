@@ -11,8 +11,8 @@ from tests.chaos.clients import Client
 from tests.chaos.fleet import Fleet, Member
 from tests.chaos.record import Channel, Evidence
 from tests.chaos.wire import Caller
-from tests.wire.looks import is_terminal
-from tests.wire.record import JSON, NEW, OLD
+from tests.lifecycle.wire.observations import is_terminal
+from tests.lifecycle.wire.record import JSON, NEW, OLD
 
 __all__ = ["everybody_is_told"]
 

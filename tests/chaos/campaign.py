@@ -23,7 +23,7 @@ from tests.chaos.postgres import Database, database
 from tests.chaos.record import AUDIT, Evidence, Line, Look, now
 from tests.chaos.tools import SILENT
 from tests.chaos.wire import http_client
-from tests.wire.looks import outcome_of_result
+from tests.lifecycle.wire.observations import outcome_of_result
 
 __all__ = ["Plan", "Report", "campaign"]
 

@@ -13,8 +13,8 @@ from tests.chaos.fleet import OWNERS, Fleet
 from tests.chaos.record import Evidence, Made
 from tests.chaos.tools import LASTING, NAMES, SILENT
 from tests.chaos.wire import UNKNOWN_TASK, Answer, Caller
-from tests.wire.looks import is_terminal
-from tests.wire.record import JSON, NEW, OLD, Wire
+from tests.lifecycle.wire.observations import is_terminal
+from tests.lifecycle.wire.record import JSON, NEW, OLD, Wire
 
 __all__ = ["Client", "Pace"]
 

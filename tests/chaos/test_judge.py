@@ -22,7 +22,7 @@ from taskmachine.statemachine.lifecycle import Step
 from tests.chaos.judge import CALL_BOUND_MS, CHECKS, TOLD_BOUND_MS, verdict
 from tests.chaos.record import AUDIT, Channel, Evidence, Line, Look, Made, Miss, Span
 from tests.chaos.register import NS_PER_MS
-from tests.wire.record import NEW, OLD
+from tests.lifecycle.wire.record import NEW, OLD
 
 NAME: Final = "ann1-1-asking"
 RUN: Final = "run-1"

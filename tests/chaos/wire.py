@@ -17,9 +17,15 @@ import httpx
 
 from tests.chaos.fleet import OWNERS, Fleet, Member
 from tests.chaos.record import Channel, Evidence, Look, Miss, Span, now
-from tests.wire.http_wire import CAPABILITIES, meta
-from tests.wire.looks import PUSHED, outcome_of_error, outcome_of_result, status_of, task_of
-from tests.wire.record import JSON, NEW, OLD, Wire
+from tests.lifecycle.wire.http_client import CAPABILITIES, meta
+from tests.lifecycle.wire.observations import (
+    PUSHED,
+    outcome_of_error,
+    outcome_of_result,
+    status_of,
+    task_of,
+)
+from tests.lifecycle.wire.record import JSON, NEW, OLD, Wire
 
 __all__ = ["UNKNOWN_TASK", "Answer", "Caller", "http_client", "look_at"]
 

@@ -29,7 +29,7 @@ from tests.conformance.tools import tools
 __all__ = ["CORRECT", "TOKENS", "serve_stdio", "serving"]
 
 SECRET: Final = b"s" * 32
-CORRECT: Final = "TheServerItself"
+CORRECT: Final = "Unchanged"
 TOKENS: Final = tuple(f"the-token-of-caller-{name}-0123456789abcdef" for name in "AB")
 """Of the two callers that a server on HTTP knows, unless it is open to everybody."""
 
@@ -57,7 +57,7 @@ async def serving(
 async def _runtime(bug: Bug, witness: Witness, url: str | None = None) -> AsyncIterator[Runtime]:
     store = MemoryStore(SECRET) if url is None else await open_store(url)
     runtime = await start_runtime(
-        store, tools(witness.tell), RuntimeConfig(limits=bug.limits(), world=bug.world())
+        store, tools(witness.tell), RuntimeConfig(limits=bug.limits(), world=bug.surroundings())
     )
     try:
         yield runtime

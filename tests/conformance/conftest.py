@@ -1,4 +1,4 @@
-"""Runs of the tester, begun together before the first test waits for one."""
+"""Runs of the tester, started together before the first test waits for one."""
 
 from collections.abc import Iterator
 
@@ -7,12 +7,12 @@ import pytest
 from tests.conformance.runs import Job, Pool, pool
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def running(request: pytest.FixtureRequest) -> Iterator[Pool]:
-    """All jobs of the tests that were chosen."""
-    with pool() as begun:
+    """Start the jobs of all selected tests of a module."""
+    with pool() as started:
         for item in request.session.items:
             job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
-            if isinstance(job, Job):
-                begun.begin(job)
-        yield begun
+            if isinstance(job, Job) and item.path == request.path:
+                started.begin(job)
+        yield started

@@ -20,7 +20,7 @@ import attrs
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
 from taskmachine.adapters.conformance.history import MISSING, Entry
 from taskmachine.adapters.conformance.judging import Verdict
-from taskmachine.adapters.conformance.report import OUR_FAULT, Finding, Run
+from taskmachine.adapters.conformance.report import CHECK_ERROR, Finding, Run
 from taskmachine.adapters.conformance.run import Options, run_server
 from taskmachine.adapters.conformance.target import Revision, Target
 from tests.conformance.broken_server import CORRECT, TOKENS, serving
@@ -196,7 +196,7 @@ def _try(job: Job, place: Place, is_full: bool) -> Outcome:
 
     def told(findings: Sequence[Finding], stopped: str | None = None) -> Outcome:
         for finding in findings:
-            if OUR_FAULT in finding.words:
+            if CHECK_ERROR in finding.words:
                 witness.tell(f"{finding.id}: {finding.words}")
         return Outcome(
             job,

@@ -21,6 +21,8 @@ from tests.processes import assert_gone
 BAD_TARGET: Final = Path(__file__).with_name("bad_target.py")
 QUICK: Final = ("--budget", "2s", "--examples", "1")
 LONGEST_S: Final = 60.0
+SLOW: Final = [pytest.mark.slow, pytest.mark.bugs]
+"""The tester waits for its timeouts."""
 MEMORY: Final = 1_500_000_000
 """Of addresses; less than a target sends in a few seconds, more than a tester needs."""
 
@@ -55,18 +57,18 @@ def assert_nobody_is_left(pids: Path) -> None:
     ("kind", "words"),
     [
         ("dies", "its process ended with status 1: ValueError: there is no configuration"),
-        ("is silent", "it did not answer in time"),
-        ("has a child", "it did not answer in time"),
+        pytest.param("is silent", "it did not answer in time", marks=SLOW),
+        pytest.param("has a child", "it did not answer in time", marks=SLOW),
         ("prints", "it wrote 'Welcome!'"),
-        ("prints bytes", "it did not answer in time; it wrote"),
+        pytest.param("prints bytes", "it did not answer in time; it wrote", marks=SLOW),
         ("floods", "it sent more than 5000 messages"),
         ("floods with text", "it sent more than 5000 messages; it wrote 'y'"),
-        ("floods its log", "it did not answer in time"),
+        pytest.param("floods its log", "it did not answer in time", marks=SLOW),
         ("never ends a line", "it wrote a line of more than"),
-        ("closes its output", "it closed its output"),
-        ("is old", "2025-11-25: it speaks 2024-11-05"),
-        ("answers with a number", "it speaks no revision that it names"),
-        ("answers with a list", "it did not answer in time"),
+        pytest.param("closes its output", "it closed its output", marks=SLOW),
+        ("is old", "2025-11-25: it supports only 2024-11-05"),
+        ("answers with a number", "it supports only unnamed revisions"),
+        pytest.param("answers with a list", "it did not answer in time", marks=SLOW),
         ("refuses", r"it answered with error -32000: no\nway"),
         ("is huge", "it wrote a line of more than"),
     ],
@@ -84,14 +86,18 @@ def test_a_process_that_cannot_be_talked_to(
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [("dies after hello", 1), ("floods after hello", 1), ("is silent after hello", 3)],
+    [
+        ("dies after hello", 1),
+        ("floods after hello", 1),
+        pytest.param("is silent after hello", 3, marks=SLOW),
+    ],
 )
 def test_a_process_that_begins_well(
     kind: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     got, shown, _ = run(["--stdio", command(kind, tmp_path / "pids")], capsys)
     assert got == status, shown
-    assert "Tools: none can be a task" in shown
+    assert "Tools by role: none; no tool runs as a task" in shown
     assert_nobody_is_left(tmp_path / "pids")
 
 
@@ -151,12 +157,12 @@ EVENT = b'data: {"jsonrpc": "2.0", "method": "notifications/message", "params": 
         (answer("200 OK", "application/json"), b"", "no message in it"),
         (answer("200 OK", "application/json", b'{"jsonrpc": '), b"", "it wrote '{\"jsonrpc\":'"),
         (answer("200 OK", "application/json", b'{"a": 1}'), b"", "no message in it"),
-        (answer("200 OK", "application/json"), b" " * 65_536, "an answer of more than"),
+        (answer("200 OK", "application/json"), b" " * 65_536, "a response of more than"),
         (EVENTS, EVENT * 100, "it sent more than 5000 messages"),
         (EVENTS, b"data: " + b"x" * 100_000 + b"\n", "HTTP status 200, text/event-stream"),
-        (b"HTTP/1.1 200 OK\r\n", b"x-more: " + b"x" * 1_000 + b"\r\n", "cannot be talked to"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", b"", "cannot be talked to"),
-        (b"", b"", "cannot be talked to"),
+        (b"HTTP/1.1 200 OK\r\n", b"x-more: " + b"x" * 1_000 + b"\r\n", "cannot connect"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", b"", "cannot connect to the target"),
+        (b"", b"", "cannot connect to the target"),
     ],
 )
 def test_a_url_that_cannot_be_talked_to(
@@ -196,6 +202,6 @@ def test_who_sends_much_does_not_eat_the_memory(kind: str, tmp_path: Path) -> No
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
     )
     assert ran.returncode == 2
-    assert "cannot be talked to" in ran.stderr
+    assert "cannot connect to the target" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert_nobody_is_left(tmp_path / "pids")

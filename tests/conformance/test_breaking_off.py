@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from taskmachine.adapters.conformance.wire.pending import Work
-from taskmachine.adapters.conformance.wire.transports import Web, read_body
+from taskmachine.adapters.conformance.wire.transports import HttpTransport, read_body
 
 KEEPALIVE_S = 0.01
 TURNS = 12
@@ -31,7 +31,7 @@ async def greeting() -> AsyncIterator[str]:
 
 
 async def break_off_after(turns: int, url: str) -> None:
-    web = Web(url, {}, keepalive_s=KEEPALIVE_S)
+    web = HttpTransport(url, {}, keepalive_s=KEEPALIVE_S)
 
     async def ask() -> None:
         async with web.open("GET", {}, None) as response:
@@ -44,7 +44,7 @@ async def break_off_after(turns: int, url: str) -> None:
     work = Work(ask())
     for _ in range(turns):
         await asyncio.sleep(0)
-    await work.break_off()
+    await work.cancel()
     await web.close()
 
 

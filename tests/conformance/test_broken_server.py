@@ -102,12 +102,12 @@ class _Renamed(Bug):
     def __init__(self) -> None:
         self.seen: list[tuple[Any, Any]] = []
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if message.get("method") == "tools/call":
             message["params"]["name"] = "glance"
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None:
             self.seen.append((request["method"], request.get("params", {}).get("name")))
         return [message]
@@ -133,7 +133,7 @@ class _Says(Bug):
     def __init__(self, *said: Any) -> None:
         self._said = said
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is None or request.get("method") != "tools/list":
             return [message]
         return [message if one == "it" else one for one in self._said]
@@ -188,14 +188,14 @@ def test_an_answer_that_never_ends(tmp_path: Path, said: list[Any]) -> None:
 class _Heads(Bug):
     """Wrong heads, other words, and a strange way with what is no message."""
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and request.get("method") == "ping":
             head.status = 418
             head.headers["x-seen"] = "ping"
         if head.method == "DELETE":
             head.status = 500
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         match message.get("method"):
             case "swallowed":
                 return None
@@ -207,7 +207,7 @@ class _Heads(Bug):
                 return Instead(exits=True)
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         return Instead(status=299) if body == b"[]" else body
 
 
@@ -241,12 +241,16 @@ def test_json_instead_of_a_stream(tmp_path: Path) -> None:
         assert response.headers["content-type"] == "application/json"
         assert response.json()["result"]["content"][0]["text"] == "Stayed for 0.7 s."
 
-    over_http(VARIATIONS["JsonWherePossible"].make(), tmp_path, "2025-11-25", talk)
+    over_http(
+        VARIATIONS["StreamsOnlyForRequestsAndSubscriptions"].make(), tmp_path, "2025-11-25", talk
+    )
 
 
 def test_a_bug_that_fails_is_noticed(tmp_path: Path) -> None:
     class Fails(Bug):
-        def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        def server_message(
+            self, message: Message, request: Message | None, head: Head
+        ) -> list[Any]:
             raise ValueError("not as planned")
 
     async def talk() -> None:
@@ -329,7 +333,7 @@ def test_lines_go_both_ways_and_the_end_of_the_input_is_the_end(tmp_path: Path) 
         assert await pipe.end() == b""
         assert pipe.process.returncode == 0
 
-    over_pipes("TheServerItself", tmp_path, talk)
+    over_pipes("Unchanged", tmp_path, talk)
 
 
 def test_what_comes_later_is_overtaken(tmp_path: Path) -> None:
@@ -340,7 +344,7 @@ def test_what_comes_later_is_overtaken(tmp_path: Path) -> None:
         created = await pipe.next()
         assert (created["id"], created["result"]["status"]) == (1, "completed")
 
-    over_pipes("BornTerminal", tmp_path, talk)
+    over_pipes("CreatesCompletedTasks", tmp_path, talk)
 
 
 def test_no_bug_is_known_by_the_name_of_a_variation() -> None:

@@ -31,6 +31,8 @@ def check(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
     return ran
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_a_run_writes_every_report(tmp_path: Path) -> None:
     names = ("--json", "--junit", "--html", "--write-profile")
     wanted = [word for name in names for word in (name, f"report{name}")]
@@ -45,25 +47,25 @@ def test_a_run_writes_every_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "one target is needed"),
-        (["--stdio", "a", "--client", "b"], "one target is needed"),
-        (["--stdio", ""], "one target is needed"),
+        ([], "specify exactly one target"),
+        (["--stdio", "a", "--client", "b"], "specify exactly one target"),
+        (["--stdio", ""], "specify exactly one target"),
         (["--stdio", "'"], "cannot read the command"),
         (["--stdio", "no-such-program"], "cannot start 'no-such-program'"),
-        (["http://127.0.0.1:9/mcp"], "cannot be talked to"),
-        (["ftp://127.0.0.1/mcp"], "is no http:// or https:// URL"),
-        (["http://127.0.0.1:9/mcp", "--header", "nonsense"], "not of the form"),
-        (["http://127.0.0.1:9/mcp", *["--bearer", "t"] * 3], "twice at most"),
-        (["--stdio", SERVER, "--bearer", "t"], "are for HTTP"),
-        (["--stdio", SERVER, "--only", "no-such"], "there is no requirement 'no-such'"),
+        (["http://127.0.0.1:9/mcp"], "cannot connect to the target"),
+        (["ftp://127.0.0.1/mcp"], "is not an http:// or https:// URL"),
+        (["http://127.0.0.1:9/mcp", "--header", "nonsense"], "must have the form"),
+        (["http://127.0.0.1:9/mcp", *["--bearer", "t"] * 3], "at most twice"),
+        (["--stdio", SERVER, "--bearer", "t"], "require a URL"),
+        (["--stdio", SERVER, "--only", "no-such"], "unknown requirement 'no-such'"),
         (["--stdio", SERVER, "--examples", "-1"], "cannot be negative"),
-        (["--stdio", SERVER, "--tool", "a=1"], "not of the form NAME="),
-        (["--stdio", SERVER, "--tool", "a={"], "are no JSON"),
+        (["--stdio", SERVER, "--tool", "a=1"], "must have the form NAME="),
+        (["--stdio", SERVER, "--tool", "a={"], "are not JSON"),
         (["--stdio", SERVER, "--profile", "no-such-file"], "cannot read the profile"),
         (["--stdio", SERVER, "--baseline", "no-such-file"], "cannot read no-such-file"),
         (["--stdio", SERVER, "--replay", "no-such-file"], "cannot read no-such-file"),
-        (["--stdio", SERVER, "--budget", "soon"], "is no time such as 60s"),
-        (["--stdio", SERVER, "--budget", "0"], "more than nothing"),
+        (["--stdio", SERVER, "--budget", "soon"], "is not a duration"),
+        (["--stdio", SERVER, "--budget", "0"], "must be positive"),
     ],
 )  # fmt: skip
 def test_wrong_use_is_explained(
@@ -85,9 +87,11 @@ def test_a_profile_with_a_wrong_role_says_which_there_are(
     profile = tmp_path / "profile.toml"
     profile.write_text('[sleeps]\ntool = "nap"\n')
     assert main(["check", "--stdio", SERVER, "--profile", str(profile)]) == 2
-    assert "no role 'sleeps'; there are completes, slow" in capsys.readouterr().err
+    assert "unknown role 'sleeps'; the roles are completes, slow" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_pytest_has_a_test_for_each_requirement(tmp_path: Path) -> None:
     command = [str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", "--mcp-target", SERVER]
     ran = subprocess.run(

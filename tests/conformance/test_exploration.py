@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from taskmachine.adapters.conformance.catalogue import load_checks
 from taskmachine.adapters.conformance.discovery import discover
 from taskmachine.adapters.conformance.exploration.exploring import Fault, explore
@@ -27,7 +29,7 @@ class ConfusedByStrangers(Bug):
 
     is_confused = False
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         method = request and request["method"]
         self.is_confused |= "error" in message
         result = message.get("result", {})
@@ -56,6 +58,8 @@ async def found(bug: Bug, witness: Witness) -> tuple[Mapping[str, Fault], Verdic
         return faults, verdict
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_a_fault_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
     faults, verdict = asyncio.run(found(ConfusedByStrangers(), Witness(tmp_path / "witness")))
     fault = next(iter(faults.values()))

@@ -17,7 +17,7 @@ from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
 from taskmachine.adapters.conformance.report import Finding, Report, Run
 from taskmachine.adapters.conformance.reports import html, json_report, junit, terminal
-from tests.conformance.histories.told import told
+from tests.conformance.histories.messages import messages
 
 NASTY: Final = "<script>alert('\x07&')</script>"
 URL: Final = "http://127.0.0.1:1/mcp"
@@ -30,7 +30,7 @@ def a_requirement(id: str, level: str = "MUST") -> Requirement:
 def a_report(*verdicts: Verdict, known: frozenset[str] = frozenset()) -> Report:
     """A finding for each of these verdicts, with a transcript that is hard to print."""
     transcript = (
-        told("2025-11-25", "http")
+        messages("2025-11-25", "http")
         .request("tasks/get", {"taskId": NASTY})
         .answer({"taskId": NASTY, "status": "completed"})
         .history.entries
@@ -139,7 +139,7 @@ def test_replays_and_requests_are_written_and_read_again(tmp_path: Path) -> None
     ["", "[]", "{}", '{"revision": "2025-11-25", "id": "no-such", "moves": [], "calls": {}}'],
 )
 def test_what_is_no_replay_is_refused(text: str) -> None:
-    with pytest.raises(CannotCheck, match="no replay file"):
+    with pytest.raises(CannotCheck, match="not a replay file"):
         read_replay(text)
 
 
@@ -147,7 +147,7 @@ def test_no_transcript_gives_a_token_away() -> None:
     from taskmachine.adapters.conformance.transcripts import lines, pasteable
 
     history: Any = (
-        told("2026-07-28", "http")
+        messages("2026-07-28", "http")
         .request("tasks/get", {"taskId": "a"}, headers={"authorization": "Bearer secret"})
         .history
     )

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.conformance.report import OUR_FAULT, Run
+from taskmachine.adapters.conformance.report import CHECK_ERROR, Run
 from taskmachine.adapters.conformance.run import Options, run_server
 from taskmachine.adapters.conformance.target import Revision, Target
 from tests.adapters.stores.postgres_server import running
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug
 from tests.conformance.proxy.between import Witness
+
+pytestmark = [pytest.mark.slow, pytest.mark.bugs]
 
 OPTIONS = Options(budget_s=300, examples=2)
 
@@ -40,6 +42,6 @@ def test_our_own_server_keeps_what_it_should(
     if run.broken:  # what is wrong is wrong twice: a busy machine makes answers late
         run = asyncio.run(checked(revision, Witness(tmp_path / "two"), store))
     assert [(finding.id, finding.words) for finding in run.broken] == []
-    assert not [finding.id for finding in run.findings if OUR_FAULT in finding.words]
+    assert not [finding.id for finding in run.findings if CHECK_ERROR in finding.words]
     assert run.stopped is None
     assert run.exercised / run.observable > 0.88, f"{run.exercised} of {run.observable}"

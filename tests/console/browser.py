@@ -1,4 +1,4 @@
-"""Chromium, driven by Selenium: the one of the system, without a window."""
+"""The system's Chromium, headless, driven by Selenium."""
 
 import os
 import shutil
@@ -27,13 +27,13 @@ NEEDS_BROWSER: Final = pytest.mark.skipif(
 )
 
 SCREENSHOTS: Final = REPOSITORY / "build" / "console-screenshots"
-"""Kept by each run, for a person to look at."""
+"""Screenshots of the last run, for manual inspection."""
 
 _T = TypeVar("_T")
 
 
 class Browser:
-    """One window, and what tests do with it."""
+    """One browser window."""
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
@@ -62,7 +62,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def until(self, is_so: Callable[[], _T], what: str) -> _T:
-        """What it returns as soon as that is true; the page may change meanwhile."""
+        """Wait until the condition is true and return it; the page may change meanwhile."""
 
         def look() -> Any:
             try:
@@ -77,15 +77,15 @@ class Browser:
         self.until(lambda: text in self.text(selector), f"{text!r} in {selector}")
 
     def mark(self) -> None:
-        """Leave a mark that a reload would wipe out."""
+        """Set a mark that a reload removes."""
         self.run("window.mark = true")
 
     @property
     def is_marked(self) -> bool:
         return bool(self.run("return window.mark === true"))
 
-    def dress(self, width: int, *, is_dark: bool = False, height: int = 900) -> None:
-        """The size of the page, and the colours that its reader prefers."""
+    def set_viewport(self, width: int, *, is_dark: bool = False, height: int = 900) -> None:
+        """Set the size of the page and the preferred colour scheme."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
@@ -98,22 +98,22 @@ class Browser:
         return path
 
     def pictures(self, name: str) -> None:
-        """Wide and narrow, light and dark; the whole of the page."""
+        """Save pictures of the whole page: wide and narrow, light and dark."""
         for width in (1280, 400):
             for is_dark in (False, True):
-                self.dress(width, is_dark=is_dark)
+                self.set_viewport(width, is_dark=is_dark)
                 tall = int(self.run("return document.documentElement.scrollHeight"))
-                self.dress(width, is_dark=is_dark, height=min(max(tall, 700), 4_000))
+                self.set_viewport(width, is_dark=is_dark, height=min(max(tall, 700), 4_000))
                 self.keep_picture(f"{name}-{width}-{'dark' if is_dark else 'light'}")
-        self.dress(1280)
+        self.set_viewport(1280)
 
     def is_too_wide(self) -> bool:
-        """Whether the page itself has to be scrolled sideways."""
+        """Return whether the page scrolls horizontally."""
         wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
         return bool(self.run(wide))
 
     def accessibility_problems(self) -> list[str]:
-        """What axe-core calls serious or worse."""
+        """Return the problems that axe-core rates as serious or critical."""
         found = Axe().run(self.driver)
         return [
             f"{violation['id']}: {node['html']:.200}"
@@ -122,14 +122,14 @@ class Browser:
             for node in violation["nodes"]
         ]
 
-    def complaints(self) -> list[str]:
-        """What the browser refused or failed to do: scripts, styles, connections."""
+    def console_errors(self) -> list[str]:
+        """Return the errors in the browser's log, such as blocked scripts and failed requests."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
-    """A browser of its own: nothing is left of it."""
+    """Run a browser with a new profile."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(PROGRAMS["chromium"])
     for argument in (
@@ -140,7 +140,7 @@ def browsing() -> Iterator[Browser]:
         "--hide-scrollbars",
     ):
         options.add_argument(argument)
-    if os.geteuid() == 0:  # as in a container, where the sandbox cannot be had
+    if os.geteuid() == 0:  # as in a container, where the sandbox does not work
         options.add_argument("--no-sandbox")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(executable_path=PROGRAMS["chromedriver"])

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.console.browser import Browser, browsing
-from tests.console.house import House, opened
+from tests.console.console_process import ConsoleProcess, running_console
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with opened(tmp_path_factory.mktemp("house")) as house:
-        yield house
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    with running_console(tmp_path_factory.mktemp("console")) as console:
+        yield console
 
 
 @pytest.fixture

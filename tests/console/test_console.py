@@ -1,31 +1,22 @@
-"""What people do with the console, in a real browser against a real server."""
-
-import re
-import time
+"""A task is followed from its creation to its end, in a real browser."""
 
 from tests.console.browser import NEEDS_BROWSER, Browser
-from tests.console.house import ADMIN, ALICE, BOB, House
+from tests.console.console_process import ALICE, ConsoleProcess
 
 pytestmark = NEEDS_BROWSER
 
-SCRIPT = "</pre><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
 
-
-def open_task(house: House, browser: Browser, task_id: str) -> None:
-    browser.open(f"{house.url}/tasks/{task_id}")
+def test_a_task_is_watched_from_its_beginning_to_its_end(
+    console: ConsoleProcess, browser: Browser
+) -> None:
+    """The list and the task's page follow it without a reload."""
+    console.sign_in(browser, ALICE)
     browser.until_text("#connection", "Live")
     browser.mark()
-
-
-def test_a_task_is_watched_from_its_beginning_to_its_end(house: House, browser: Browser) -> None:
-    """In the list and on its page; nothing is reloaded, and the path grows."""
-    house.sign_in(browser, ALICE)
-    browser.until_text("#connection", "Live")
-    browser.mark()
-    task_id = house.create(ALICE, "steps", gate=house.gate("watched"), of=2)
+    task_id = console.create(ALICE, "steps", gate=console.gate("watched"), of=2)
     row = f"#task-{task_id}"
     browser.until_text(row, "working")
-    house.let("watched.1")
+    console.open_gate("watched.1")
     browser.until_text(row, "50 %")
     assert browser.is_marked
     browser.pictures("list")
@@ -36,10 +27,10 @@ def test_a_task_is_watched_from_its_beginning_to_its_end(house: House, browser: 
     browser.mark()
     browser.until_text("#summary", "1 of 2")
     assert not browser.all("#path .taken.now rect[fill='#15803d']")
-    house.let("watched.2")
+    console.open_gate("watched.2")
     browser.until_text("#summary", "2 of 2")
     browser.pictures("task-working")
-    house.let("watched")
+    console.open_gate("watched")
     browser.until_text("#summary .state", "completed")
     browser.until_text("#outcome", "2 steps")
     browser.until_text("#timeline", "complete")
@@ -50,214 +41,4 @@ def test_a_task_is_watched_from_its_beginning_to_its_end(house: House, browser: 
     assert not browser.all("#actions button"), "there is nothing to cancel any more"
     assert browser.all("#path .taken.now rect[fill='#15803d']")
     browser.pictures("task-completed")
-    assert not browser.complaints()
-
-
-def test_a_question_is_answered_in_its_form(house: House, browser: Browser) -> None:
-    """First wrongly: what is wrong is said, and what was typed is still there."""
-    task_id = house.create(ALICE, "release", version="1.4.2")
-    house.until(ALICE, task_id, "input_required")
-    house.sign_in(browser, ALICE)
-    open_task(house, browser, task_id)
-    browser.pictures("question")
-    browser.type("[name='field.replicas']", "99")
-    browser.type("[name='field.note']", "after <lunch>")
-    browser.click("button[value=accept]")
-    browser.until_text(".question", "This must be a whole number from 1 to 20.")
-    assert "Please fill this in." in browser.text(".question")
-    assert browser.find("[name='field.note']").get_attribute("value") == "after <lunch>"
-    browser.pictures("question-refused")
-    assert not browser.accessibility_problems()
-    assert house.shown(ALICE, task_id)["status"] == "input_required"
-    browser.type("[name='field.replicas']", "4")
-    browser.find("[name='field.stage']").send_keys("Live")
-    browser.click("[name='field.confirmed']")
-    browser.click("button[value=accept]")
-    browser.until_text("#outcome", "1.4.2 runs in live, 4 times.")
-    browser.until_text("#questions", "Answered")
-    assert house.shown(ALICE, task_id)["status"] == "completed"
-
-
-def test_what_somebody_types_survives_news_of_the_task(house: House, browser: Browser) -> None:
-    task_id = house.create(ALICE, "ask_model", topic="rain")
-    house.until(ALICE, task_id, "input_required")
-    house.sign_in(browser, ALICE)
-    open_task(house, browser, task_id)
-    browser.type("[name=reply]", "It rains in Bergen.")
-    house.server.kill()
-    browser.until_text("#connection", "Connection lost")
-    house.server.start()
-    browser.until_text("#connection", "Live")
-    assert browser.is_marked
-    assert browser.find("[name=reply]").get_attribute("value") == "It rains in Bergen."
-    browser.click("button[value=accept]")
-    browser.until_text("#outcome", "It rains in Bergen.")
-
-
-def test_a_task_is_cancelled_after_a_second_thought(house: House, browser: Browser) -> None:
-    task_id = house.create(ALICE, "steps", gate=house.gate("never"), of=1)
-    house.sign_in(browser, ALICE)
-    open_task(house, browser, task_id)
-    assert not browser.find("#confirm-cancel button").is_displayed()
-    browser.click("#confirm-cancel summary")
-    assert browser.find("#confirm-cancel button").is_displayed()
-    browser.keep_picture("cancel")
-    assert house.shown(ALICE, task_id)["status"] == "working"
-    browser.click("#confirm-cancel button")
-    browser.until_text("#summary .state", "cancelled")
-    assert house.shown(ALICE, task_id)["status"] == "cancelled"
-
-
-def test_another_owners_task_is_nowhere(house: House, browser: Browser) -> None:
-    hidden = house.create(BOB, "echo", text="of bob alone")
-    mine = house.create(ALICE, "echo", text="of alice")
-    house.sign_in(browser, ALICE)
-    browser.until_text(f"#task-{mine}", "of alice")
-    later = house.create(BOB, "echo", text="of bob alone")
-    mine = house.create(ALICE, "echo", text="of alice, later")
-    browser.until_text(f"#task-{mine}", "of alice, later")
-    for task_id in (hidden, later):
-        assert task_id not in browser.driver.page_source
-        browser.open(f"{house.url}/tasks/{task_id}")
-        assert browser.text("h1") == "Not found"
-    assert "of bob" not in browser.driver.page_source
-    browser.pictures("not-found")
-    browser.click(".button")
-    browser.click(".top form button")
-    house.sign_in(browser, ADMIN)
-    browser.until_text(f"#task-{later}", "of bob alone")
-    browser.until_text(f"#task-{mine}", "token:alice")
-
-
-def test_a_list_that_lost_its_server_recovers_by_itself(house: House, browser: Browser) -> None:
-    house.sign_in(browser, ALICE)
-    browser.until_text("#connection", "Live")
-    browser.mark()
-    task_id = house.create(ALICE, "steps", gate=house.gate("lost"), of=1)
-    browser.until_text(f"#task-{task_id}", "working")
-    house.server.kill()
-    browser.until_text("#connection", "Connection lost. Trying again")
-    browser.pictures("lost")
-    house.let("lost.1")
-    house.let("lost")
-    house.server.start()
-    browser.until_text("#connection", "Live")
-    browser.until_text(f"#task-{task_id}", "completed")
-    new = house.create(ALICE, "echo", text="afterwards")
-    browser.until_text(f"#task-{new}", "afterwards")
-    assert browser.is_marked, "nothing was loaded again"
-
-
-def test_somebody_without_a_mouse_gets_everywhere(house: House, browser: Browser) -> None:
-    task_id = house.create(ALICE, "steps", gate=house.gate("keys"), of=1)
-    house.sign_in(browser, ALICE)
-    open_task(house, browser, task_id)
-    active = browser.driver.switch_to
-    browser.run("document.activeElement.blur()")
-    seen = []
-    for _ in range(12):
-        active.active_element.send_keys("\ue004")
-        seen.append(active.active_element.text)
-        if "Cancel" in seen[-1]:
-            break
-    assert seen[0] == "Skip to the content"
-    assert "Cancel" in seen[-1]
-    active.active_element.send_keys("\ue007\ue004\ue007")  # open, to the button, press
-    browser.until_text("#summary .state", "cancelled")
-
-
-def test_no_page_has_a_serious_accessibility_problem(house: House, browser: Browser) -> None:
-    asks = house.create(ALICE, "release", version="2.0")
-    models = house.create(ALICE, "ask_model", topic="snow")
-    fails = house.create(ALICE, "fail", text="Page 3 is damaged.")
-    for task_id in (asks, models):
-        house.until(ALICE, task_id, "input_required")
-    browser.open(f"{house.url}/login")
-    assert not browser.accessibility_problems()
-    house.sign_in(browser, ADMIN)
-    for path in ("/", "/?state=failed&tool=none", *(f"/tasks/{t}" for t in (asks, models, fails))):
-        for is_dark in (False, True):
-            for width in (1280, 400):
-                browser.dress(width, is_dark=is_dark)
-                browser.open(house.url + path)
-                assert not browser.accessibility_problems(), (path, width, is_dark)
-                assert not browser.is_too_wide(), (path, width)
-    browser.pictures("failed")
-
-
-def test_scripts_in_a_task_do_not_run(house: House, browser: Browser) -> None:
-    tasks = [house.create(ALICE, tool, text=SCRIPT) for tool in ("echo", "fail")]
-    tasks.append(house.create(ALICE, "release", version=SCRIPT))
-    house.until(ALICE, tasks[-1], "input_required")
-    house.sign_in(browser, ALICE)
-    for path in ("/", *(f"/tasks/{task_id}" for task_id in tasks)):
-        browser.open(house.url + path)
-        browser.until_text("#main", "<script>document.title")
-        assert "run" not in browser.driver.title
-    assert not browser.complaints(), "the policy had nothing to do"
-
-
-def test_a_thousand_tasks_are_paged_through(house: House, browser: Browser) -> None:
-    made = [house.create(BOB, "echo", text=f"number {n}") for n in range(1_000)]
-    house.sign_in(browser, BOB)
-    browser.click("select[name=size] option:nth-child(2)")
-    browser.click(".filter button")
-    browser.until(lambda: len(browser.all("#rows tr")) == 200, "a page of 200")
-    seen: list[str] = []
-    while True:
-        rows = browser.run("return [...document.querySelectorAll('#rows tr')].map((r) => r.id)")
-        seen += rows
-        older = browser.all("a[rel=next]")
-        if not older:
-            break
-        browser.click("a[rel=next]")
-        first = f"#{rows[0]}"
-        browser.until(lambda gone=first: not browser.all(gone), "older ones")  # type: ignore[misc]
-    assert len(seen) == len(set(seen))
-    assert {f"task-{task_id}" for task_id in made} <= set(seen)
-    assert re.search(r"older tasks", browser.text(".pages"))
-
-
-def test_a_page_of_a_thousand_stays_responsive(house: House, browser: Browser) -> None:
-    """While ten of them report each second: no frame takes long, and the server hardly notices."""
-    for number in range(990):
-        house.create(ADMIN, "echo", text=f"number {number}")
-    pulses = [house.create(ADMIN, "pulse", pause_ms=1_000) for _ in range(10)]
-    house.sign_in(browser, ADMIN)
-    browser.open(f"{house.url}/?size=1000&owner=token:ops")
-    browser.until_text("#connection", "Live")
-    for task_id in pulses:
-        browser.until_text(f"#task-{task_id}", "pulse")
-    before, began = cpu_s(house.server.pid), time.monotonic()
-    longest = browser.driver.execute_async_script(
-        """
-        const done = arguments[0], end = performance.now() + 5000;
-        let last = performance.now(), longest = 0, changes = 0;
-        new MutationObserver((all) => { changes += all.length; })
-            .observe(document.getElementById("rows"), {childList: true});
-        const frame = (now) => {
-            longest = Math.max(longest, now - last);
-            last = now;
-            if (now < end) requestAnimationFrame(frame);
-            else done([longest, changes, document.querySelectorAll("#rows tr").length]);
-        };
-        requestAnimationFrame(frame);
-        """
-    )
-    share = (cpu_s(house.server.pid) - before) / (time.monotonic() - began)
-    frame_ms, changes, rows = longest
-    print(f"{rows} rows, {changes} replaced in 5 s: longest frame {frame_ms:.0f} ms, "
-          f"the server used {100 * share:.0f} % of a processor")  # fmt: skip
-    assert rows == 1_000
-    assert changes >= 20
-    assert frame_ms < 500
-    assert share < 0.5
-    for task_id in pulses:
-        house.call(ADMIN, "tasks/cancel", {"taskId": task_id})
-
-
-def cpu_s(pid: int) -> float:
-    """The time that a process has spent on a processor."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
+    assert not browser.console_errors()

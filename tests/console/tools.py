@@ -1,4 +1,4 @@
-"""Tools for people who look: they go on when a test says so, by files in a folder both know."""
+"""Tools that continue when a test creates a file in a shared folder."""
 
 import asyncio
 from pathlib import Path
@@ -46,7 +46,7 @@ async def _appears(path: str) -> None:
 
 @TOOLS.task(timeout=3_600)
 async def release(version: str, ctx: Context) -> str:
-    """Asks where to, and tells."""
+    """Ask where to release, and return the answer."""
     await ctx.progress(1, 3, f"{version} is built")
     answer = await ctx.ask("where", form(f"Release {version} now?", RELEASE))
     if answer.action != "accept":
@@ -57,7 +57,7 @@ async def release(version: str, ctx: Context) -> str:
 
 @TOOLS.task(timeout=3_600)
 async def steps(gate: str, of: int, ctx: Context) -> str:
-    """One step for each file `gate.N`, then the end."""
+    """Do one step for each file `gate.N`, and end with the file `gate`."""
     await ctx.status("Importing the orders of last month")
     for number in range(1, of + 1):
         await _appears(f"{gate}.{number}")
@@ -68,7 +68,7 @@ async def steps(gate: str, of: int, ctx: Context) -> str:
 
 @TOOLS.task(timeout=3_600)
 async def pulse(pause_ms: int, ctx: Context) -> None:
-    """Reports for ever."""
+    """Report progress until cancelled."""
     number = 0
     while True:
         number += 1
@@ -78,7 +78,7 @@ async def pulse(pause_ms: int, ctx: Context) -> None:
 
 @TOOLS.task(timeout=3_600)
 async def ask_model(topic: str, ctx: Context) -> str:
-    """Has somebody write a sentence."""
+    """Ask a model to write a sentence."""
     asked = {"type": "text", "text": f"Write one sentence about {topic}."}
     said = await ctx.ask("sentence", sampling([{"role": "user", "content": asked}], max_tokens=100))
     return str(said["content"]["text"])
@@ -86,11 +86,11 @@ async def ask_model(topic: str, ctx: Context) -> str:
 
 @TOOLS.task()
 async def echo(text: str) -> str:
-    """Says the same."""
+    """Return the text."""
     return text
 
 
 @TOOLS.task()
 async def fail(text: str) -> str:
-    """Fails with these words."""
+    """Fail with this text."""
     raise ToolError(text)

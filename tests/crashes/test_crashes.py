@@ -44,6 +44,13 @@ def test_nothing_that_was_acknowledged_is_lost(evidence: Evidence) -> None:
     assert verdict(evidence) == [], f"python -m tests.crashes --kills {KILLS} --seed {SEED}"
 
 
+@pytest.mark.slow
+@pytest.mark.kills
+def test_five_hundred_kills_lose_nothing(tmp_path: Path) -> None:
+    evidence = asyncio.run(campaign(tmp_path, 500, SEED, Figures()))
+    assert verdict(evidence) == [], f"python -m tests.crashes --kills 500 --seed {SEED}"
+
+
 def test_the_campaign_was_worth_it(evidence: Evidence) -> None:
     assert len(evidence.made) >= KILLS
     assert len(evidence.answered) >= KILLS / 4

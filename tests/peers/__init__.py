@@ -1,1 +1,1 @@
-"""The server and official peers: the conformance suite, and the clients of the SDKs."""
+"""The server against official peers: the conformance suite, and the clients of the SDKs."""

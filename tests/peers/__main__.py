@@ -1,6 +1,6 @@
-"""The server and official peers: `python -m tests.peers conformance`, or `clients`.
+"""Test the server with official peers: `python -m tests.peers conformance`, or `clients`.
 
-Leaves with 1 if a peer finds something wrong, with 2 if one could not be installed.
+Exits with 1 if a peer finds a failure, and with 2 if one could not be installed.
 """
 
 import argparse
@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.peers.client_runs import PEERS, run_client
 from tests.peers.conformance import NOT_APPLICABLE, Suite, table
 from tests.peers.installed import Unavailable
-from tests.peers.lives import PEERS, watched
 from tests.peers.serving import serving
 
 
@@ -34,16 +34,16 @@ def clients(names: list[str]) -> int:
     for name in names or PEERS:
         for transport in ("stdio", "http"):
             try:
-                life = watched(name, transport)
+                run = run_client(name, transport)
             except Unavailable as error:
                 print(f"{name:10} {transport:5} not installed: {error}", flush=True)
                 code = max(code, 2)
                 continue
-            verdict = "; ".join(life.wrong) or "ok"
-            print(f"{name:10} {transport:5} {len(life.steps):2} steps: {verdict}", flush=True)
-            if life.wrong:
+            verdict = "; ".join(run.wrong) or "ok"
+            print(f"{name:10} {transport:5} {len(run.steps):2} steps: {verdict}", flush=True)
+            if run.wrong:
                 code = 1
-                print(life.log[-3_000:])
+                print(run.log[-3_000:])
     return code
 
 

@@ -1,4 +1,7 @@
-"""Other servers, and the known findings in them (docs/explanation/findings.md)."""
+"""Third-party servers and the failures that `taskmachine check` finds in them.
+
+The page about them is docs/explanation/findings.md.
+"""
 
 import contextlib
 import json
@@ -38,14 +41,14 @@ def _node(name: str, script: str) -> Callable[[], list[str]]:
 
 @attrs.frozen
 class Checked:
-    """A server, and requirements that it breaks for certain."""
+    """A server, and requirements that it reliably violates."""
 
     command: Callable[[], list[str]]
-    """What starts it; Unavailable if it cannot be installed."""
+    """Returns the command that starts it; raises Unavailable if it cannot be installed."""
     known: frozenset[str]
     arguments: Sequence[str] = ()
     port: str | None = None
-    """The variable that names its port; without one it is talked to over pipes."""
+    """The variable that names its port; None for a server over stdio."""
 
 
 SERVERS: Final[Mapping[str, Checked]] = {
@@ -94,7 +97,7 @@ SERVERS: Final[Mapping[str, Checked]] = {
 
 
 def check(server: Checked | str, folder: Path) -> tuple[int, Mapping[str, Any]]:
-    """The status that the command left with, and its report; a text is the URL of a server."""
+    """Check a server, or a URL; return the exit status and the report."""
     with contextlib.ExitStack() as stack:
         if isinstance(server, str):
             target = [server]
@@ -117,7 +120,7 @@ def check(server: Checked | str, folder: Path) -> tuple[int, Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _listening(words: Sequence[str], port: str, folder: Path) -> Iterator[str]:
-    """The URL of a server that was started, from when it listens."""
+    """Start a server and yield its URL when it is listening."""
     number = free_port()
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(

@@ -38,19 +38,19 @@ NOT_APPLICABLE: Final[Mapping[str, str]] = {
     "prompts-get-with-image": "no prompts",
     "input-required-result-non-tool-request": "no prompts",
 }
-"""Scenarios of what a server of tools and tasks does not have, and does not declare."""
+"""Scenarios for features that a server of tools and tasks neither has nor declares."""
 
 NOT_APPLICABLE_CHECKS: Final[Mapping[tuple[str, str], str]] = {
     ("caching", "sep-2549-prompts-list-caching-hints"): "no prompts",
     ("caching", "sep-2549-resources-list-caching-hints"): "no resources",
     ("caching", "sep-2549-resources-templates-list-caching-hints"): "no resources",
 }
-"""The same for single checks: the suite fails them without asking what was declared."""
+"""Likewise for single checks, which the suite fails without looking at the capabilities."""
 
 NOTHING_TO_CHECK: Final[Mapping[str, str]] = {
     "tasks-status-notifications": "the suite skips its only check until it is rewritten",
 }
-"""Scenarios that are run although nothing can pass."""
+"""Scenarios that run although they cannot pass."""
 
 _AT_ONCE: Final = 4
 _PATIENCE_S: Final = 120
@@ -58,7 +58,7 @@ _PATIENCE_S: Final = 120
 
 @attrs.frozen
 class Run:
-    """One scenario in one revision; extensions have none and speak the newest."""
+    """One scenario in one revision; extensions have none and use the latest."""
 
     scenario: str
     revision: str | None
@@ -66,19 +66,19 @@ class Run:
 
 @attrs.frozen
 class Verdict:
-    """What the suite said."""
+    """The verdict of the suite."""
 
     run: Run
     checks: Sequence[Mapping[str, Any]]
     trouble: str = ""
-    """Why there are no checks."""
+    """The reason why there are no checks."""
 
     def count(self, status: str) -> int:
         return sum(check["status"] == status for check in self.checks)
 
     @property
     def wrong(self) -> list[str]:
-        """What has to be mended; a run that checked nothing is no success."""
+        """The failures; a run without checks is also one."""
         found = [
             f"{check['id']}: {check.get('errorMessage', check['description'])}"
             for check in self.checks
@@ -92,7 +92,7 @@ class Verdict:
 
 
 class Suite:
-    """The suite as it was installed."""
+    """The installed suite."""
 
     def __init__(self) -> None:
         modules = node_folder("suite") / "node_modules"
@@ -100,7 +100,7 @@ class Suite:
         self._command = [str(modules / ".bin" / "node"), str(program)]
 
     def runs(self) -> list[Run]:
-        """Every scenario for servers, once for each revision that we speak and it is made for."""
+        """Return every scenario for servers, in each of our revisions that it supports."""
         listed = self._call("list", "--server").stdout
         found = []
         for name, versions in re.findall(r"^  - (\S+) \[(.+)\]$", listed, re.MULTILINE):
@@ -111,9 +111,9 @@ class Suite:
         return found
 
     def judge(self, url: str, runs: Iterable[Run]) -> list[Verdict]:
-        """The verdicts on a server.
+        """Return the verdicts on a server.
 
-        A revision is one process, as each takes a second to start; extensions have to be named.
+        Each revision is one process, as starting one takes a second; extensions have to be named.
         """
         wanted = list(runs)
         revisions = [r for r in REVISIONS if any(run.revision == r for run in wanted)]
@@ -162,7 +162,7 @@ def _reports(place: Path, revision: str | None) -> Iterator[Verdict]:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """One line for each run, and what is wrong below it."""
+    """Format the verdicts, one line per run, with failures below it."""
     statuses = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED")
     lines = [f"{'scenario':47} {'revision':11} {'passed':>6} {'failed':>6} {'warned':>6} skipped"]
     for verdict in verdicts:

@@ -1,6 +1,6 @@
-"""The official peers in the versions of `pins.toml`, installed once and used again.
+"""The official peers in the versions of `pins.toml`, installed once and reused.
 
-They live in `.peers/`, which git does not see; remove it to have them installed anew.
+They are in `.peers/`, which git ignores; remove it to reinstall them.
 """
 
 import fcntl
@@ -24,20 +24,20 @@ _PATIENCE_S: Final = 240
 
 
 class Unavailable(Exception):
-    """A peer could not be installed, and why."""
+    """A peer could not be installed, with the reason."""
 
 
 @contextmanager
 def _alone_with(name: str) -> Iterator[None]:
-    """Several test runs want the same at the same time: one installs it, the others wait."""
+    """Lock an environment: one test run installs it, and concurrent runs wait."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released on close
         yield
 
 
 def node_folder(name: str) -> Path:
-    """The folder with the `node_modules` of these packages; its node is in `.bin`."""
+    """Return the folder with the `node_modules` of these packages; its node is in `.bin`."""
     with _alone_with(name):
         return _node_folder(name)
 
@@ -48,17 +48,17 @@ def _node_folder(name: str) -> Path:
         return folder
     npm = shutil.which("npm")
     if npm is None:
-        raise Unavailable("there is no npm")
+        raise Unavailable("npm is not installed")
     folder.mkdir(parents=True)
     (folder / "package.json").write_text('{"private": true}')
     quiet = ["--loglevel=error", "--no-audit", "--no-fund", "--no-package-lock"]
-    # Where nobody answers it would try for minutes, for each package.
+    # Without network access, npm would retry for minutes per package.
     soon = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
     return _install(folder, [npm, "install", "--prefix", str(folder), *quiet, *soon, *pins], pins)
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of an environment with these packages; in any version if none is said."""
+    """Return the interpreter of an environment with these packages; some are unpinned."""
     pins = [f"{k}=={v}" if v else k for k, v in PINS["python"][name].items()]
     folder = CACHE / name
     python = folder / "bin" / "python"
@@ -70,7 +70,7 @@ def python_of(name: str) -> Path:
 
 
 def _is_there(folder: Path, pins: Sequence[str]) -> bool:
-    """Whether these were installed to the end; what else is there is removed."""
+    """Return whether the installation is complete; remove an incomplete one."""
     note = folder / "installed"
     if note.exists() and note.read_text().split() == list(pins):
         return True

@@ -1,4 +1,4 @@
-"""Our server as a process of its own, as a peer meets it."""
+"""Our server as a separate process, as peers use it."""
 
 import contextlib
 import json
@@ -25,16 +25,16 @@ _STARTS: Final[Mapping[str, Sequence[str]]] = {
     "conformance": [*_SERVE, "--tools", "conformance"],
     "sdk": [sys.executable, str(Path(__file__).parent / "servers" / "sdk_tasks.py")],
 }
-"""Our own server with one or the other tools, and the official SDK's with tasks of ours."""
+"""Our own server with one of two toolsets, and the official SDK's with our tasks."""
 
 
 def command(name: str, *transport: str) -> list[str]:
-    """What starts a server."""
+    """Return the command that starts a server."""
     return [*_STARTS[name], *transport]
 
 
 class Server:
-    """One that listens."""
+    """A listening server."""
 
     def __init__(self, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
         self._process = process
@@ -42,7 +42,7 @@ class Server:
         self.log = log
 
     def names(self) -> set[str]:
-        """The tools that it has now: whoever can say that is up."""
+        """Return the current tools, which also shows that the server is up."""
         assert self._process.poll() is None, f"the server is gone: {self.log.read_text()}"
         meta = {
             "io.modelcontextprotocol/protocolVersion": _REVISION,
@@ -67,9 +67,9 @@ class Server:
 
 @contextlib.contextmanager
 def serving(name: str, folder: Path, *options: str) -> Iterator[Server]:
-    """A server over HTTP, from when it answers; `folder` keeps what it logs.
+    """Run a server over HTTP and yield it when it answers; `folder` keeps its logs.
 
-    `options` are added to its command, where the last one of a kind counts.
+    `options` are appended to its command, where the last option of a kind applies.
     """
     address = f"127.0.0.1:{free_port()}"
     log = folder / "server.log"
@@ -101,7 +101,7 @@ def _await(server: Server) -> None:
             return
         except urllib.error.HTTPError:
             raise
-        except OSError:  # it does not listen yet
+        except OSError:  # not listening yet
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

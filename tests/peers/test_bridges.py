@@ -1,4 +1,4 @@
-"""A server of the official SDK with our extension is a server like our own, to any judge."""
+"""An official SDK server with our extension satisfies the same judges as our own server."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +10,8 @@ from tests.peers.checked import Checked, check
 from tests.peers.conformance import NOT_APPLICABLE, Suite, table
 from tests.peers.installed import Unavailable
 from tests.peers.serving import command, serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
 
 
 def test_the_official_suite_finds_nothing_wrong_with_its_tasks(tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def checked(transport: str, folder: Path) -> tuple[int, Mapping[str, Any]]:
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_tester_finds_nothing_broken(transport: str, tmp_path: Path) -> None:
     status, report = checked(transport, tmp_path)
-    if status:  # what is wrong is wrong twice: a busy machine makes answers late
+    if status:  # repeated, because answers may be late on a busy machine
         again = tmp_path / "again"
         again.mkdir()
         status, report = checked(transport, again)

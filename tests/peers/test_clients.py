@@ -1,4 +1,4 @@
-"""Official clients live through whole tasks with our server, where they can be installed."""
+"""Official clients run whole tasks on our server, where they can be installed."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -7,44 +7,46 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.peers.client_runs import PEERS, ClientRun, Transport, judge, run_client
 from tests.peers.installed import Unavailable
-from tests.peers.lives import PEERS, Life, Transport, judge, watched
 
-Lives = Mapping[tuple[str, Transport, str], Future[Life]]
+ClientRuns = Mapping[tuple[str, Transport, str], Future[ClientRun]]
 WAYS = list(itertools.product(get_args(Transport), ("demo", "sdk")))
-"""Over what, and to which server: our own, or the official SDK's with our tasks."""
+"""Transports and servers: our own, or the official SDK's with our tasks."""
 
 
 @pytest.fixture(scope="module")
-def lives() -> Iterator[Lives]:
-    """All of them, some at a time: they mostly wait.  Installed one by one."""
+def runs() -> Iterator[ClientRuns]:
+    """Run all clients concurrently, as they mostly wait, but install them one by one."""
     with ThreadPoolExecutor(4) as pool:
-        found: dict[tuple[str, Transport, str], Future[Life]] = {}
+        found: dict[tuple[str, Transport, str], Future[ClientRun]] = {}
         for name, peer in PEERS.items():
-            lives = [(name, transport, served) for transport, served in WAYS]
+            runs = [(name, transport, served) for transport, served in WAYS]
             try:
                 peer.command()
             except Unavailable as error:
-                failed: Future[Life] = Future()
+                failed: Future[ClientRun] = Future()
                 failed.set_exception(error)
-                found |= dict.fromkeys(lives, failed)
+                found |= dict.fromkeys(runs, failed)
             else:
-                found |= {life: pool.submit(watched, *life) for life in lives}
+                found |= {run: pool.submit(run_client, *run) for run in runs}
         yield found
 
 
+@pytest.mark.slow
+@pytest.mark.peers
 @pytest.mark.parametrize(("transport", "served"), WAYS)
 @pytest.mark.parametrize("name", PEERS)
 def test_a_client_sees_what_the_specification_says(
-    name: str, transport: Transport, served: str, lives: Lives
+    name: str, transport: Transport, served: str, runs: ClientRuns
 ) -> None:
     try:
-        life = lives[name, transport, served].result()
+        run = runs[name, transport, served].result()
     except Unavailable as error:
-        if name == "mcp_1":  # pip is what installs us, too
+        if name == "mcp_1":  # pip installs taskmachine, too
             raise
         pytest.skip(str(error))
-    assert not life.wrong, life.log[-5_000:]
+    assert not run.wrong, run.log[-5_000:]
 
 
 # --- the judge -------------------------------------------------------------------------------
@@ -108,7 +110,7 @@ def test_a_life_in_which_a_step_is_missing_is_not(place: int) -> None:
         ("settled", {"result": {}}),
         ("answer", {"asked": []}),
         ("answer", {"asked": [{"kind": "elicitation", "message": "Deploy 1.2?"}] * 2}),
-        ("answer", {"content": [{"text": "1.2 was not deployed: nobody confirmed it."}]}),
+        ("answer", {"content": [{"text": "1.2 was not deployed: not confirmed."}]}),
         ("sampling", {"asked": [{"kind": "sampling", "text": ""}]}),
         ("failed", {"status": "failed"}),
         ("failed", {"result": {"isError": False}}),
@@ -121,6 +123,6 @@ def test_a_life_in_which_a_step_is_missing_is_not(place: int) -> None:
     ],
 )
 def test_a_life_in_which_a_step_is_wrong_is_not(step: str, change: dict[str, Any]) -> None:
-    life = [{**told, **change} if told["step"] == step else told for told in GOOD]
-    [wrong, *_] = judge(EXT_TASKS, life)
+    run = [{**told, **change} if told["step"] == step else told for told in GOOD]
+    [wrong, *_] = judge(EXT_TASKS, run)
     assert wrong.startswith(f"{step}: ")

@@ -1,4 +1,4 @@
-"""The official conformance suite finds nothing wrong, where it can be installed."""
+"""The official conformance suite finds no failure, where it can be installed."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +18,8 @@ from tests.peers.conformance import (
 )
 from tests.peers.installed import Unavailable
 from tests.peers.serving import serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_the_suite_finds_nothing_wrong(suite: Suite, store: str, tmp_path: Path)
 
 
 def test_what_is_not_applicable_is_in_the_suite(suite: Suite) -> None:
-    """So that nothing stays excused that was renamed or is gone."""
+    """An exclusion must not outlive the scenario it names."""
     known = {run.scenario for run in suite.runs()}
     excused = {*NOT_APPLICABLE, *NOTHING_TO_CHECK, *(name for name, _ in NOT_APPLICABLE_CHECKS)}
     assert excused <= known

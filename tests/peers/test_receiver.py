@@ -1,4 +1,4 @@
-"""A server of others asks our client, as tasks: the reference server's asynchronous tools."""
+"""A third-party server sends requests as tasks: the asynchronous tools of the reference server."""
 
 import asyncio
 import json
@@ -12,10 +12,12 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.receiving import Receiver, Receiving
 from taskmachine.protocol.jsonrpc import Message, Request
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.oracle import REPOSITORY
 from tests.peers.checked import SERVERS
 from tests.peers.installed import Unavailable
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
 
 ELICITATION: Final = "trigger-elicitation-request-async"
 SAMPLING: Final = "trigger-sampling-request-async"
@@ -38,7 +40,7 @@ Called = Callable[[str, dict[str, Any], Any], str]
 
 @pytest.fixture
 def called(everything: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> Called:
-    """What a tool says in the end; the user answers when the server looks for the second time."""
+    """Return the final text of a tool; the user answers at the second poll."""
     looks = asyncio.Semaphore(0)
 
     def receive(receiving: Receiving, message: Message) -> None:
@@ -66,7 +68,7 @@ def called(everything: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> Called
 
 
 def _result(text: str) -> Any:
-    """The result of the task, as the server shows it at the end."""
+    """Return the result of the task as the server shows it at the end."""
     return json.loads(text[text.index("\n{" if "**Result" in text else "{") :])
 
 

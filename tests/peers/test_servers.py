@@ -1,4 +1,4 @@
-"""`taskmachine check` finds in servers of others what is known to be wrong with them."""
+"""`taskmachine check` finds the known failures of third-party servers."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,12 +11,14 @@ from tests.oracle import REPOSITORY
 from tests.peers.checked import SERVERS, check
 from tests.peers.installed import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 Reports = Mapping[str, Future[tuple[int, Mapping[str, Any]]]]
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
-    """All of them, some at a time: they mostly wait.  Installed one by one."""
+    """Check all servers concurrently, as they mostly wait, but install them one by one."""
     with ThreadPoolExecutor(3) as pool:
         found: dict[str, Future[tuple[int, Mapping[str, Any]]]] = {}
         for name, server in SERVERS.items():
@@ -38,7 +40,7 @@ def test_what_is_known_is_found(name: str, reports: Reports, tmp_path: Path) -> 
         pytest.skip(str(error))
     assert status == 1
     broken = _broken(report)
-    if not broken >= SERVERS[name].known:  # some are races: they have a second chance
+    if not broken >= SERVERS[name].known:  # some are races and get a second chance
         broken |= _broken(check(SERVERS[name], tmp_path)[1])
     assert broken >= SERVERS[name].known
 

@@ -15,7 +15,7 @@ from taskmachine.protocol.requestor import Output, Requestor
 from taskmachine.statemachine import Call, Outcome, Progress, Question, Reply, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
-from tests.protocol.desk import GREET, OFFER, Desk
+from tests.protocol.memory_driver import GREET, OFFER, MemoryDriver
 
 REVISION: Final = "2025-11-25"
 RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -44,7 +44,7 @@ RAISED: Final = Outcome.of_error(-32042, "rate limit exceeded", b'{"a":1}')
 
 
 def returned(body: dict[str, Any]) -> Outcome:
-    """What a tool returned."""
+    """A result of a tool."""
     return Outcome.of_result(json.dumps(body).encode(), is_error=body.get("isError") is True)
 
 
@@ -99,7 +99,7 @@ QUESTIONS: Final = {
 
 
 def plain(send: Send) -> Any:
-    """What is on the wire; its envelope is judged."""
+    """Return the message on the wire, after checking its envelope."""
     message = json.loads(encode_message(send.message))
     kind = {"result": "JSONRPCResultResponse", "error": "JSONRPCErrorResponse"}
     for member, schema in kind.items():
@@ -113,19 +113,19 @@ def plain(send: Send) -> Any:
 
 
 class Peer:
-    """A requestor that is only a wire: sends what it is told to, keeps all that it hears."""
+    """A plain JSON requestor that keeps all received messages."""
 
     def __init__(
         self,
-        desk: Desk,
+        driver: MemoryDriver,
         *,
         offer: Offer = OFFER,
         owner: str = "alice",
         declares: dict[str, Any] | None = None,
         greets: bool = True,
     ) -> None:
-        self.desk = desk
-        self.line = desk.connect(RECEIVER, offer, owner)
+        self.driver = driver
+        self.connection = driver.connect(RECEIVER, offer, owner)
         self._ids = count(1)
         self._heard: list[Any] = []
         if greets and offer.side == "server":
@@ -136,7 +136,7 @@ class Peer:
     @property
     def heard(self) -> list[Any]:
         """Every message so far."""
-        for send in self.line.sent[len(self._heard) :]:
+        for send in self.connection.sent[len(self._heard) :]:
             message = plain(send)
             schema = {**NOTIFICATIONS, **QUESTIONS}.get(message.get("method"))
             if schema is not None:
@@ -145,9 +145,9 @@ class Peer:
         return self._heard
 
     def say(self, message: dict[str, Any]) -> list[Any]:
-        """Send this object; what came because of it."""
+        """Send an object; return the messages received in response."""
         before = len(self.heard)
-        self.line.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.heard[before:]
 
     def initialize(self, version: str = REVISION, **params: Any) -> Any:
@@ -200,15 +200,15 @@ class Peer:
         return [m for m in self.heard if "method" in m and "id" in m]
 
     def answer(self, question: Any, result: dict[str, Any]) -> list[Any]:
-        self.desk.now += 10
+        self.driver.now += 10
         return self.say({"id": question["id"], "result": result})
 
     # --- what a worker does meanwhile --------------------------------------------------------
 
     def move(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
         """A moment later, this happens to the task."""
-        self.desk.now += 10
-        self.desk.move(task_id, lambda task: act(task, self.desk.now))
+        self.driver.now += 10
+        self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
     def start(self, task_id: str) -> None:
         self.move(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
@@ -240,7 +240,7 @@ class Caller:
         self.said: list[Output] = []
 
     def do(self, outputs: list[Output]) -> list[Output]:
-        """Write down what goes to the wire, judged; the rest is for whoever made the call."""
+        """Record and check messages to the wire; return the outputs for the caller."""
         for output in outputs:
             if isinstance(output, Send):
                 message = plain(output)
@@ -259,12 +259,12 @@ class Caller:
         return self.sent[-1]
 
     def hear(self, **message: Any) -> list[Output]:
-        """What the caller is told because of this message."""
+        """Receive a message; return the outputs for the caller."""
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
         return self.do(self.requestor.receive(decode_message(data), now=self.now))
 
     def reply(self, result: dict[str, Any], to: Any = None) -> list[Output]:
-        """Answer a request, the last one unless told otherwise."""
+        """Answer a request, by default the last one."""
         return self.hear(id=(to or self.sent[-1])["id"], result=result)
 
     def refuse(self, code: int, message: str, to: Any = None) -> list[Output]:
@@ -272,7 +272,7 @@ class Caller:
         return self.hear(id=(to or self.sent[-1])["id"], error=error)
 
     def wait(self, ms: int) -> list[Any]:
-        """Let time pass; what was sent meanwhile."""
+        """Advance the clock; return the messages sent meanwhile."""
         before, end = len(self.sent), self.now + ms
         while (due := self.requestor.next_tick()) is not None and due <= end:
             self.now = max(due, self.now)

@@ -1,4 +1,4 @@
-"""A client of 2026-07-28 that knows only JSON, in front of a desk; and what workers do meanwhile.
+"""A client of 2026-07-28 that knows only JSON, in front of a driver; and what workers do meanwhile.
 
 Every message that comes out is judged by the hand-written schema of its envelope.
 """
@@ -15,7 +15,7 @@ from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
-from tests.protocol.desk import OFFER, Desk
+from tests.protocol.memory_driver import OFFER, MemoryDriver
 
 REVISION: Final = "2026-07-28"
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -52,7 +52,7 @@ def returned(result: dict[str, Any] = RESULT) -> Outcome:
 
 
 def still(shown: Any) -> Any:
-    """What is shown, apart from the interval: it grows with the age of a task."""
+    """Return the task as shown, without the poll interval, which grows with its age."""
     return {**shown, "pollIntervalMs": None}
 
 
@@ -72,25 +72,25 @@ class Peer:
 
     def __init__(
         self,
-        desk: Desk | None = None,
+        driver: MemoryDriver | None = None,
         *,
         owner: str = "alice",
         offer: Offer = OFFER,
         rules: ReceiverDialect = receiver_2026_07_28.RECEIVER,
     ) -> None:
-        self.desk = Desk() if desk is None else desk
-        self.line = self.desk.connect(rules, offer, owner)
+        self.driver = MemoryDriver() if driver is None else driver
+        self.connection = self.driver.connect(rules, offer, owner)
         self._ids = count(1)
         self._read = 0
 
     @property
     def transcript(self) -> list[Any]:
         """All that the server has sent."""
-        return [on_the_wire(send.message) for send in self.line.sent]
+        return [on_the_wire(send.message) for send in self.connection.sent]
 
     def news(self) -> list[Any]:
-        """What it has sent since the last look."""
-        before, self._read = self._read, len(self.line.sent)
+        """Return the messages sent since the last call."""
+        before, self._read = self._read, len(self.connection.sent)
         return self.transcript[before:]
 
     def send(
@@ -102,7 +102,7 @@ class Peer:
         says: dict[str, Any] | None = None,
         **params: Any,
     ) -> list[Any]:
-        """Send a request; what came because of it.  `says` is further `_meta`."""
+        """Send a request; return the messages received.  `says` is added to `_meta`."""
         meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: able, **(says or {})}
         body = {"_meta": meta, **params}
         return self.post(
@@ -110,9 +110,9 @@ class Peer:
         )
 
     def post(self, message: dict[str, Any]) -> list[Any]:
-        """Send any message; what came because of it."""
+        """Send a message; return the messages received."""
         self.news()
-        self.line.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.news()
 
     def result(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
@@ -152,15 +152,15 @@ class Peer:
         return ack
 
     def listen(self, *task_ids: str, id: Id | None = None) -> list[Any]:
-        """Open a subscription; what comes first."""
+        """Open a subscription; return its first message."""
         return self.send("subscriptions/listen", id=id, notifications={"taskIds": list(task_ids)})
 
     # --- workers ---
 
     def work(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
         """A second passes, then a worker does something."""
-        self.desk.now += 1_000
-        self.desk.move(task_id, lambda task: act(task, self.desk.now))
+        self.driver.now += 1_000
+        self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
     def ask(self, task_id: str, *questions: Question) -> None:
         """The tool asks."""

@@ -274,7 +274,7 @@ def test_a_notification_shows_what_a_poll_of_the_same_client_would(
 def test_every_kind_of_question_that_is_not_sent_is_named() -> None:
     seen = receiver_2026_07_28.encode_task(waiting(), answers=frozenset())
     assert seen.statusMessage == (
-        "Waits for answers to: elicitation/create, sampling/createMessage"
+        "Waiting for answers to: elicitation/create, sampling/createMessage"
     )
 
 
@@ -300,7 +300,7 @@ def marked(name: Any, kind: Any = "string") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (schema(a=schema(b=marked("a b"))), "x-mcp-header of 'a.b' is no header name"),
+        (schema(a=schema(b=marked("a b"))), "x-mcp-header of 'a.b' is not a header name"),
         (
             schema(a=schema(b=marked("A", "array"))),
             "x-mcp-header of 'a.b' needs type string, integer or boolean",
@@ -308,7 +308,7 @@ def marked(name: Any, kind: Any = "string") -> dict[str, Any]:
         (schema(a=marked("A"), b=schema(c=marked("a"))), "x-mcp-header 'a' is used twice"),
         (
             {"$defs": {"x": marked("A")}, **schema(a={"type": "array", "items": marked("B")})},
-            "x-mcp-header is used where only properties may lead to it",
+            "x-mcp-header is only allowed on properties nested in `properties`",
         ),
     ],
 )
@@ -327,7 +327,7 @@ def test_a_mark_against_the_rules_is_named_by_its_place(broken: Any, reason: str
 )
 def test_only_names_and_parameters_may_come_in_base64(header: dict[str, str]) -> None:
     headers = {**headers_of(request(taskId="t1")), **header}
-    with pytest.raises(HeaderMismatch, match="the body says otherwise"):
+    with pytest.raises(HeaderMismatch, match="differs from the body"):
         check_headers(headers.items(), request(taskId="t1"))
 
 
@@ -335,7 +335,7 @@ def test_a_long_header_is_not_repeated_in_full() -> None:
     headers = {**headers_of(request(taskId="t1")), "Mcp-Name": "x" * 1000}
     with pytest.raises(HeaderMismatch) as error:
         check_headers(headers.items(), request(taskId="t1"))
-    assert error.value.reason == f"Mcp-Name is '{'x' * 80}', the body says otherwise"
+    assert error.value.reason == f"Mcp-Name is '{'x' * 80}', which differs from the body"
 
 
 def test_mirrored_text_keeps_its_case() -> None:

@@ -1,4 +1,4 @@
-"""What is common to all dialects."""
+"""Properties of all dialects."""
 
 from collections.abc import Callable
 
@@ -74,7 +74,7 @@ ABSENT: dict[str, Callable[[], object]] = {
     "a question taken back in erlmcp": lambda: ERLMCP.receiver.withdrawal(1),
     "a pause in 2025-11-25": lambda: OLD.receiver.paused((), None),
     "a watch in 2025-11-25": lambda: OLD.receiver.acknowledgement(1, ()),
-    "its end": lambda: OLD.receiver.farewell(1),
+    "its end": lambda: OLD.receiver.end_watch(1),
     "a list in 2026-07-28": lambda: NEW.receiver.page((), None, 0),
     "a retry in 2025-11-25": lambda: OLD.requestor.retry(CALL, {}, None),
     "an update in 2025-11-25": lambda: OLD.requestor.answer("t1", "k", REPLY),
@@ -91,10 +91,10 @@ def test_what_a_wire_has_no_words_for_cannot_be_said(use: str) -> None:
 
 
 def test_an_abandoned_request_is_cancelled_where_that_can_be_said() -> None:
-    assert OLD.requestor.forget(7).requestId == 7
-    assert NEW.requestor.forget(7).requestId == 7
-    assert ERLMCP.requestor.forget(7) is None
-    assert [d.requestor.forgets(CALL) for d in (OLD, NEW, ERLMCP)] == [False, True, False]
+    assert OLD.requestor.abandon(7).requestId == 7
+    assert NEW.requestor.abandon(7).requestId == 7
+    assert ERLMCP.requestor.abandon(7) is None
+    assert [d.requestor.may_abandon(CALL) for d in (OLD, NEW, ERLMCP)] == [False, True, False]
 
 
 def test_changes_of_2026_07_28_are_told_to_subscribers_only() -> None:

@@ -24,7 +24,7 @@ ROUNDS = 10_000
 
 
 def outcomes(data: bytes) -> Iterator[str]:
-    """What the whole of `protocol` makes of these bytes; any other exception fails the test."""
+    """Decode these bytes and everything inside; any unexpected exception fails the test."""
     try:
         message = decode_message(data)
     except TaskmachineError as error:

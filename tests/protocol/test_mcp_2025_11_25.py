@@ -1,4 +1,4 @@
-"""2025-11-25: what is special about it."""
+"""Features specific to 2025-11-25."""
 
 import json
 from typing import Any

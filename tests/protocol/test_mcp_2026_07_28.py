@@ -1,4 +1,4 @@
-"""2026-07-28: what is special about it."""
+"""Features specific to 2026-07-28."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import judge
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 from tests.requirements import covers
 
 DIALECT = g2.DIALECT
@@ -356,7 +356,7 @@ def test_open_questions_are_inlined() -> None:
 def test_only_declared_kinds_of_questions_are_sent() -> None:
     reduced = shown(waiting(), answers=frozenset({"elicitation/create"}))
     assert set(reduced["inputRequests"]) == {"name"}
-    assert reduced["statusMessage"] == "Waits for answers to: sampling/createMessage"
+    assert reduced["statusMessage"] == "Waiting for answers to: sampling/createMessage"
     nothing = shown(waiting(), answers=frozenset())
     assert nothing["inputRequests"] == {}
     whole = shown(waiting(), answers=frozenset({"elicitation/create", "sampling/createMessage"}))

@@ -96,7 +96,7 @@ def test_we_accept_what_the_official_model_sends(sample: Sample, data: st.DataOb
 
 
 def _tighten(sample: Sample, message: Any) -> None:
-    """What the text of 2026-07-28 demands and types do not say."""
+    """Requirements of 2026-07-28 that types do not express."""
     if sample.kind == "request":
         message["params"]["_meta"][mcp_2026_07_28.PROTOCOL_VERSION] = mcp_2026_07_28.REVISION
     elif sample.schema == "InputRequiredResult":

@@ -14,7 +14,7 @@ from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 from tests.requirements import covers
 
 TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task
@@ -57,7 +57,7 @@ def test_what_a_watch_shows_goes_to_its_own_stream() -> None:
     told = receiver.watched("w", [TASK], now=0)
     working = lifecycle.report(TASK, 1, message="busy").task
     told += receiver.moved(working, now=1)
-    assert receiver.moved(working, now=1) == [], "nothing is told twice"
+    assert receiver.moved(working, now=1) == [], "nothing is sent twice"
     told += receiver.ended("w")
     sent = [(getattr(out.message, "method", "result"), out.stream) for out in told]  # type: ignore[union-attr]
     assert sent == [
@@ -94,7 +94,7 @@ def test_a_question_moves_to_the_general_stream_when_its_own_is_lost() -> None:
     create = g1.CallTool("greet", {}, g1.TaskMetadata())
     receiver.receive(g1.DIALECT.encode_request(1, create))
     receiver.answered(1, TASK, now=0)
-    receiver.closed(None)  # nobody listens
+    receiver.closed(None)  # no stream is open
     working = lifecycle.start(TASK, 0, worker="w").task
     asked = lifecycle.ask(working, 0, [Question("k", "elicitation/create", b'{"message":"?"}')])
     assert asked is not None

@@ -31,7 +31,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.protocol.desk import OFFER
+from tests.protocol.memory_driver import OFFER
 
 FORM = Question("k", "elicitation/create", b'{"message":"?"}')
 CALL = Call("tools/call", "greet", progress_token="p")
@@ -47,7 +47,7 @@ def asked(task: Task = WORKING) -> Task:
 
 
 def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
-    """A receiver of 2025-11-25 whose client introduced itself to somebody else."""
+    """A receiver of 2025-11-25 whose client initialized with another process."""
     ids = count(first)
     return Receiver(
         RECEIVER_2025,
@@ -60,7 +60,7 @@ def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
 
 
 def sent(outputs: Any) -> list[tuple[Any, Any]]:
-    """What is sent where: method, or id of a response, and stream."""
+    """Return method, or id of a response, and stream of each message sent."""
     shown = []
     for out in outputs:
         assert isinstance(out, Send)
@@ -152,7 +152,7 @@ def test_a_question_of_a_wait_that_was_lost_goes_to_the_general_stream_once_it_i
 def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> None:
     receiver = restored()
     collect(receiver, 1, asked())
-    assert receiver.closed(1) == [Abandoned(1)], "the general stream is there, but nobody waits"
+    assert receiver.closed(1) == [Abandoned(1)], "the general stream is open, but no request waits"
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
     assert sent(receiver.lost(2)) == [("elicitation/create", None)]
     assert receiver.closed(2) == [Abandoned(2)]
@@ -166,7 +166,7 @@ def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait()
     assert sent(look(receiver, asked())) == [("elicitation/create", None)]
     assert look(receiver, asked()) == [], "it is in flight"
     assert receiver.lost(None) == []
-    assert look(receiver, asked()) == [], "nobody reads there"
+    assert look(receiver, asked()) == [], "that stream is not read"
     assert receiver.opened() == []
     assert sent(look(receiver, asked())) == [("elicitation/create", None)]
     receiver.lost(None)
@@ -174,7 +174,7 @@ def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait()
 
 
 def test_a_look_at_a_task_that_is_not_followed_brings_nothing() -> None:
-    assert look(restored(), asked()) == [], "nobody would take the question back"
+    assert look(restored(), asked()) == [], "the question could not be withdrawn"
 
 
 def test_a_question_waits_for_a_reader() -> None:
@@ -220,7 +220,7 @@ def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> Non
     receiver.answered(1, TASK, now=0)
     assert receiver.moved(asked(), now=0) == []
     assert receiver.opened() == []
-    assert receiver.follow(asked()) == [], "questions are for whoever waits"
+    assert receiver.follow(asked()) == [], "questions go to waiting requests"
     assert receiver.follow(asked()) == []
     busy = lifecycle.report(asked(), 1, message="busy").task
     assert sent(receiver.moved(busy, now=1)) == [("notifications/tasks/status", None)]
@@ -286,7 +286,7 @@ def test_a_plain_call_tells_its_progress_on_its_own_stream() -> None:
     receiver.ran(1, DONE)
     assert receiver.reported(1, Progress(2, 2)) == [], "nothing after the end"
     plain_call(receiver, token=None)
-    assert receiver.reported(1, Progress(1, 2)) == [], "nobody asked for it"
+    assert receiver.reported(1, Progress(1, 2)) == [], "it was not requested"
 
 
 def test_a_plain_call_of_2026_tells_its_progress_too_and_a_task_does_not() -> None:
@@ -334,7 +334,7 @@ def test_what_a_plain_call_still_asks_is_taken_back_when_it_ends() -> None:
     [withdrawn, abandoned] = receiver.closed(1)
     assert sent([withdrawn]) == [("notifications/cancelled", 1)]
     assert abandoned == Abandoned(1)
-    assert receiver.asked(1, [FORM]) == [], "nobody waits for it any more"
+    assert receiver.asked(1, [FORM]) == [], "no request waits for it any more"
 
 
 # --- questions before there is a task --------------------------------------------------------

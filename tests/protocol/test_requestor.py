@@ -43,7 +43,7 @@ def waiting_2026(*keys: str) -> dict[str, Any]:
 
 
 class Caller:
-    """A requestor, and what it has said."""
+    """A requestor and its outputs."""
 
     def __init__(self, dialect: RequestorDialect) -> None:
         ids = count(1)
@@ -123,7 +123,7 @@ def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any
 def test_two_calls_cannot_have_one_name() -> None:
     caller = Caller(G1)
     caller.start()
-    with pytest.raises(ValueError, match="'job' is under way"):
+    with pytest.raises(ValueError, match="'job' is in progress"):
         caller.start()
 
 
@@ -214,7 +214,10 @@ def test_progress_is_told_as_it_was_reported() -> None:
     caller = Caller(G1)
     caller.start(Call("tools/call", "greet", b"{}", progress_token=0))
     params = {"progressToken": 0, "progress": 1, "total": 4, "message": "first"}
-    for told in ([Moved("job", Progress(1, 4, "first"))], []):  # and no news is not told
+    for told in (
+        [Moved("job", Progress(1, 4, "first"))],
+        [],
+    ):  # and an unchanged status is not reported
         news = Notification("notifications/progress", params)
         assert caller.requestor.receive(news, now=0) == told
 
@@ -381,7 +384,7 @@ def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
     assert caller.wait(60_000) == [], "and what never came is forgotten"
 
 
-# --- calls that nobody wants any more ----------------------------------------------------------
+# --- abandoned calls ------------------------------------------------------------------------
 
 
 def test_a_task_that_was_made_for_nobody_is_cancelled() -> None:
@@ -436,4 +439,4 @@ def test_requests_that_nobody_answers_are_given_up_in_time() -> None:
     caller.start()
     assert caller.requestor.next_tick() == 60_000
     [told] = caller.wait(60_000)
-    assert told == Finished("job", Outcome.of_error(-32603, "no answer in time"))
+    assert told == Finished("job", Outcome.of_error(-32603, "the request timed out"))

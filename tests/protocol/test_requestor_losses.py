@@ -1,4 +1,4 @@
-"""A requestor whose requests get lost one by one, and what it may forget."""
+"""A requestor whose requests are lost one by one."""
 
 from itertools import count
 from typing import Any
@@ -47,7 +47,7 @@ def test_a_call_that_is_lost_has_ended() -> None:
     caller = Caller(G1)
     caller.start()
     assert lose(caller) == [Finished("job", GONE)]
-    assert lose(caller) == [], "what nobody waits for can be lost"
+    assert lose(caller) == [], "losing it has no effect"
 
 
 def test_a_poll_that_is_lost_is_made_again_but_not_for_ever() -> None:
@@ -90,7 +90,7 @@ def test_a_cancel_that_is_lost_is_made_again() -> None:
 def test_who_is_patient_for_a_while_asks_for_the_outcome_anew() -> None:
     ids = count(1)
     caller = Caller(G1)
-    caller.requestor = Requestor(G1, new_id=lambda: next(ids), patience_ms=90_000)
+    caller.requestor = Requestor(G1, new_id=lambda: next(ids), collect_timeout_ms=90_000)
     caller.start()
     caller.reply({"task": shown_2025("input_required")})
     blocked = caller.requests[-1]
@@ -186,7 +186,7 @@ def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
     )
     assert isinstance(end, Finished)
     assert end.outcome.cause is Cause.CANCELLED
-    assert caller.reply({"content": []}) == [], "what comes late does not count"
+    assert caller.reply({"content": []}) == [], "a late message does not count"
 
 
 def test_a_task_that_nobody_wants_is_left_where_no_cancel_is_taken() -> None:
@@ -228,7 +228,7 @@ def test_a_failure_that_does_not_say_why_is_one() -> None:
         caller = working_2026()
         caller.wait(750)
         out = caller.reply(shown_2026("failed", error=error))
-        assert out[-1] == Finished("job", Outcome.of_error(-32603, "The server does not say why."))
+        assert out[-1] == Finished("job", Outcome.of_error(-32603, "The server gave no reason."))
 
 
 def test_an_inlined_result_is_a_plain_one() -> None:

@@ -12,7 +12,7 @@ from taskmachine.protocol.operations import Browse
 from taskmachine.protocol.outputs import Asked, Finished, Perform
 from taskmachine.statemachine import Call, Outcome, Reply
 from tests.oracle import judge
-from tests.protocol.desk import Desk, Line
+from tests.protocol.memory_driver import Connection, MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     FORM,
@@ -30,7 +30,7 @@ from tests.requirements import covers
 
 def life_of_a_receiver() -> list[Any]:
     """Everything that a receiver sends while a task has all kinds of things happen to it."""
-    peer = Peer(Desk())
+    peer = Peer(MemoryDriver())
     peer.result("ping")
     peer.result("tools/list")
     task_id = peer.create(_meta={"progressToken": 1})
@@ -49,7 +49,7 @@ def life_of_a_receiver() -> list[Any]:
     peer.error("tasks/get", taskId="never issued")
     peer.error("no/such/method")
     plain = peer.ask("tools/call", name="greet")
-    peer.line.finish_run(plain, Outcome.of_result(json.dumps(HELLO).encode()))
+    peer.connection.finish_run(plain, Outcome.of_result(json.dumps(HELLO).encode()))
     return peer.heard
 
 
@@ -112,7 +112,7 @@ def test_every_message_is_one_of_the_four_kinds(life: Any) -> None:
 )
 @pytest.mark.parametrize("id", [0, 1, -5, 2**70, "", "1", "a b", "\u00e9"], ids=repr)
 def test_an_answer_has_the_id_of_its_request(id: Any) -> None:
-    peer = Peer(Desk())
+    peer = Peer(MemoryDriver())
     for method, member in [("ping", "result"), ("no/such", "error"), ("tasks/get", "error")]:
         [answer] = peer.say({"id": id, "method": method})
         assert answer["id"] == id
@@ -122,7 +122,7 @@ def test_an_answer_has_the_id_of_its_request(id: Any) -> None:
 
 @covers("2025-11-25:result-same-id")
 def test_answers_find_their_requests_in_any_order() -> None:
-    peer = Peer(Desk())
+    peer = Peer(MemoryDriver())
     tasks = [peer.create() for _ in range(5)]
     waits = {peer.ask("tasks/result", taskId=task_id): task_id for task_id in tasks}
     for task_id in [tasks[i] for i in (3, 0, 4, 2, 1)]:
@@ -146,9 +146,9 @@ def test_answers_find_their_requests_in_any_order() -> None:
     ],
 )
 def test_no_notification_is_answered(method: str, params: Any) -> None:
-    peer, caller = Peer(Desk()), Caller()
+    peer, caller = Peer(MemoryDriver()), Caller()
     assert peer.notify(method, **params) == []
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}
     caller.hear(method=method, params=params)
     assert caller.sent == []
 
@@ -207,7 +207,7 @@ def test_our_meta_keys_are_well_formed_and_none_is_invented_under_a_reserved_pre
     ],
 )
 def test_whatever_metadata_a_request_has_it_is_served(meta: Any) -> None:
-    peer = Peer(Desk())
+    peer = Peer(MemoryDriver())
     task_id = peer.create(_meta=meta)
     assert peer.result("tasks/get", taskId=task_id, _meta=meta)["taskId"] == task_id
     peer.ask("tasks/result", taskId=task_id, _meta=meta)
@@ -227,7 +227,7 @@ def test_whatever_metadata_a_request_has_it_is_served(meta: Any) -> None:
 )
 @pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05", "1900-01-01", "2099-01-01", ""])
 def test_every_proposal_is_answered_with_the_one_version_that_is_spoken(version: str) -> None:
-    peer = Peer(Desk(), greets=False)
+    peer = Peer(MemoryDriver(), greets=False)
     assert peer.initialize(version)["protocolVersion"] == "2025-11-25"
     peer.notify("notifications/initialized")
     assert peer.status(peer.create()) == "working"
@@ -235,7 +235,7 @@ def test_every_proposal_is_answered_with_the_one_version_that_is_spoken(version:
 
 @covers("2025-11-25:base-protocol-supported")
 def test_a_ping_is_answered_at_any_time() -> None:
-    peer = Peer(Desk(), greets=False)
+    peer = Peer(MemoryDriver(), greets=False)
     assert peer.result("ping") == {}
     peer.initialize()
     assert peer.result("ping") == {}
@@ -252,15 +252,15 @@ def test_a_ping_is_answered_at_any_time() -> None:
     ],
 )
 def test_nothing_but_a_ping_is_served_before_the_handshake(method: str, params: Any) -> None:
-    peer = Peer(Desk(), greets=False)
+    peer = Peer(MemoryDriver(), greets=False)
     assert "error" in peer.call(method, **params)
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}
 
 
 # Receiver._deliver would have to wait for `notifications/initialized`, as for an open stream.
 @covers("2025-11-25:server-waits-for-initialized")
 def test_a_server_asks_nothing_before_the_client_is_ready() -> None:
-    peer = Peer(Desk(), greets=False)
+    peer = Peer(MemoryDriver(), greets=False)
     peer.initialize(capabilities={"elicitation": {}})
     task_id = peer.create()
     peer.ask("tasks/result", taskId=task_id)
@@ -270,24 +270,24 @@ def test_a_server_asks_nothing_before_the_client_is_ready() -> None:
     assert len(peer.questions()) == 1
 
 
-class Indiscreet(Desk):
+class Indiscreet(MemoryDriver):
     """Forgets to compare owners when it lists."""
 
-    def _perform(self, line: Line, wanted: Perform) -> None:
+    def _perform(self, connection: Connection, wanted: Perform) -> None:
         if isinstance(wanted.operation, Browse):
             assert wanted.id is not None
             everything = list(self.tasks.values())
-            self.handle(line, line.receiver.paged(wanted.id, everything, now=self.now))
+            self.handle(connection, connection.receiver.paged(wanted.id, everything, now=self.now))
         else:
-            super()._perform(line, wanted)
+            super()._perform(connection, wanted)
 
 
 # Receiver.answered and .watched compare owners, .paged does not.
 @covers("2025-11-25:foreign-not-listed")
 @pytest.mark.parametrize("kind", [Indiscreet])
-def test_a_list_shows_only_tasks_of_the_requestor(kind: type[Desk]) -> None:
-    desk = kind()
-    alice, bob = Peer(desk), Peer(desk, owner="bob")
+def test_a_list_shows_only_tasks_of_the_requestor(kind: type[MemoryDriver]) -> None:
+    driver = kind()
+    alice, bob = Peer(driver), Peer(driver, owner="bob")
     hers, his = alice.create(), bob.create()
     assert [task["taskId"] for task in alice.result("tasks/list")["tasks"]] == [hers]
     assert [task["taskId"] for task in bob.result("tasks/list")["tasks"]] == [his]
@@ -305,8 +305,8 @@ def test_a_list_shows_only_tasks_of_the_requestor(kind: type[Desk]) -> None:
 )
 def test_a_task_knows_which_modes_its_requestor_declared(less: Any, more: Any) -> None:
     calls = [
-        peer.desk.tasks[peer.create()].call
-        for peer in (Peer(Desk(), declares=less), Peer(Desk(), declares=more))
+        peer.driver.tasks[peer.create()].call
+        for peer in (Peer(MemoryDriver(), declares=less), Peer(MemoryDriver(), declares=more))
     ]
     assert calls[0] != calls[1]
 
@@ -334,8 +334,8 @@ def test_a_token_of_a_call_under_way_is_not_used_again() -> None:
     caller.start("three", call)  # once the first has ended it is free
 
 
-# "if their previous tasks/result request failed": an error tells the outcome of a task that has
-# ended, but of one that was last seen alive only that nobody waits any more.
+# "if their previous tasks/result request failed": an error is the outcome of a task that has
+# ended, but for a task that was last seen live it only ends the wait.
 @covers("2025-11-25:poll-when-not-waiting")
 def test_a_wait_that_failed_is_followed_by_polls() -> None:
     caller = Caller()

@@ -1,4 +1,4 @@
-"""2025-11-25: what a task says before its end, questions and progress."""
+"""2025-11-25: questions and progress of a task."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from taskmachine.protocol.operations import Amend, decide
 from taskmachine.statemachine import IllegalTransition, Outcome, Progress, Question, lifecycle
 from tests.oracle import judge
-from tests.protocol.desk import Desk
+from tests.protocol.memory_driver import MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     CLIENT,
@@ -26,7 +26,7 @@ from tests.requirements import covers
 
 @pytest.fixture
 def peer() -> Peer:
-    return Peer(Desk())
+    return Peer(MemoryDriver())
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_a_question_makes_the_task_wait_and_its_answer_lets_it_go_on(
     }
     peer.answer(asked, {**answer, "_meta": {RELATED: {"taskId": task_id}}})
     assert peer.status(task_id) == "working"
-    [stored] = peer.desk.tasks[task_id].questions
+    [stored] = peer.driver.tasks[task_id].questions
     assert stored.answer is not None
     assert answer.items() <= json.loads(stored.answer.body).items()
     peer.end(task_id)
@@ -88,12 +88,12 @@ def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer
     peer.ask_from(task_id, NAME, SUM)
     told = [task["status"] for task in peer.notifications("notifications/tasks/status")]
     assert told == ["input_required"]
-    assert peer.questions() == [], "whoever does not wait may not know the task yet"
+    assert peer.questions() == [], "a client that does not wait may not know the task yet"
     waiting = peer.ask("tasks/result", taskId=task_id)
     asked = peer.questions()
     assert [q["method"] for q in asked] == ["elicitation/create", "sampling/createMessage"]
     peer.notify("notifications/cancelled", requestId=waiting)
-    assert peer.questions() == asked, "nobody waits any more"
+    assert peer.questions() == asked, "no request waits any more"
     peer.ask("tasks/result", taskId=task_id)
     again = peer.questions()[len(asked) :]
     assert [q["params"] for q in again] == [q["params"] for q in asked]
@@ -144,8 +144,8 @@ def test_each_question_names_the_task_that_asks(peer: Peer) -> None:
 
 @covers("2025-11-25:elicitation-bound-to-user")
 def test_a_question_reaches_nobody_else_and_nobody_else_can_answer_it() -> None:
-    desk = Desk()
-    alice, bob = Peer(desk), Peer(desk, owner="bob")
+    driver = MemoryDriver()
+    alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
     alice.ask("tasks/result", taskId=task_id)
     bob.error("tasks/result", taskId=task_id)
@@ -203,8 +203,8 @@ def test_the_free_form_question_of_ours_is_a_proper_form(peer: Peer) -> None:
     task_id = peer.create()
     peer.ask("tasks/result", taskId=task_id)
     peer.start(task_id)
-    for step in decide(Amend(task_id, asks=True), peer.desk.tasks[task_id], peer.desk.now):
-        peer.desk.commit(step)
+    for step in decide(Amend(task_id, asks=True), peer.driver.tasks[task_id], peer.driver.now):
+        peer.driver.commit(step)
     [asked] = peer.questions()
     judge(REVISION, "TaskElicitRequest").validate(asked)
     params = asked["params"]
@@ -215,7 +215,7 @@ def test_the_free_form_question_of_ours_is_a_proper_form(peer: Peer) -> None:
 
 @covers("2025-11-25:sampling-user-rejected")
 def test_a_sampling_task_that_a_person_refuses_fails_with_minus_one() -> None:
-    peer = Peer(Desk(), offer=CLIENT)
+    peer = Peer(MemoryDriver(), offer=CLIENT)
     task_id = peer.result("sampling/createMessage", **SAMPLING, task={})["task"]["taskId"]
     peer.end(task_id, Outcome.of_error(-1, "User rejected sampling request"))
     assert peer.status(task_id) == "failed"
@@ -233,8 +233,8 @@ def test_a_sampling_task_that_a_person_refuses_fails_with_minus_one() -> None:
     ],
 )
 def test_a_task_knows_what_its_requestor_declared(declares: Any, methods: set[str]) -> None:
-    peer = Peer(Desk(), declares=declares)
-    assert peer.desk.tasks[peer.create()].call.answers == methods
+    peer = Peer(MemoryDriver(), declares=declares)
+    assert peer.driver.tasks[peer.create()].call.answers == methods
 
 
 # --- progress --------------------------------------------------------------------------------
@@ -308,4 +308,4 @@ def test_without_a_token_there_is_no_progress(peer: Peer) -> None:
 def test_a_token_of_another_type_is_refused(peer: Peer, token: Any) -> None:
     error = peer.error("tools/call", name="greet", task={}, _meta={"progressToken": token})
     assert error["code"] == -32602
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}

@@ -25,7 +25,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.desk import GREET, OFFER, PAGE, Desk, Line
+from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     BROKEN,
@@ -47,7 +47,7 @@ from tests.requirements import covers
 
 @pytest.fixture
 def peer() -> Peer:
-    return Peer(Desk())
+    return Peer(MemoryDriver())
 
 
 # --- capabilities ----------------------------------------------------------------------------
@@ -61,12 +61,13 @@ def peer() -> Peer:
     "2025-11-25:tools-capability",
 )
 def test_a_server_that_takes_tasks_declares_it() -> None:
-    hello = Peer(Desk(), greets=False).initialize()
+    hello = Peer(MemoryDriver(), greets=False).initialize()
     tasks: Any = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     assert hello["capabilities"] == {"tools": {}, "tasks": tasks}
-    assert hello["serverInfo"] == {"name": "desk", "version": "1"}
+    assert hello["serverInfo"] == {"name": "test", "version": "1"}
     assert (
-        "tasks" not in Peer(Desk(), offer=PLAIN_SERVER, greets=False).initialize()["capabilities"]
+        "tasks"
+        not in Peer(MemoryDriver(), offer=PLAIN_SERVER, greets=False).initialize()["capabilities"]
     )
 
 
@@ -85,23 +86,23 @@ def test_a_client_that_takes_tasks_declares_it() -> None:
     "2025-11-25:capability-requests-exhaustive", "2025-11-25:undeclared-type-processed-normally"
 )
 def test_a_server_without_task_support_ignores_the_wish_for_one() -> None:
-    peer = Peer(Desk(), offer=PLAIN_SERVER)
+    peer = Peer(MemoryDriver(), offer=PLAIN_SERVER)
     id = peer.ask("tools/call", name="greet", task={"ttl": 1})
     assert peer.responses(id) == []
-    [answer] = peer.line.finish_run(id, returned(HELLO))
+    [answer] = peer.connection.finish_run(id, returned(HELLO))
     assert json.loads(json.dumps(attrs.asdict(answer)["result"])) == HELLO
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}
 
 
 @covers(
     "2025-11-25:capability-requests-exhaustive", "2025-11-25:undeclared-type-processed-normally"
 )
 def test_a_client_makes_tasks_of_the_declared_types_only() -> None:
-    peer = Peer(Desk(), offer=CLIENT)
+    peer = Peer(MemoryDriver(), offer=CLIENT)
     created = peer.result("sampling/createMessage", **SAMPLING, task={})
     judge(REVISION, "CreateTaskResult").validate(created)
     id = peer.ask("elicitation/create", message="?", requestedSchema={}, task={})
-    peer.line.finish_run(id, returned(ACCEPT))
+    peer.connection.finish_run(id, returned(ACCEPT))
     [answer] = peer.responses(id)
     assert answer["result"] == ACCEPT
 
@@ -109,7 +110,7 @@ def test_a_client_makes_tasks_of_the_declared_types_only() -> None:
 @covers("2025-11-25:get-and-result-always-served")
 @pytest.mark.parametrize("listing", [True, False])
 def test_whoever_creates_tasks_shows_them_and_their_results(listing: bool) -> None:
-    peer = Peer(Desk(), offer=attrs.evolve(OFFER, listing=listing))
+    peer = Peer(MemoryDriver(), offer=attrs.evolve(OFFER, listing=listing))
     task_id = peer.create()
     peer.end(task_id)
     assert peer.status(task_id) == "completed"
@@ -125,12 +126,12 @@ def test_whoever_creates_tasks_shows_them_and_their_results(listing: bool) -> No
     ("offer", "declared"),
     [
         (OFFER, {"list", "cancel"}),
-        (attrs.evolve(OFFER, listing=False), {"cancel"}),  # cannot tell its callers apart
+        (attrs.evolve(OFFER, listing=False), {"cancel"}),  # cannot distinguish its callers
         (PLAIN_SERVER, set()),
     ],
 )
 def test_list_and_cancel_are_served_where_they_are_declared(offer: Any, declared: set[str]) -> None:
-    peer = Peer(Desk(), offer=offer)
+    peer = Peer(MemoryDriver(), offer=offer)
     tasks = peer.initialize()["capabilities"].get("tasks", {})
     assert tasks.keys() & {"list", "cancel"} == declared
     listed = peer.call("tasks/list")
@@ -143,7 +144,7 @@ def test_list_and_cancel_are_served_where_they_are_declared(offer: Any, declared
 @covers("2025-11-25:task-support-values", "2025-11-25:task-support-default-forbidden")
 def test_the_list_of_tools_says_which_run_as_tasks() -> None:
     unmarked = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    tools = Peer(Desk(), offer=unmarked).result("tools/list")["tools"]
+    tools = Peer(MemoryDriver(), offer=unmarked).result("tools/list")["tools"]
     support = {tool["name"]: tool["execution"]["taskSupport"] for tool in tools}
     expected = {"greet": "optional", "slow": "required", "quick": "forbidden", "odd": "forbidden"}
     assert support == expected
@@ -160,12 +161,12 @@ def test_the_list_of_tools_says_which_run_as_tasks() -> None:
 )
 def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params: Any) -> None:
     offer = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    peer = Peer(Desk(), offer=offer)
+    peer = Peer(MemoryDriver(), offer=offer)
     error = peer.error("tools/call", name=tool, **params)
     assert error["code"] == -32601
     assert tool in error["message"]
-    assert peer.desk.tasks == {}
-    assert peer.line.runs == {}
+    assert peer.driver.tasks == {}
+    assert peer.connection.runs == {}
 
 
 @covers("2025-11-25:tool-protocol-errors")
@@ -174,7 +175,7 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
 )
 def test_an_unknown_tool_or_a_malformed_call_is_a_protocol_error(peer: Peer, params: Any) -> None:
     assert peer.error("tools/call", **params, task={})["code"] == -32602
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}
 
 
 # --- creating and looking --------------------------------------------------------------------
@@ -198,7 +199,7 @@ def test_a_call_with_a_task_field_is_answered_with_a_task(peer: Peer) -> None:
     assert created["task"]["status"] == "working"
     assert isinstance(created["task"]["taskId"], str)
     plain = peer.ask("tools/call", name="greet")
-    peer.line.finish_run(plain, returned(HELLO))
+    peer.connection.finish_run(plain, returned(HELLO))
     assert peer.responses(plain)[0]["result"] == HELLO
 
 
@@ -213,18 +214,18 @@ def test_a_requestor_cannot_choose_the_id(peer: Peer) -> None:
 @pytest.mark.parametrize("ttl", ["60", -1, 0.5, True, [], 2**53])
 def test_a_ttl_that_is_no_number_of_milliseconds_is_refused(peer: Peer, ttl: Any) -> None:
     assert peer.error("tools/call", name="greet", task={"ttl": ttl})["code"] == -32602
-    assert peer.desk.tasks == {}
+    assert peer.driver.tasks == {}
     assert peer.result("ping") == {}
 
 
-class Thrifty(Desk):
+class Thrifty(MemoryDriver):
     """Grants a minute at most."""
 
-    def _perform(self, line: Line, wanted: Perform) -> None:
+    def _perform(self, connection: Connection, wanted: Perform) -> None:
         if isinstance(wanted.operation, Create):
             granted = min(60_000, wanted.operation.ttl_ms or 60_000)
             wanted = attrs.evolve(wanted, operation=attrs.evolve(wanted.operation, ttl_ms=granted))
-        super()._perform(line, wanted)
+        super()._perform(connection, wanted)
 
 
 @covers(
@@ -234,23 +235,25 @@ class Thrifty(Desk):
     "2025-11-25:ttl-from-creation",
 )
 @pytest.mark.parametrize(
-    ("desk", "task", "ttl"),
+    ("driver", "task", "ttl"),
     [
-        (Desk(), {}, None),
-        (Desk(), {"ttl": 0}, 0),
-        (Desk(), {"ttl": 90_000}, 90_000),
+        (MemoryDriver(), {}, None),
+        (MemoryDriver(), {"ttl": 0}, 0),
+        (MemoryDriver(), {"ttl": 90_000}, 90_000),
         (Thrifty(), {"ttl": 90_000}, 60_000),
         (Thrifty(), {}, 60_000),
     ],
 )
-def test_the_ttl_in_force_is_shown_and_does_not_count_down(desk: Desk, task: Any, ttl: Any) -> None:
-    peer = Peer(desk)
+def test_the_ttl_in_force_is_shown_and_does_not_count_down(
+    driver: MemoryDriver, task: Any, ttl: Any
+) -> None:
+    peer = Peer(driver)
     task_id = peer.create(task=task)
     for _ in range(3):
         shown = peer.result("tasks/get", taskId=task_id)
         assert "ttl" in shown
         assert shown["ttl"] == ttl
-        desk.now += 10_000
+        driver.now += 10_000
         peer.move(task_id, lambda t, now: lifecycle.report(t, now, message=f"at {now}"))
 
 
@@ -261,8 +264,8 @@ def test_get_answers_at_once_with_the_task_itself(peer: Peer) -> None:
         shown = peer.result("tasks/get", taskId=task_id)
         assert (shown["taskId"], shown["status"]) == (task_id, "working")
         assert "task" not in shown
-        if peer.desk.tasks[task_id].fence == 0:
-            peer.start(task_id)  # whether a worker has it already is nobody's business
+        if peer.driver.tasks[task_id].fence == 0:
+            peer.start(task_id)  # clients cannot observe whether a worker holds it
 
 
 @covers("2025-11-25:poll-interval-optional")
@@ -270,7 +273,7 @@ def test_the_suggested_interval_is_a_number_that_grows_with_age(peer: Peer) -> N
     task_id, seen = peer.create(), []
     for _ in range(5):
         seen.append(peer.result("tasks/get", taskId=task_id)["pollInterval"])
-        peer.desk.now += 20_000
+        peer.driver.now += 20_000
     assert seen == sorted(seen)
     assert 0 < seen[0] < seen[-1] <= 5_000
 
@@ -305,7 +308,7 @@ def test_every_message_with_a_task_has_all_its_fields_and_times_that_make_sense(
     look()
     peer.move(task_id, lambda task, now: lifecycle.report(task, now, message="halfway"))
     look()
-    peer.desk.now += 10
+    peer.driver.now += 10
     shown.append(peer.result("tasks/cancel", taskId=task_id))
     look()
     for task in shown:
@@ -373,7 +376,7 @@ def test_whatever_happens_the_status_takes_an_allowed_path(peer: Peer, way: str,
 def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: Outcome) -> None:
     task_id = peer.create()
     peer.start(task_id)
-    fence = peer.desk.tasks[task_id].fence
+    fence = peer.driver.tasks[task_id].fence
     cancelled = peer.result("tasks/cancel", taskId=task_id)
     verb = lifecycle.fail if outcome.result is None else lifecycle.complete
     with pytest.raises((IllegalTransition, StaleFence)):
@@ -391,14 +394,14 @@ def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: O
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
 def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
 
-    class Slow(Desk):
+    class Slow(MemoryDriver):
         """Keeps a cancel back for a while."""
 
-        def _perform(self, line: Line, wanted: Perform) -> None:
+        def _perform(self, connection: Connection, wanted: Perform) -> None:
             if isinstance(wanted.operation, Cancel) and wanted not in kept:
                 kept.append(wanted)
             else:
-                super()._perform(line, wanted)
+                super()._perform(connection, wanted)
 
     kept: list[Perform] = []
     peer = Peer(Slow())
@@ -407,7 +410,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
         peer.move(task_id, VERBS[step])
     id = peer.ask("tasks/cancel", taskId=task_id)
     assert peer.responses(id) == [], "nothing is promised before it has happened"
-    peer.desk.handle(peer.line, kept)
+    peer.driver.handle(peer.connection, kept)
     [answer] = peer.responses(id)
     judge(REVISION, "CancelTaskResult").validate(answer["result"])
     assert (answer["result"]["taskId"], answer["result"]["status"]) == (task_id, "cancelled")
@@ -445,31 +448,33 @@ def test_changes_of_status_are_told_with_the_whole_task(peer: Peer) -> None:
 # --- lists -----------------------------------------------------------------------------------
 
 
-class Paging(Desk):
+class Paging(MemoryDriver):
     """Pages by sealed positions, as a store does."""
 
     sealer = Sealer(b"s" * 32)
 
-    def _perform(self, line: Line, wanted: Perform) -> None:
+    def _perform(self, connection: Connection, wanted: Perform) -> None:
         if not isinstance(wanted.operation, Browse):
-            super()._perform(line, wanted)
+            super()._perform(connection, wanted)
             return
         assert wanted.id is not None
-        mine = [t for t in reversed(self.tasks.values()) if t.owner == line.owner]
+        mine = [t for t in reversed(self.tasks.values()) if t.owner == connection.owner]
         cursor, start = wanted.operation.cursor, 0
         if cursor is not None:
             try:
-                after = self.sealer.open_cursor(line.owner, cursor)
+                after = self.sealer.open_cursor(connection.owner, cursor)
             except TaskmachineError as error:
-                self.handle(line, line.receiver.refused(wanted.id, error))
+                self.handle(connection, connection.receiver.refused(wanted.id, error))
                 return
             start = [t.id for t in mine].index(after.task_id) + 1
         page, rest = mine[start : start + PAGE], mine[start + PAGE :]
         last = page[-1] if rest else None
         following = (
-            None if last is None else self.sealer.seal_cursor(line.owner, Position(0, last.id))
+            None
+            if last is None
+            else self.sealer.seal_cursor(connection.owner, Position(0, last.id))
         )
-        self.handle(line, line.receiver.paged(wanted.id, page, following, now=self.now))
+        self.handle(connection, connection.receiver.paged(wanted.id, page, following, now=self.now))
 
 
 @covers(
@@ -498,8 +503,8 @@ def test_pages_follow_each_other_to_the_end(number: int) -> None:
 
 @covers("2025-11-25:list-bad-cursor-32602", "2025-11-25:bad-cursor-graceful")
 def test_a_cursor_that_is_none_of_ours_is_refused_and_life_goes_on() -> None:
-    desk = Paging()
-    peer, other = Peer(desk), Peer(desk, owner="bob")
+    driver = Paging()
+    peer, other = Peer(driver), Peer(driver, owner="bob")
     for _ in range(PAGE + 1):
         peer.create()
     good = peer.result("tasks/list")["nextCursor"]
@@ -540,19 +545,19 @@ def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, para
 def test_a_task_that_was_purged_reads_as_one_that_never_was(peer: Peer, method: str) -> None:
     task_id = peer.create()
     peer.result("tasks/cancel", taskId=task_id)
-    lifecycle.purge(peer.desk.tasks.pop(task_id), peer.desk.now)
+    lifecycle.purge(peer.driver.tasks.pop(task_id), peer.driver.now)
     assert peer.error(method, taskId=task_id) == peer.error(method, taskId="never issued")
 
 
 @covers("2025-11-25:internal-error-32603")
 @pytest.mark.parametrize("error", [ZeroDivisionError("secret"), OSError("/etc/secret")])
 def test_a_failure_of_our_own_is_32603_and_tells_nothing(error: Exception) -> None:
-    class Broken(Desk):
+    class Broken(MemoryDriver):
         def load(self, task_id: str, owner: str) -> Task:
             raise Failed
 
     class Failed(TaskmachineError):
-        """What a store may raise."""
+        """Errors that a store may raise."""
 
     peer = Peer(Broken())
     task_id = peer.create()
@@ -568,7 +573,7 @@ def test_a_failure_of_our_own_is_32603_and_tells_nothing(error: Exception) -> No
     assert peer.result("ping") == {}
 
 
-class Careless(Desk):
+class Careless(MemoryDriver):
     """Forgets to compare owners when it loads."""
 
     def load(self, task_id: str, owner: str) -> Task:
@@ -584,10 +589,10 @@ class Careless(Desk):
 )
 @pytest.mark.parametrize("way", ["working", "input_required", "completed"])
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result"])
-@pytest.mark.parametrize("kind", [Desk, Careless])
-def test_a_foreign_task_is_shown_as_none(kind: type[Desk], method: str, way: str) -> None:
-    desk = kind()
-    alice, bob = Peer(desk), Peer(desk, owner="bob")
+@pytest.mark.parametrize("kind", [MemoryDriver, Careless])
+def test_a_foreign_task_is_shown_as_none(kind: type[MemoryDriver], method: str, way: str) -> None:
+    driver = kind()
+    alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
     for step in WAYS[way]:
         alice.move(task_id, VERBS[step])
@@ -599,8 +604,8 @@ def test_a_foreign_task_is_shown_as_none(kind: type[Desk], method: str, way: str
 
 @covers("2025-11-25:bound-to-auth-context", "2025-11-25:foreign-cancel-rejected")
 def test_a_foreign_task_cannot_be_cancelled() -> None:
-    desk = Desk()
-    alice, bob = Peer(desk), Peer(desk, owner="bob")
+    driver = MemoryDriver()
+    alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
     refusal = bob.error("tasks/cancel", taskId=task_id)
     assert refusal == bob.error("tasks/cancel", taskId="never issued")
@@ -609,6 +614,5 @@ def test_a_foreign_task_cannot_be_cancelled() -> None:
 
 
 def test_whoever_left_is_known_to_have_left(peer: Peer) -> None:
-    """The driver is told, so that it can free what a blocked call holds."""
     id = peer.ask("tasks/result", taskId=peer.create())
-    assert peer.line.receiver.closed(id)[0] == Abandoned(id)
+    assert peer.connection.receiver.closed(id)[0] == Abandoned(id)

@@ -296,7 +296,7 @@ def test_only_declared_kinds_of_sampling_reach_the_model(
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_task_is_cancelled_by_tasks_cancel_alone(caller: Caller, when: str) -> None:
     create = caller.start()
-    if when == "before":  # while the create is on its way nobody knows what to cancel
+    if when == "before":  # the task id is unknown until the create is answered
         caller.do(caller.requestor.cancel("job", now=caller.now))
     caller.reply({"task": shown()}, to=create)
     if when == "after":

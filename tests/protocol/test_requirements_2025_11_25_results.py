@@ -1,4 +1,4 @@
-"""2025-11-25: how a task ends, for whoever waits for it and for whoever gives up."""
+"""2025-11-25: the end of a task, for waiting and for cancelled requests."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from taskmachine.statemachine import Cause, Outcome
 from tests.oracle import judge
-from tests.protocol.desk import Desk
+from tests.protocol.memory_driver import MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     BROKEN,
     ENDED,
@@ -27,7 +27,7 @@ RICH = {**HELLO, "structuredContent": {"n": [1]}, "_meta": {"com.example/a": 1},
 
 @pytest.fixture
 def peer() -> Peer:
-    return Peer(Desk())
+    return Peer(MemoryDriver())
 
 
 # --- results ---------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_a_task_ends_with_just_what_the_plain_call_gets(
     peer: Peer, outcome: Outcome, status: str
 ) -> None:
     plain = peer.ask("tools/call", name="greet")
-    peer.line.finish_run(plain, outcome)
+    peer.connection.finish_run(plain, outcome)
     [expected] = peer.responses(plain)
     task_id = peer.create()
     peer.end(task_id, outcome)
@@ -140,7 +140,7 @@ def test_a_cancelled_wait_ends_alone(peer: Peer) -> None:
     task_id = peer.create()
     left, kept = (peer.ask("tasks/result", taskId=task_id) for _ in range(2))
     assert peer.notify("notifications/cancelled", requestId=left, reason="bored") == []
-    assert peer.line.abandoned == [left]
+    assert peer.connection.abandoned == [left]
     assert peer.status(task_id) == "working"
     peer.end(task_id)
     assert peer.responses(left) == []
@@ -153,8 +153,8 @@ def test_a_cancelled_wait_ends_alone(peer: Peer) -> None:
 def test_a_cancelled_plain_call_is_not_answered(peer: Peer) -> None:
     id = peer.ask("tools/call", name="greet")
     peer.notify("notifications/cancelled", requestId=id)
-    assert peer.line.abandoned == [id]
-    peer.desk.handle(peer.line, peer.line.receiver.ran(id, returned(HELLO)))
+    assert peer.connection.abandoned == [id]
+    peer.driver.handle(peer.connection, peer.connection.receiver.ran(id, returned(HELLO)))
     assert peer.responses(id) == []
 
 

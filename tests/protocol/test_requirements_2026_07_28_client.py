@@ -58,7 +58,7 @@ def paused(*keys: str, **rest: Any) -> dict[str, Any]:
 
 
 class Client:
-    """A requestor; what it sends is judged, and read as JSON."""
+    """A requestor whose messages are checked and parsed as JSON."""
 
     def __init__(self) -> None:
         capabilities: dict[str, Any] = {
@@ -98,7 +98,7 @@ class Client:
         return self.hear({"id": request["id"], "error": body})
 
     def hear(self, message: Any) -> list[Any]:
-        """A message of the server arrives; what is sent because of it."""
+        """Receive a message of the server; return the messages sent in response."""
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
         return self._take(self.requestor.receive(decode_message(data), now=self.now))
 
@@ -237,7 +237,7 @@ def test_an_integer_that_is_not_safe_is_sent_in_no_header(sign: int) -> None:
         if number < 2**53:
             assert headers_of(request, {"N": ("n",)})["Mcp-Param-N"] == str(sign * number)
         else:
-            with pytest.raises(ValueError, match="beyond the integers"):
+            with pytest.raises(ValueError, match="beyond the safe integers"):
                 headers_of(request, {"N": ("n",)})
 
 
@@ -317,7 +317,7 @@ def test_an_error_ends_the_call_as_that_error(code: int) -> None:
     assert client.outcome() == code
     (end,) = client.finished
     assert end.outcome.data is not None
-    assert json.loads(end.outcome.data) == data, "whoever made the call can see what is spoken"
+    assert json.loads(end.outcome.data) == data, "the caller can see the protocol version"
 
 
 @covers("2026-07-28:legacy-codes-without-meaning")
@@ -400,7 +400,7 @@ def test_what_a_client_has_no_use_for_is_not_answered(message: Any) -> None:
 def test_a_question_is_asked_once_and_answered_once() -> None:
     client = Client()
     poll = with_task(client)
-    for _ in range(3):  # shown in several polls before somebody answers
+    for _ in range(3):  # shown in several polls before it is answered
         client.respond(poll, waiting("a", "b"))
         poll = client.poll()
     assert client.asked == ["a", "b"]
@@ -526,7 +526,7 @@ def test_each_round_sends_the_state_of_the_round_before() -> None:
         (request,) = client.answer("a", {"action": "accept", "content": {"state": str(state)}})
         assert request["params"].get("requestState") == state
         assert ("requestState" in request["params"]) == (state is not None)
-    assert client.asked == ["a", "a", "a"], "each round asks anew"
+    assert client.asked == ["a", "a", "a"], "each round asks again"
 
 
 @covers("2026-07-28:mrtr-immediate-retry", "2026-07-28:request-state-echoed")
@@ -543,7 +543,7 @@ def test_a_call_that_is_paused_without_questions_comes_again_at_once() -> None:
 def test_an_answer_to_a_question_that_is_no_longer_open_is_not_sent() -> None:
     client = Client()
     client.respond(with_task(client), waiting("a", "b"))
-    client.respond(client.poll(), waiting("b"))  # withdrawn, or answered by somebody else
+    client.respond(client.poll(), waiting("b"))  # withdrawn, or answered elsewhere
     assert client.answer("a") == []
     (update,) = client.answer("b")
     assert update["params"]["inputResponses"] == {"b": ACCEPTED}
@@ -580,7 +580,7 @@ def test_a_paused_call_has_nothing_to_do_after_a_broken_connection() -> None:
     client.respond(client.call(), paused("a", requestState="s"))
     client.requestor.disconnected(now=client.now)
     assert client.requestor.tick(client.now) == []
-    assert client.requestor.next_tick() is None, "or whoever drives it would never rest"
+    assert client.requestor.next_tick() is None, "otherwise the driver would never wait"
 
 
 @covers("2026-07-28:key-scope-is-task", "2026-07-28:answers-only-for-retry")

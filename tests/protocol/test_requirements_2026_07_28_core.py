@@ -1,4 +1,4 @@
-"""What the core of 2026-07-28 demands of every message of a server."""
+"""Requirements of the core of 2026-07-28 on every message of a server."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
 from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import LimitExceeded, NotFound, Outcome
 from tests.oracle import judge
-from tests.protocol.desk import OFFER, Desk
+from tests.protocol.memory_driver import OFFER, MemoryDriver
 from tests.protocol.plain_2026_07_28 import (
     ABLE,
     ACCEPTED,
@@ -51,9 +51,9 @@ def conversation() -> Peer:
     for task in tasks:
         peer.get(task)
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="plain")
-    peer.line.finish_run("plain", returned())
+    peer.connection.finish_run("plain", returned())
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="paused")
-    peer.desk.handle(peer.line, peer.line.receiver.paused("paused", [form()], "s"))
+    peer.driver.handle(peer.connection, peer.connection.receiver.paused("paused", [form()], "s"))
     for method in ("nonsense", "tasks/list", "initialize", "tasks/get"):
         peer.error(method)
     peer.error("tasks/get", {}, taskId=tasks[0])
@@ -62,8 +62,8 @@ def conversation() -> Peer:
     peer.error("tools/list", says={VERSION_KEY: "1900-01-01"})
     for error in (LimitExceeded("tasks", 5), ZeroDivisionError(), NotFound("x")):
         peer.send("tools/call", {}, name="greet", id="refused")
-        peer.desk.handle(peer.line, peer.line.receiver.refused("refused", error))
-    peer.desk.handle(peer.line, peer.line.receiver.ended("watch"))
+        peer.driver.handle(peer.connection, peer.connection.receiver.refused("refused", error))
+    peer.driver.handle(peer.connection, peer.connection.receiver.ended("watch"))
     return peer
 
 
@@ -154,7 +154,7 @@ def test_every_meta_key_of_a_server_is_well_formed_and_defined() -> None:
         for part in parts(seen):
             keys |= part.get("_meta", {}).keys() | part.get("extensions", {}).keys()
         declared = sum(EXTENSION in part.get("extensions", {}) for part in parts(seen))
-        assert json.dumps(seen).count(EXTENSION) == declared, "it is no key of anything else"
+        assert json.dumps(seen).count(EXTENSION) == declared, "it is not a key of anything else"
     assert all(KEY.fullmatch(key) for key in keys)
     assert keys == {
         "io.modelcontextprotocol/serverInfo",
@@ -171,7 +171,7 @@ def test_every_response_carries_the_id_of_its_request() -> None:
     for id in ids:
         peer.send("tools/call", {}, name="greet", id=id)
     for id in reversed(ids):
-        peer.line.finish_run(id, returned())
+        peer.connection.finish_run(id, returned())
     answered = [seen["id"] for seen in peer.news()]
     assert [(id, type(id)) for id in answered] == [(id, type(id)) for id in reversed(ids)]
     for id in ids:
@@ -212,7 +212,7 @@ def test_an_id_that_is_in_use_is_refused_and_the_first_request_goes_on() -> None
     peer.send("tools/call", {}, name="greet", id=1)
     (refusal,) = peer.send("tools/call", {}, name="greet", id=1)
     assert refusal["error"]["code"] == -32600
-    peer.line.finish_run(1, returned())
+    peer.connection.finish_run(1, returned())
     assert [seen["id"] for seen in peer.news()] == [1]
 
 
@@ -221,7 +221,7 @@ def test_a_fault_of_the_server_is_32603_and_betrays_nothing() -> None:
     peer = Peer()
     peer.send("tools/call", {}, name="greet", id=1)
     error = KeyError("secret of the database")
-    peer.desk.handle(peer.line, peer.line.receiver.refused(1, error))
+    peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
     (answer,) = peer.news()
     assert answer["error"]["code"] == -32603
     assert "secret" not in json.dumps(answer)
@@ -280,7 +280,7 @@ def test_a_progress_token_of_a_wrong_type_is_32602(token: Any) -> None:
     peer = Peer()
     error = peer.error("tools/call", name="greet", says={"progressToken": token})
     assert error["code"] == -32602
-    assert not peer.desk.tasks
+    assert not peer.driver.tasks
 
 
 # --- versions ---------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_another_version_is_refused_with_those_that_are_served(method: str, vers
     judge(REVISION, "UnsupportedProtocolVersionError").validate(answer)
     data = answer["error"]["data"]
     assert (data["supported"], data["requested"]) == (["2026-07-28"], version)
-    assert not peer.line.runs
+    assert not peer.connection.runs
 
 
 @covers("2026-07-28:initialize-refusal-names-versions", "2026-07-28:both-eras")
@@ -303,8 +303,8 @@ def test_who_sends_initialize_is_told_which_version_to_speak() -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
     (answer,) = Peer().post({"id": 1, "method": "initialize", "params": hello})
     assert "2026-07-28" in json.dumps(answer["error"])
-    line = Desk().connect(receiver_2025_11_25.RECEIVER)
-    (welcome,) = line.receive(Request(1, "initialize", hello))
+    connection = MemoryDriver().connect(receiver_2025_11_25.RECEIVER)
+    (welcome,) = connection.receive(Request(1, "initialize", hello))
     assert "result" in json.loads(encode_message(welcome))
 
 
@@ -313,13 +313,13 @@ def test_who_sends_initialize_is_told_which_version_to_speak() -> None:
 
 @covers("2026-07-28:tools-list-answered", "2026-07-28:tools-list-not-per-connection")
 def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
-    desk = Desk()
-    peer = Peer(desk)
+    driver = MemoryDriver()
+    peer = Peer(driver)
     first = peer.result("tools/list")
     judge(REVISION, "ListToolsResult").validate(first)
     assert [tool["name"] for tool in first["tools"]] == ["greet", "slow", "quick"]
     peer.create()
-    assert peer.result("tools/list", {}) == Peer(desk).result("tools/list") == first
+    assert peer.result("tools/list", {}) == Peer(driver).result("tools/list") == first
 
 
 @covers("2026-07-28:tool-protocol-errors")
@@ -329,18 +329,18 @@ def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
 def test_a_call_of_nothing_is_an_error_and_no_task(params: Any) -> None:
     peer = Peer()
     assert peer.error("tools/call", **params)["code"] == -32602
-    assert not peer.desk.tasks
+    assert not peer.driver.tasks
 
 
 @covers("2026-07-28:tool-access-controlled")
 def test_a_caller_reaches_only_the_tools_that_it_is_offered() -> None:
-    desk = Desk()
+    driver = MemoryDriver()
     few = Offer(OFFER.info, {"quick": OFFER.tools["quick"]})
-    guest = Peer(desk, owner="guest", offer=few)
+    guest = Peer(driver, owner="guest", offer=few)
     assert [tool["name"] for tool in guest.result("tools/list")["tools"]] == ["quick"]
     assert guest.error("tools/call", name="greet")["code"] == -32602
-    assert not desk.tasks
-    assert Peer(desk).create()
+    assert not driver.tasks
+    assert Peer(driver).create()
 
 
 # --- headers ----------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_an_answer_by_update_lets_the_tool_go_on() -> None:
     ack = peer.update(task, name=ACCEPTED)
     assert ack["resultType"] == "complete"
     assert ack.keys() <= {"resultType", "_meta"}
-    (question,) = peer.desk.tasks[task].questions
+    (question,) = peer.driver.tasks[task].questions
     assert question.answer is not None
     assert json.loads(question.answer.body) == ACCEPTED
     assert not question.answer.is_error
@@ -89,7 +89,7 @@ def test_answers_that_nobody_waits_for_are_acknowledged_and_ignored() -> None:
     peer.update(task, a={"action": "decline"}, c=ACCEPTED)  # also beside one that is wanted
     peer.work(task, lambda t, now: lifecycle.withdraw(t, now))
     peer.update(task, b=ACCEPTED)
-    answers = {q.key: q.answer for q in peer.desk.tasks[task].questions}
+    answers = {q.key: q.answer for q in peer.driver.tasks[task].questions}
     assert answers["a"] is not None
     assert json.loads(answers["a"].body) == ACCEPTED
     assert answers["b"] is None
@@ -121,11 +121,12 @@ def test_a_key_stands_for_one_question_for_life(answered: bool) -> None:
 def test_a_plain_call_and_a_task_may_use_the_same_key() -> None:
     peer = Peer()
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="plain")
-    peer.desk.handle(peer.line, peer.line.receiver.paused("plain", [form("name")], None))
+    outputs = peer.connection.receiver.paused("plain", [form("name")], None)
+    peer.driver.handle(peer.connection, outputs)
     assert peer.news()[0]["result"]["resultType"] == "input_required"
     # Who was asked before a task was made gets no task any more, also if it declares now.
     peer.send("tools/call", name="greet", id="again", inputResponses={"name": ACCEPTED})
-    assert "again" in peer.line.runs
+    assert "again" in peer.connection.runs
     task = peer.create()
     peer.ask(task, form("name"))
     assert "name" in peer.get(task)["inputRequests"]
@@ -184,7 +185,7 @@ def test_what_cannot_be_an_answer_is_refused(method: str, answers: Any) -> None:
     assert error["code"] == -32602
     assert "inputResponses" in error["message"]
     assert peer.get(task)["status"] == "input_required"
-    assert not peer.line.runs
+    assert not peer.connection.runs
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_every_kind_of_answer_is_kept_as_it_is(answer: Any) -> None:
     task = peer.create()
     peer.ask(task, form())
     peer.update(task, name={**answer, "com.example/more": [1]})
-    (question,) = peer.desk.tasks[task].questions
+    (question,) = peer.driver.tasks[task].questions
     assert question.answer is not None
     assert json.loads(question.answer.body) == {**answer, "com.example/more": [1]}
 
@@ -210,8 +211,8 @@ def test_every_kind_of_answer_is_kept_as_it_is(answer: Any) -> None:
 def test_the_one_question_in_our_own_words_is_a_proper_form() -> None:
     peer = Peer()
     task = peer.create()
-    for step in decide(Amend(task, asks=True), peer.desk.tasks[task], peer.desk.now):
-        peer.desk.commit(step)
+    for step in decide(Amend(task, asks=True), peer.driver.tasks[task], peer.driver.now):
+        peer.driver.commit(step)
     (request,) = peer.get(task)["inputRequests"].values()
     judge(REVISION, "ElicitRequest").validate(request)
     assert request["params"]["message"]

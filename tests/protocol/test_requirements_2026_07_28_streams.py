@@ -10,7 +10,7 @@ from taskmachine.protocol.jsonrpc import Id
 from taskmachine.protocol.sealing import RequestState, Sealer, request_digest
 from taskmachine.statemachine import Progress, lifecycle
 from tests.oracle import judge
-from tests.protocol.desk import Desk
+from tests.protocol.memory_driver import MemoryDriver
 from tests.protocol.plain_2026_07_28 import (
     ABLE,
     ACCEPTED,
@@ -90,8 +90,8 @@ def test_what_was_not_asked_for_or_is_not_there_is_not_agreed_to(wanted: Any) ->
     "2026-07-28:no-subscription-state-kept",
 )
 def test_only_who_listens_is_told_and_only_of_what_it_listens_to() -> None:
-    desk = Desk()
-    listener, poller = Peer(desk), Peer(desk)
+    driver = MemoryDriver()
+    listener, poller = Peer(driver), Peer(driver)
     mine, other = listener.create(), listener.create()
     listener.listen(mine)
     listener.ask(other, form())
@@ -100,7 +100,7 @@ def test_only_who_listens_is_told_and_only_of_what_it_listens_to() -> None:
     listener.complete(mine)
     assert [seen["params"]["taskId"] for seen in listener.news()] == [mine]
     assert poller.news() == []
-    assert Peer(desk).news() == [], "a new connection begins without subscriptions"
+    assert Peer(driver).news() == [], "a new connection begins without subscriptions"
 
 
 @covers("2026-07-28:notification-is-whole-task", "2026-07-28:poll-beside-notifications")
@@ -194,7 +194,7 @@ def test_a_server_that_ends_a_subscription_says_so(id: Id) -> None:
     task = peer.create()
     peer.listen(task, id=id)
     peer.news()
-    peer.desk.handle(peer.line, peer.line.receiver.ended(id))
+    peer.driver.handle(peer.connection, peer.connection.receiver.ended(id))
     cancelled, answer = peer.news()
     judge(REVISION, "CancelledNotification").validate(cancelled)
     assert cancelled["method"] == "notifications/cancelled"
@@ -204,7 +204,7 @@ def test_a_server_that_ends_a_subscription_says_so(id: Id) -> None:
     assert answer["id"] == answer["result"]["_meta"][SUBSCRIPTION_KEY] == id
     peer.complete(task)
     assert peer.news() == [], "nothing follows"
-    assert peer.line.receiver.ended(id) == []
+    assert peer.connection.receiver.ended(id) == []
 
 
 @covers("2026-07-28:server-cancelled-only-for-listen")
@@ -240,10 +240,14 @@ def test_nothing_more_is_said_of_a_cancelled_request() -> None:
     peer.send("tools/call", {}, name="greet", id="call")
     assert peer.post(cancelled("call")) == []
     assert peer.post(cancelled("watch")) == []
-    assert peer.line.abandoned == ["call", "watch"], "whoever works on it is told"
-    peer.desk.handle(peer.line, peer.line.receiver.ran("call", returned()))  # it crossed
-    peer.desk.handle(peer.line, peer.line.receiver.paused("call", [form()], None))
-    peer.desk.handle(peer.line, peer.line.receiver.refused("call", ZeroDivisionError()))
+    assert peer.connection.abandoned == ["call", "watch"], "the worker is notified"
+    peer.driver.handle(
+        peer.connection, peer.connection.receiver.ran("call", returned())
+    )  # it crossed
+    peer.driver.handle(peer.connection, peer.connection.receiver.paused("call", [form()], None))
+    peer.driver.handle(
+        peer.connection, peer.connection.receiver.refused("call", ZeroDivisionError())
+    )
     peer.complete(task)
     assert peer.news() == []
     assert peer.get(task)["status"] == "completed"
@@ -300,7 +304,7 @@ DIGEST = request_digest("tools/call", "greet", b'{"n":1}')
 
 def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
     peer.news()
-    peer.desk.handle(peer.line, peer.line.receiver.paused(id, questions, state))
+    peer.driver.handle(peer.connection, peer.connection.receiver.paused(id, questions, state))
     (answer,) = peer.news()
     return answer
 
@@ -339,7 +343,7 @@ def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime() -> None:
     peer = Peer()
     peer.send("tools/call", {}, name="greet", id=1)
     with pytest.raises(ValueError, match="must have inputRequests or requestState"):
-        peer.line.receiver.paused(1, [], None)
+        peer.connection.receiver.paused(1, [], None)
 
 
 @covers(
@@ -352,28 +356,28 @@ def test_a_paused_call_leaves_nothing_behind_and_may_come_again() -> None:
     for _ in range(3):  # the same id each time: none of them is still in use
         peer.send("tools/call", {"elicitation": {}}, name="greet", id=1, requestState="s")
         assert pause(peer, 1, form())["result"]["resultType"] == "input_required"
-    peer.line.runs.clear()
+    peer.connection.runs.clear()
     answers = {"name": ACCEPTED, "unasked": ACCEPTED}
     peer.send("tools/call", ABLE, name="greet", id=1, inputResponses=answers, requestState="s")
-    run = peer.line.runs[1]
+    run = peer.connection.runs[1]
     assert run.state == "s"
     assert {key: json.loads(reply.body) for key, reply in run.answers.items()} == answers
-    peer.line.finish_run(1, returned())
+    peer.connection.finish_run(1, returned())
     assert peer.news()[0]["result"]["resultType"] == "complete"
-    assert not peer.desk.tasks
+    assert not peer.driver.tasks
 
 
 def retry(peer: Peer, state: str, *, owner: str = "alice", now: int = 0, digest: bytes) -> Any:
-    """What a runtime does with a state that comes back."""
+    """Open a returned state as a runtime does."""
     peer.send("tools/call", {}, name="greet", id="retry", requestState=state)
-    run = peer.line.runs.pop("retry")
+    run = peer.connection.runs.pop("retry")
     assert run.state == state
     try:
         SEALER.open_state(owner, run.state, now, digest)
     except InvalidParams as error:
-        peer.desk.handle(peer.line, peer.line.receiver.refused("retry", error))
+        peer.driver.handle(peer.connection, peer.connection.receiver.refused("retry", error))
     else:
-        peer.desk.handle(peer.line, peer.line.receiver.ran("retry", returned()))
+        peer.driver.handle(peer.connection, peer.connection.receiver.ran("retry", returned()))
     (answer,) = peer.news()
     return answer
 
@@ -398,7 +402,7 @@ def damaged(state: str) -> str:
             "good",
             {"owner": "mallory"},
             marks=covers("2026-07-28:request-state-bound-to-principal"),
-            id="of somebody else",
+            id="another owner's",
         ),
         pytest.param(
             "good", {"now": 60_000}, marks=covers("2026-07-28:request-state-expires"), id="too late"
@@ -413,7 +417,7 @@ def damaged(state: str) -> str:
             "good",
             {"digest": request_digest("tools/call", "slow", b'{"n":1}')},
             marks=covers("2026-07-28:request-state-bound-to-request"),
-            id="of another tool",
+            id="another tool's",
         ),
     ],
 )
@@ -435,7 +439,7 @@ def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name() -> No
     peer = Peer()
     peer.send("tools/call", {}, name="greet", id=1)
     error = MissingCapability({"elicitation": {}})
-    peer.desk.handle(peer.line, peer.line.receiver.refused(1, error))
+    peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
     (answer,) = peer.news()
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}

@@ -1,4 +1,4 @@
-"""What the extension io.modelcontextprotocol/tasks demands of a server."""
+"""Requirements of the extension io.modelcontextprotocol/tasks on servers."""
 
 import json
 from datetime import datetime
@@ -12,7 +12,7 @@ from taskmachine.protocol.jsonrpc import Request
 from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.statemachine import Cause, IllegalTransition, Outcome, Task, lifecycle
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.desk import GREET, Desk
+from tests.protocol.memory_driver import GREET, MemoryDriver
 from tests.protocol.plain_2026_07_28 import (
     ABLE,
     ACCEPTED,
@@ -80,8 +80,8 @@ def test_a_server_without_tasks_does_not_declare_them() -> None:
     peer = Peer(offer=Offer({"name": "plain", "version": "1"}, {"quick": Tool(GREET)}))
     assert "extensions" not in peer.result("server/discover")["capabilities"]
     assert peer.send("tools/call", name="quick") == []
-    (id,) = peer.line.runs
-    peer.line.finish_run(id, returned())
+    (id,) = peer.connection.runs
+    peer.connection.finish_run(id, returned())
     assert peer.news()[0]["result"]["resultType"] == "complete"
 
 
@@ -101,7 +101,7 @@ def test_a_call_that_declares_the_extension_may_become_a_task() -> None:
     assert (created["resultType"], created["status"]) == ("task", "working")
     assert "task" not in created
     peer.send("tools/call", TASKS, name="quick")
-    assert list(peer.line.runs), "the same declaration does not demand a task"
+    assert list(peer.connection.runs), "the same declaration does not demand a task"
 
 
 @covers(
@@ -124,11 +124,11 @@ def test_who_does_not_declare_the_extension_in_this_very_request_gets_no_task(ab
     peer = Peer()
     known = peer.create()
     assert peer.send("tools/call", able, name="greet", id="plain") == []
-    peer.line.finish_run("plain", returned())
+    peer.connection.finish_run("plain", returned())
     (answer,) = peer.news()
     assert answer["result"]["resultType"] == "complete"
     assert "taskId" not in answer["result"]
-    assert list(peer.desk.tasks) == [known]
+    assert list(peer.driver.tasks) == [known]
 
 
 @covers(
@@ -143,14 +143,14 @@ def test_what_can_only_be_a_task_is_refused_to_others(able: Any) -> None:
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     required = answer["error"]["data"]["requiredCapabilities"]
     assert required == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-    assert not peer.desk.tasks
-    assert not peer.line.runs
+    assert not peer.driver.tasks
+    assert not peer.connection.runs
 
 
 def test_what_can_only_be_a_task_is_one_even_if_answers_come_along() -> None:
     peer = Peer()
     peer.create("slow", inputResponses={"name": ACCEPTED}, requestState="invented")
-    assert not peer.line.runs
+    assert not peer.connection.runs
 
 
 @covers(
@@ -196,30 +196,30 @@ def test_the_older_way_to_ask_for_a_task_changes_nothing(task: Any) -> None:
     created = peer.result("tools/call", name="greet", task=task)
     assert (created["resultType"], created["ttlMs"]) == ("task", None)
     assert peer.send("tools/call", {}, name="greet", task=task) == []
-    assert len(peer.desk.tasks) == 1, "without the declaration it is a plain call"
+    assert len(peer.driver.tasks) == 1, "without the declaration it is a plain call"
 
 
 @covers("2026-07-28:extension-not-under-2025-11-25", "2026-07-28:initialize-selects-legacy")
 def test_under_2025_11_25_the_extension_means_nothing() -> None:
-    desk = Desk()
-    line = desk.connect(receiver_2025_11_25.RECEIVER)
+    driver = MemoryDriver()
+    connection = driver.connect(receiver_2025_11_25.RECEIVER)
     hello = {"protocolVersion": "2025-11-25", "capabilities": TASKS, "clientInfo": {}}
-    (welcome,) = line.receive(Request(1, "initialize", hello))
+    (welcome,) = connection.receive(Request(1, "initialize", hello))
     assert "extensions" not in json.dumps(attrs.asdict(welcome))
-    assert line.receive(Request(2, "tools/call", {"name": "greet"})) == []
-    assert (list(line.runs), list(desk.tasks)) == ([2], [])
+    assert connection.receive(Request(2, "tools/call", {"name": "greet"})) == []
+    assert (list(connection.runs), list(driver.tasks)) == ([2], [])
 
 
 @covers("2026-07-28:legacy-tasks-still-served", "2026-07-28:initialize-selects-legacy")
 def test_tasks_of_2025_11_25_are_still_served_in_their_own_way() -> None:
-    desk = Desk()
-    line = desk.connect(receiver_2025_11_25.RECEIVER)
+    driver = MemoryDriver()
+    connection = driver.connect(receiver_2025_11_25.RECEIVER)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-    line.receive(Request(1, "initialize", hello))
-    line.receive(Request(2, "tools/call", {"name": "greet", "task": {"ttl": 60_000}}))
-    (task_id,) = desk.tasks
+    connection.receive(Request(1, "initialize", hello))
+    connection.receive(Request(2, "tools/call", {"name": "greet", "task": {"ttl": 60_000}}))
+    (task_id,) = driver.tasks
     for id, method, status in ((3, "tasks/get", "working"), (4, "tasks/cancel", "cancelled")):
-        *_, answer = line.receive(Request(id, method, {"taskId": task_id}))
+        *_, answer = connection.receive(Request(id, method, {"taskId": task_id}))
         assert attrs.asdict(answer)["result"]["status"] == status
 
 
@@ -228,8 +228,8 @@ def test_tasks_of_2025_11_25_are_still_served_in_their_own_way() -> None:
 
 @covers("2026-07-28:task-id-from-server", "2026-07-28:task-id-string")
 def test_task_ids_are_the_servers_and_all_different() -> None:
-    desk = Desk()
-    peers = [Peer(desk, owner=owner) for owner in ("alice", "alice", "bob")]
+    driver = MemoryDriver()
+    peers = [Peer(driver, owner=owner) for owner in ("alice", "alice", "bob")]
     ids = [peer.create(taskId="mine") for _ in range(3) for peer in peers]
     assert len(set(ids)) == 9
     assert "mine" not in ids
@@ -285,8 +285,8 @@ def test_a_task_shows_its_status_and_what_belongs_to_it(
 ) -> None:
     peer = Peer()
     task = peer.create()
-    record = peer.desk.tasks[task]
-    peer.desk.tasks[task] = attrs.evolve(record, ttl_ms=ttl, is_ttl_chosen=True)
+    record = peer.driver.tasks[task]
+    peer.driver.tasks[task] = attrs.evolve(record, ttl_ms=ttl, is_ttl_chosen=True)
     (begun, first) = peer.listen(task, id="w")
     put(peer, task, status)
     shown = peer.get(task)
@@ -310,7 +310,7 @@ def test_times_are_instants_that_never_go_back() -> None:
     seen = [peer.get(task)]
     for status in ("input_required", "working", "completed"):
         if status == "working":
-            peer.desk.now -= 3_600_000  # somebody sets the clock
+            peer.driver.now -= 3_600_000  # the clock is set back
             peer.update(task, name=ACCEPTED, idea={**SAMPLING["messages"][0], "model": "m"})
         else:
             put(peer, task, status)
@@ -333,11 +333,11 @@ def test_a_changed_ttl_is_shown_and_the_interval_grows() -> None:
     task = peer.create()
     young = peer.get(task)
     peer.listen(task)
-    record = peer.desk.tasks[task]
+    record = peer.driver.tasks[task]
     longer = attrs.evolve(record, ttl_ms=90_000, version=record.version + 1)
-    peer.desk.commit(attrs.evolve(peer.desk.steps[-1], task=longer))
+    peer.driver.commit(attrs.evolve(peer.driver.steps[-1], task=longer))
     assert peer.news()[-1]["params"]["ttlMs"] == peer.get(task)["ttlMs"] == 90_000
-    peer.desk.now += 3_600_000
+    peer.driver.now += 3_600_000
     assert peer.get(task)["pollIntervalMs"] > young["pollIntervalMs"]
 
 
@@ -394,7 +394,7 @@ def test_nothing_changes_a_task_that_has_ended(end: str) -> None:
     put(peer, task, end)
     before = peer.get(task)
     assert before["status"] == end
-    peer.desk.now += 1_000
+    peer.driver.now += 1_000
     assert peer.cancel(task).keys() <= {"resultType", "_meta"}
     assert peer.update(task, name=ACCEPTED).keys() <= {"resultType", "_meta"}
     late: list[Any] = [
@@ -413,13 +413,15 @@ def test_nothing_changes_a_task_that_has_ended(end: str) -> None:
 
 @covers("2026-07-28:durable-before-create-answer")
 def test_a_task_can_be_read_the_moment_it_is_told_of() -> None:
-    desk = Desk()
-    peer, other = Peer(desk), Peer(desk)
-    outputs = peer.line.receiver.receive(Request(1, "tools/call", {"name": "greet", "_meta": META}))
+    driver = MemoryDriver()
+    peer, other = Peer(driver), Peer(driver)
+    outputs = peer.connection.receiver.receive(
+        Request(1, "tools/call", {"name": "greet", "_meta": META})
+    )
     # The receiver says nothing of its own accord: its owner creates the task first.
     assert [type(output).__name__ for output in outputs] == ["Perform"]
-    assert not desk.tasks
-    desk.handle(peer.line, outputs)
+    assert not driver.tasks
+    driver.handle(peer.connection, outputs)
     (created,) = peer.news()
     assert other.get(created["result"]["taskId"])["status"] == "working"
 
@@ -435,7 +437,7 @@ def test_a_task_whose_time_is_over_fails_and_is_gone_later() -> None:
     peer.work(task, lifecycle.expire)
     shown = peer.get(task)
     assert (shown["status"], shown["error"]["code"]) == ("failed", -32603)
-    del peer.desk.tasks[task]
+    del peer.driver.tasks[task]
     assert peer.error("tasks/get", taskId=task)["code"] == -32602
 
 
@@ -505,7 +507,7 @@ def test_a_task_ends_with_what_the_plain_call_would_have_returned(result: Any) -
     peer.complete(task, result)
     assert peer.get(task)["result"] == {**result, "resultType": "complete"}
     peer.send("tools/call", {}, name="greet", id="plain")
-    peer.line.finish_run("plain", returned(result))
+    peer.connection.finish_run("plain", returned(result))
     plain = peer.news()[0]["result"]
     judge(REVISION, "CallToolResult").validate(plain)
     del plain["_meta"]["io.modelcontextprotocol/serverInfo"]  # said of the answer, not of the tool
@@ -554,10 +556,10 @@ def test_polling_changes_nothing(status: str) -> None:
     peer = Peer()
     task = peer.create()
     put(peer, task, status)
-    record = peer.desk.tasks[task]
+    record = peer.driver.tasks[task]
     first = peer.get(task)
     assert [peer.get(task) for _ in range(3)] == [first] * 3
-    assert peer.desk.tasks[task] is record
+    assert peer.driver.tasks[task] is record
 
 
 @covers(
@@ -605,8 +607,8 @@ def test_error_messages_tell_causes_apart() -> None:
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 def test_a_task_of_somebody_else_is_a_task_that_does_not_exist(method: str) -> None:
-    desk = Desk()
-    alice, mallory = Peer(desk), Peer(desk, owner="mallory")
+    driver = MemoryDriver()
+    alice, mallory = Peer(driver), Peer(driver, owner="mallory")
     named = {"io.modelcontextprotocol/clientInfo": {"name": "alice's client", "version": "1"}}
     task = alice.create(says=named)
     alice.ask(task, form())
@@ -620,7 +622,7 @@ def test_a_task_of_somebody_else_is_a_task_that_does_not_exist(method: str) -> N
     assert alice.get(task) == alice.result("tasks/get", says=other, taskId=task) == before
 
 
-class Careless(Desk):
+class Careless(MemoryDriver):
     """An owner of tasks that forgets to ask whose they are."""
 
     def load(self, task_id: str, owner: str) -> Task:
@@ -629,15 +631,15 @@ class Careless(Desk):
 
 @covers("2026-07-28:auth-on-each-request")
 def test_a_receiver_shows_no_foreign_task_even_if_it_is_handed_one() -> None:
-    desk = Careless()
-    task = Peer(desk).create()
-    assert Peer(desk, owner="mallory").error("tasks/get", taskId=task)["code"] == -32602
+    driver = Careless()
+    task = Peer(driver).create()
+    assert Peer(driver, owner="mallory").error("tasks/get", taskId=task)["code"] == -32602
 
 
 @covers("2026-07-28:auth-on-each-request", "2026-07-28:ack-lists-task-ids")
 def test_nobody_listens_to_a_task_of_somebody_else() -> None:
-    desk = Desk()
-    alice, mallory = Peer(desk), Peer(desk, owner="mallory")
+    driver = MemoryDriver()
+    alice, mallory = Peer(driver), Peer(driver, owner="mallory")
     task = alice.create()
     (begun,) = mallory.listen(task)
     assert begun["params"]["notifications"].get("taskIds", []) == []
@@ -647,11 +649,11 @@ def test_nobody_listens_to_a_task_of_somebody_else() -> None:
 
 @covers("2026-07-28:state-by-explicit-id", "2026-07-28:connection-not-required")
 def test_a_task_is_reached_by_its_id_from_any_connection_of_its_owner() -> None:
-    desk = Desk()
-    task = Peer(desk).create()
-    Peer(desk).ask(task, form())
-    assert "name" in Peer(desk).get(task)["inputRequests"]
-    Peer(desk).update(task, name=ACCEPTED)
-    assert Peer(desk).get(task)["status"] == "working"
-    Peer(desk).cancel(task)
-    assert Peer(desk).get(task)["status"] == "cancelled"
+    driver = MemoryDriver()
+    task = Peer(driver).create()
+    Peer(driver).ask(task, form())
+    assert "name" in Peer(driver).get(task)["inputRequests"]
+    Peer(driver).update(task, name=ACCEPTED)
+    assert Peer(driver).get(task)["status"] == "working"
+    Peer(driver).cancel(task)
+    assert Peer(driver).get(task)["status"] == "cancelled"

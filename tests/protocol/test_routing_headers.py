@@ -124,7 +124,7 @@ GOOD = headers_of(request(taskId="t1"))
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
-        ({**GOOD, "Mcp-Name": "t2"}, "Mcp-Name is 't2', the body says otherwise"),
+        ({**GOOD, "Mcp-Name": "t2"}, "Mcp-Name is 't2', which differs from the body"),
         ({**GOOD, "Mcp-Method": "tasks/cancel"}, "Mcp-Method is 'tasks/cancel'"),
         ({**GOOD, "Mcp-Method": "TASKS/GET"}, "Mcp-Method is 'TASKS/GET'"),
         ({**GOOD, "MCP-Protocol-Version": "2025-11-25"}, "MCP-Protocol-Version is '2025-11-25'"),
@@ -217,18 +217,18 @@ def test_marks_are_found_along_properties() -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (schema(a=marked("")), "no header name"),
-        (schema(a=marked("a b")), "no header name"),
-        (schema(a=marked("a\r\nb")), "no header name"),
-        (schema(a=marked(5)), "no header name"),
+        (schema(a=marked("")), "is not a header name"),
+        (schema(a=marked("a b")), "is not a header name"),
+        (schema(a=marked("a\r\nb")), "is not a header name"),
+        (schema(a=marked(5)), "is not a header name"),
         (schema(a=marked("A", "number")), "needs type string, integer or boolean"),
         (schema(a=marked("A", "object")), "needs type string, integer or boolean"),
         (schema(a=marked("A", ["string"])), "needs type string, integer or boolean"),
         ({"type": "string", "x-mcp-header": "A"}, "needs type string, integer or boolean"),
         (schema(a=marked("A"), b=marked("a")), "used twice"),
-        (schema(a={"type": "array", "items": marked("A")}), "only properties may lead to it"),
-        ({"anyOf": [schema(a=marked("A"))]}, "only properties may lead to it"),
-        ({"$defs": {"x": marked("A")}}, "only properties may lead to it"),
+        (schema(a={"type": "array", "items": marked("A")}), "only allowed on properties"),
+        ({"anyOf": [schema(a=marked("A"))]}, "only allowed on properties"),
+        ({"$defs": {"x": marked("A")}}, "only allowed on properties"),
     ],
 )
 def test_marks_against_the_rules_are_refused(broken: Any, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Cursors and requestState: opened by whom and as what they were sealed, or refused."""
+"""Sealed tokens open only for the owner and purpose that they were sealed for."""
 
 import base64
 import random
@@ -18,10 +18,10 @@ from taskmachine.protocol.sealing import (
     MAX_CURSOR,
     MAX_STATE,
     MIN_SECRET,
+    BrowserSession,
     Position,
     RequestState,
     Sealer,
-    Visit,
     request_digest,
 )
 from taskmachine.statemachine import ConfigurationError
@@ -398,7 +398,7 @@ def test_a_cursor_is_made_only_as_long_as_one_is_opened() -> None:
     cursor = SEALER.seal_cursor("ann", longest)
     assert len(cursor) == MAX_CURSOR
     assert SEALER.open_cursor("ann", cursor) == longest
-    with pytest.raises(ValueError, match="1026 characters, at most 1024"):
+    with pytest.raises(ValueError, match="1026 characters; the limit is 1024"):
         SEALER.seal_cursor("ann", Position(NOW, longest.task_id + "x"))
 
 
@@ -436,7 +436,7 @@ def test_too_long_a_text_is_refused_before_any_work(
 
 @pytest.mark.parametrize("size", [0, 1, MIN_SECRET - 1])
 def test_a_short_secret_is_a_configuration_error(size: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"has {size} bytes, at least 32 are needed"):
+    with pytest.raises(ConfigurationError, match=f"has {size} bytes; at least 32 are required"):
         Sealer(b"x" * size)
 
 
@@ -495,36 +495,36 @@ def test_what_was_never_an_id_opens_as_nothing(id: str | int) -> None:
     assert SEALER.open_stream("ann", str(id)) is None
 
 
-# --- visits -----------------------------------------------------------------------------------
+# --- logins -----------------------------------------------------------------------------------
 
-VISIT = Visit("v-1", "ann", False, NOW + 60_000)
-visits = st.builds(Visit, text, text, st.booleans(), times)
-
-
-@given(visits)
-def test_a_visit_opens_as_it_was_sealed_until_it_is_over(visit: Visit) -> None:
-    sealed = SEALER.seal_visit(visit)
-    assert SEALER.open_visit(sealed, visit.expires_at - 1) == visit
-    assert SEALER.open_visit(sealed, visit.expires_at) is None
-    assert OTHER_SEALER.open_visit(sealed, 0) is None
+LOGIN = BrowserSession("v-1", "ann", False, NOW + 60_000)
+logins = st.builds(BrowserSession, text, text, st.booleans(), times)
 
 
-def test_what_is_no_visit_opens_none() -> None:
-    for token in ("", "x", SEALER.seal_form(VISIT), SEALER.seal_cursor("", POSITION), "A" * 5_000):
-        assert SEALER.open_visit(token, NOW) is None
+@given(logins)
+def test_a_login_opens_until_it_expires(login: BrowserSession) -> None:
+    sealed = SEALER.seal_browser_session(login)
+    assert SEALER.open_browser_session(sealed, login.expires_at - 1) == login
+    assert SEALER.open_browser_session(sealed, login.expires_at) is None
+    assert OTHER_SEALER.open_browser_session(sealed, 0) is None
 
 
-def test_a_form_is_of_one_visit() -> None:
-    token = SEALER.seal_form(VISIT)
-    assert SEALER.is_form_of(VISIT, token)
+def test_other_texts_open_no_login() -> None:
+    for token in ("", "x", SEALER.seal_form(LOGIN), SEALER.seal_cursor("", POSITION), "A" * 5_000):
+        assert SEALER.open_browser_session(token, NOW) is None
+
+
+def test_a_form_belongs_to_one_login() -> None:
+    token = SEALER.seal_form(LOGIN)
+    assert SEALER.is_form_of(LOGIN, token)
     for other in (
-        attrs.evolve(VISIT, id="v-2"),
-        attrs.evolve(VISIT, owner="bob"),
+        attrs.evolve(LOGIN, id="v-2"),
+        attrs.evolve(LOGIN, owner="bob"),
     ):
         assert not SEALER.is_form_of(other, token)
-    for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_visit(VISIT)):
-        assert not SEALER.is_form_of(VISIT, forged)
-    assert not OTHER_SEALER.is_form_of(VISIT, token)
+    for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_browser_session(LOGIN)):
+        assert not SEALER.is_form_of(LOGIN, forged)
+    assert not OTHER_SEALER.is_form_of(LOGIN, token)
 
 
 def test_the_alias_of_an_owner_is_stable_and_known_to_the_server_only() -> None:

@@ -61,7 +61,9 @@ def test_what_was_answered_is_not_asked_again_before_the_record_has_it() -> None
     assert offered(questions, task, "s2") == []
     step = lifecycle.answer(task, 0, {"a": Reply(b"{}")})
     assert step is not None
-    assert questions.withdraw(task.id, step.task) == [], "whoever answered need not be told"
+    assert questions.withdraw(task.id, step.task) == [], (
+        "the answering client needs no notification"
+    )
 
 
 def test_what_was_answered_elsewhere_is_taken_back() -> None:

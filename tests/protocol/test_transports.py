@@ -1,4 +1,4 @@
-"""What a dialect says of transports: whose a message is, sessions, headers and statuses."""
+"""Transports of a dialect: choice of the dialect, sessions, headers and statuses."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def words(dialect: ReceiverDialect, error: TaskmachineError) -> Error:
         (PLAIN, "2025-11-25", OLD),
         (PLAIN, "2025-03-26", OLD),
         (PLAIN, "2026-07-28", NEW),
-        (PLAIN, "1999-01-01", NEW),  # who speaks none of them is told by the newest
+        (PLAIN, "1999-01-01", NEW),  # a client of neither is refused by the newest
         (Request(1, "server/discover"), None, NEW),
         (Request(1, "server/discover"), "2025-11-25", OLD),
         (Request(1, "tools/list", {"_meta": "x"}), None, OLD),

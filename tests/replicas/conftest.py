@@ -15,7 +15,13 @@ def database() -> Iterator[postgres_server.Server]:
         yield database
 
 
-@pytest.fixture(scope="package", params=["local", "procrastinate"])
+@pytest.fixture(
+    scope="package",
+    params=[
+        "local",
+        pytest.param("procrastinate", marks=[pytest.mark.slow, pytest.mark.replicas]),
+    ],
+)
 def fleet(
     request: pytest.FixtureRequest,
     database: postgres_server.Server,

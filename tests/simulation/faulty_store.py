@@ -101,7 +101,7 @@ class FaultyStore:
         """Nobody is told an older version after a newer one."""
         if task.version > self._known.get(task.id, 0):
             self._known[task.id] = task.version
-            self._followers.tell(task.id, None if task.state is State.REMOVED else task)
+            self._followers.notify(task.id, None if task.state is State.REMOVED else task)
 
     def hear(self, task: Task) -> None:
         """Another process has committed this."""

@@ -25,7 +25,7 @@ def complaints(world: "World") -> list[str]:
     ]
     found += disk.wrong
     found += [f"escaped: {error}" for error in (*world.escaped, *world.loop.escaped)]
-    found += [f"escaped: {error}" for error in world.loop.unheard(world.loop.outside)]
+    found += [f"escaped: {error}" for error in world.loop.unretrieved(world.loop.outside)]
     found += [
         f"{node.process.name} left behind {leak}" for node in world.all_nodes for leak in node.leaks
     ]

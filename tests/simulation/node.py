@@ -96,7 +96,7 @@ class Node:
         await asyncio.sleep(_REST_S)
         me = asyncio.current_task()
         self.leaks = [repr(t) for t in self.process.tasks if not t.done() and t is not me]
-        self.leaks += self._loop.unheard(self.process)
+        self.leaks += self._loop.unretrieved(self.process)
         self._loop.kill(self.process)
 
     async def call(

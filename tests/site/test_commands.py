@@ -63,7 +63,7 @@ def test_calls_of_the_page_are_answered(tmp_path: Path) -> None:
     with served(tmp_path, "--tools", "demo") as address:
         quick = first.replace('"to": 20', '"to": 2').replace("127.0.0.1:8000", address)
         assert _said(quick, tmp_path) == '{"counted":2}'
-    assert _said(second, tmp_path) == "1.4 was not deployed: nobody confirmed it."
+    assert _said(second, tmp_path) == "1.4 was not deployed: not confirmed."
 
 
 def _said(command: str, folder: Path) -> str:

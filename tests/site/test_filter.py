@@ -12,7 +12,7 @@ def test_requirements_can_be_searched_filtered_and_linked(site: Path) -> None:
     page = (site / "reference" / "requirements" / "index.html").as_uri()
     with browsing() as browser:
         browser.open(page)
-        browser.dress(1280)
+        browser.set_viewport(1280)
         assert not browser.is_too_wide()
         everything = shown(browser)
         assert browser.text("output") == f"{everything} of {everything}"

@@ -8,10 +8,16 @@ from tests.wire_faults.kills import campaign
 
 
 @pytest.mark.parametrize("with_token", [False, True], ids=["sessions", "tokens"])
-def test_everybody_gets_their_result_once(with_token: bool, tmp_path: Path) -> None:
-    outcome = campaign(tmp_path, tasks=24, kills=1, with_token=with_token)
+@pytest.mark.parametrize(
+    ("tasks", "kills"),
+    [(24, 1), pytest.param(200, 12, marks=[pytest.mark.slow, pytest.mark.kills])],
+)
+def test_each_caller_gets_its_result_once(
+    tasks: int, kills: int, with_token: bool, tmp_path: Path
+) -> None:
+    outcome = campaign(tmp_path, tasks=tasks, kills=kills, with_token=with_token)
     assert outcome.wrong == []
-    assert outcome.completed == 24
+    assert outcome.completed == tasks
     # Else nothing was shown: somebody waited, and something ran, when the server was killed.
     assert outcome.re_asked > 0
     assert outcome.lost_workers > 0

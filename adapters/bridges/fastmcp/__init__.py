@@ -5,6 +5,6 @@ from taskmachine.adapters.bridges.required import require
 require("fastmcp", "fastmcp", "4.1")
 require("mcp", "fastmcp", "2.3")
 
-from taskmachine.adapters.bridges.fastmcp.extension import Tasks  # noqa: E402  after the one sentence
+from taskmachine.adapters.bridges.fastmcp.extension import Tasks  # noqa: E402  after the docstring
 
 __all__ = ["Tasks"]

@@ -1,9 +1,8 @@
-"""The way of a call through FastMCP, in which it may become a task.
+"""Route calls through the middleware of FastMCP before they may become tasks.
 
-A client's call passes the middleware of FastMCP, where others check, count or refuse it; only
-then it comes to the extension.  So what may become a task is decided there, and what the client is
-answered is put in place further out, where the answer of 2025-11-25 does not have to look like
-the result of a tool.
+The middleware may check, count or reject a call; only then does it reach the extension, which
+decides whether it becomes a task.  The answer is replaced further out, because FastMCP would
+validate an answer of 2025-11-25 as the result of a tool.
 """
 
 from contextvars import ContextVar
@@ -30,12 +29,12 @@ RequestContext = ServerRequestContext[Any, Any]
 
 @attrs.define(eq=False)
 class Sent:
-    """A call that a client sent."""
+    """A call from a client."""
 
     context: RequestContext
     is_dispatched: bool = False
     answer: JSONObject | None = None
-    """What to say instead of what FastMCP says."""
+    """The answer that replaces the one of FastMCP."""
 
 
 _SENT: Final[ContextVar[Sent | None]] = ContextVar("sent", default=None)
@@ -43,12 +42,12 @@ _DISPATCHED: Final[ContextVar[Sent | None]] = ContextVar("dispatched", default=N
 
 
 def dispatched() -> Sent | None:
-    """The client's own call, if that is being dispatched, and not one that a tool makes."""
+    """Return the client's call if that is being dispatched, as opposed to one by a tool."""
     return _DISPATCHED.get()
 
 
 async def send(sent: Sent, call_next: CallNext) -> HandlerResult:
-    """Let a call go its way, and come back with the answer to it."""
+    """Dispatch a call and return its answer."""
     token = _SENT.set(sent)
     try:
         said = await call_next(sent.context)
@@ -58,7 +57,7 @@ async def send(sent: Sent, call_next: CallNext) -> HandlerResult:
 
 
 class Dispatch(Middleware):
-    """Tells the call that a client sent from those that follow from it."""
+    """Distinguishes calls from clients from the calls that follow from them."""
 
     async def on_call_tool(
         self,
@@ -77,18 +76,18 @@ class Dispatch(Middleware):
 
 
 class LegacyCalls(Legacy):
-    """Connections of 2025-11-25, whose calls go through FastMCP first."""
+    """Connections of 2025-11-25 whose calls pass through FastMCP first."""
 
     async def _call(self, context: RequestContext, call_next: CallNext) -> HandlerResult:
         sent = Sent(context)
         said = await send(sent, call_next)
         is_augmented = (context.params or {}).get("task") is not None
         if is_augmented and sent.answer is None and context.protocol_version == REVISION:
-            raise MCPError(INVALID_PARAMS, _refusal(said))  # of a middleware, or of an unknown tool
+            raise MCPError(INVALID_PARAMS, _refusal(said))  # for instance an unknown tool
         return said
 
     def _listed(self, said: HandlerResult) -> HandlerResult:
-        return said  # FastMCP says itself what its tools support
+        return said  # FastMCP lists the task support itself
 
     async def decide(
         self, sent: Sent, context: RequestContext, call_next: ToolCallContinuation
@@ -104,7 +103,7 @@ class LegacyCalls(Legacy):
         if ran:
             return ran[0]
         sent.answer = cast(JSONObject, said)
-        return CallToolResult(content=[])  # which the SDK lets pass, and nobody sees
+        return CallToolResult(content=[])  # a placeholder that the SDK accepts and `send` replaces
 
 
 def _refusal(said: HandlerResult) -> str:

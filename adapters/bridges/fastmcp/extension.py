@@ -1,4 +1,4 @@
-"""Tasks for a server of FastMCP, by one line.
+"""Tasks for a FastMCP server, added by one line.
 
     mcp = FastMCP("shop")
     mcp.add_extension(Tasks(store="sqlite:tasks.db"))
@@ -6,12 +6,13 @@
     @mcp.tool(task=True)
     async def deploy(version: str, ctx: Context) -> str: ...
 
-FastMCP stands on the official SDK, and this on the bridge to it: the same conversations, the same
-channel for questions and progress, the same life.  What is FastMCP's own is how tools are found
-and run (`host`), and that its middleware has to see a call before it may become a task (`calls`).
+FastMCP is based on the official SDK, and this module on the bridge to it: conversations, the
+channel for questions and progress, and the lifetime are the same.  Specific to FastMCP are how
+tools are found and run (`host`), and that its middleware sees a call before it becomes a task
+(`calls`).
 
-Two private names of FastMCP are used, since nothing public leads to what they name: `_mcp_server`
-for the chain of messages, and `_lifespan_ref_count` for whether somebody else is still connected.
+This uses two private names of FastMCP that have no public alternative: `_mcp_server` for the
+chain of messages, and `_lifespan_ref_count` for whether other connections are open.
 """
 
 import contextvars
@@ -43,9 +44,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from taskmachine.adapters.bridges.fastmcp.calls import Dispatch, LegacyCalls, Sent, dispatched, send
 from taskmachine.adapters.bridges.fastmcp.host import Configured, FastMCPHost
-from taskmachine.adapters.bridges.mcp import modern
+from taskmachine.adapters.bridges.mcp import requests_2026_07_28
 from taskmachine.adapters.bridges.mcp.bridged_tools import BridgedTools
-from taskmachine.adapters.bridges.mcp.life import Life, Serving
+from taskmachine.adapters.bridges.mcp.loop_runtime import LoopRuntime, Serving
 from taskmachine.adapters.bridges.mcp.selection import Terms
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.observer import Observer
@@ -61,11 +62,11 @@ RequestContext = ServerRequestContext[Any, Any]
 
 
 class Tasks(ServerExtension):
-    """The tasks extension of FastMCP, on a store of ours.
+    """The tasks extension of FastMCP, on a taskmachine store.
 
-    Tools with `task=True`, or with a `TaskConfig`, become tasks.  The other options are the terms
-    of those that have no mark by `tool`: see `Tools.task`.  One object is for one server.
-    ConfigurationError for what cannot be.
+    Tools with `task=True` or a `TaskConfig` become tasks.  The other options are the defaults for
+    tools that have none by `tool`: see `Tools.task`.  An instance belongs to one server.  Raises
+    ConfigurationError for invalid options.
     """
 
     identifier = EXTENSION
@@ -79,61 +80,62 @@ class Tasks(ServerExtension):
         observer: Observer | None = None,
         **terms: Unpack[Terms],
     ) -> None:
-        check_url(store)  # now, and not when the server starts
+        check_url(store)  # fail now rather than when the server starts
         self._configured = Configured(terms)
         self._host = FastMCPHost(lambda: self.server, self._configured)
         tools_on = partial(BridgedTools, self._host, self._configured)
-        self._life = Life(store, tools_on, times, limits, observer)
+        self._loop_runtime = LoopRuntime(store, tools_on, times, limits, observer)
         self._legacy = LegacyCalls(self.serving, self._configured)
         self._listening = ListenHandler(InMemorySubscriptionBus())
         self._holds = AsyncExitStack()
         self._is_installed = False
 
     def tool(self, name: str | None = None, **terms: Unpack[Terms]) -> Callable[[_F], _F]:
-        """Say on what terms a function runs as a task; `name` if the server calls it otherwise.
+        """Set the task options of a function; `name` if the server has it under another name.
 
-        It stands beside `@mcp.tool(task=True)`, which says whether it may be one.
+        Used in addition to `@mcp.tool(task=True)`, which enables tasks.
         """
         return self._configured.mark(name, terms)
 
     async def serving(self) -> Serving:
-        """The runtime, while the server runs; `MCPError` if there can be none now."""
-        return await self._life.serving_or_error()
+        """Return the runtime of the running server; raise `MCPError` if it could not start."""
+        return await self._loop_runtime.serving_or_error()
 
-    # --- what FastMCP asks for ---------------------------------------------------------------
+    # --- called by FastMCP ------------------------------------------------------------------
 
     def methods(self) -> Sequence[MethodBinding]:
-        """What the extension adds to the methods of a server."""
+        """The methods that the extension adds to the server."""
         versions = frozenset(MODERN_PROTOCOL_VERSIONS)
         return [
-            MethodBinding(name, RequestParams, self._answer, versions) for name in modern.METHODS
+            MethodBinding(name, RequestParams, self._answer, versions)
+            for name in requests_2026_07_28.METHODS
         ]
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Go on with what a former process left, until the server stops."""
+        """Recover the tasks of a former process, and run until the server stops."""
         if not self._is_installed:
             self._is_installed = True
-            # Outside of all others: these may call tools, too.
+            # Outermost, because other middleware may call tools, too.
             self.server.middleware.insert(0, Dispatch())
             self.server._mcp_server.middleware.append(self._middleware)
         self._host.surroundings = contextvars.copy_context()
-        await self._holds.enter_async_context(self._life.held())
+        await self._holds.enter_async_context(self._loop_runtime.hold())
         try:
-            await self._life.serving()
+            await self._loop_runtime.serving()
             yield
         finally:
-            # FastMCP ends it with the connection that began it, whoever else is there; then the
-            # end of the next one, or of the event loop, is the end of the tasks, too.
+            # FastMCP ends this with the connection that started it, even if others are open.
+            # Then the tasks stop with the next connection, or with the event loop.
             if getattr(self.server, "_lifespan_ref_count", 1) <= 1:
                 await self._holds.aclose()
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, context: Context, call_next: ToolCallContinuation
     ) -> ToolCallOutcome:
-        """Make a task of a call, if that is to be."""
+        """Make a task of a call if its tool and the client support it."""
         sent = dispatched()
-        if sent is None:  # what a tool or a middleware calls is a part of what it does
+        if sent is None:  # a call by a tool or a middleware is part of its work
             return await call_next()
         number = extract_version_spec(cast("dict[str, Any] | None", params.meta))
         version = None if number is None else VersionSpec(eq=number)
@@ -151,25 +153,25 @@ class Tasks(ServerExtension):
             return await self._legacy.decide(sent, wire, call_next)
         serving = await self.serving()
         await serving.tools.look(name)
-        made = await modern.answer(wire, serving)
-        # A model would lose `"ttlMs": null`; FastMCP hands on what it does not know.
+        made = await requests_2026_07_28.answer(wire, serving)
+        # A model would drop `"ttlMs": null`; FastMCP passes unknown results unchanged.
         return await call_next() if made is None else cast(ToolCallOutcome, made)
 
-    # --- messages ----------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------
 
     async def _answer(self, ctx: RequestContext, params: RequestParams) -> JSONObject | None:
-        return await modern.answer(ctx, await self.serving())
+        return await requests_2026_07_28.answer(ctx, await self.serving())
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._legacy(ctx, call_next)
         if ctx.method == "tools/call":
             return await send(Sent(ctx), call_next)
-        if modern.is_watch(ctx):
-            return await modern.listen(ctx, self._listen, await self.serving())
+        if requests_2026_07_28.is_watch(ctx):
+            return await requests_2026_07_28.listen(ctx, self._listen, await self.serving())
         return await call_next(ctx)
 
     async def _listen(self, ctx: RequestContext) -> HandlerResult:
-        """FastMCP has no subscriptions: there is nothing but tasks to be told of."""
+        """Keep the stream open: FastMCP has no subscriptions of its own."""
         nothing = SubscriptionsListenRequestParams(notifications=SubscriptionFilter())
         return await self._listening(ctx, nothing)

@@ -1,4 +1,4 @@
-"""The tools of a FastMCP server: on what terms they become tasks, and how a task runs one."""
+"""The tools of a FastMCP server: their task options, and how tasks run them."""
 
 import asyncio
 import contextvars
@@ -34,18 +34,18 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Configured(Selection):
-    """What the configuration of a tool in FastMCP says, and beyond that our terms."""
+    """The task configuration of tools in FastMCP, with our options."""
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(lambda _: True, _without_support(terms))
         self.tools: dict[str, ServerTool] = {}
 
     def mark(self, name: str | None, terms: Terms) -> Callable[[_F], _F]:
-        """Terms of one function; what it supports is for FastMCP to say."""
+        """Set the options of a function; FastMCP configures its task support."""
         return super().mark(name, _without_support(terms))
 
     def terms(self, name: str) -> Tool | None:
-        """On what terms calls of a tool become tasks; None if they never do."""
+        """Return the task options of a tool; None if it never becomes a task."""
         tool = self.tools.get(name)
         ours = None if tool is None else super().terms(tool.name)
         if tool is None or ours is None or not tool.task_config.supports_tasks():
@@ -53,39 +53,39 @@ class Configured(Selection):
         interval = tool.task_config.poll_interval
         if interval != DEFAULT_POLL_INTERVAL and ours.poll_interval_ms is None:
             ours = attrs.evolve(ours, poll_interval_ms=round(interval.total_seconds() * 1_000))
-        # FastMCP sees to the timeout of a tool itself.
+        # FastMCP enforces the timeout of a tool itself.
         longest = max(ours.timeout_ms, round((tool.timeout or 0) * 1_000))
         return attrs.evolve(ours, support=tool.task_config.mode, timeout_ms=longest)
 
 
 def _without_support(terms: Terms) -> Terms:
     if "support" in terms:
-        raise ConfigurationError("what a tool supports is said by @mcp.tool(task=...)")
+        raise ConfigurationError("`support` is not an option here: use @mcp.tool(task=...)")
     return terms
 
 
 class FastMCPHost(Host):
-    """Finds the tools of a server, and runs them for tasks.
+    """Finds the tools of a server and runs them for tasks.
 
-    A tool that has versions is known by its name and its version: a task stays with what it
-    began with.
+    A versioned tool is identified by name and version, so a task keeps the version it started
+    with.
     """
 
     def __init__(self, server: Callable[[], FastMCP[Any]], configured: Configured) -> None:
         super().__init__()
         self.surroundings = contextvars.Context()
-        """Of the server and of no request: what a former process left has none, either."""
+        """The context of the server without a request, as recovered tasks have none either."""
         self._server = server
         self._configured = configured
 
     def learn(self, tool: ServerTool) -> str:
-        """The name under which a tool is known from now on."""
+        """Record a tool and return the name that identifies it."""
         name = tool.name if tool.version is None else f"{tool.name}@{tool.version}"
         self._configured.tools[name] = tool
         return name
 
     async def tools(self) -> dict[str, JSONObject]:
-        """The definitions of all tools that may become tasks."""
+        """Return the definitions of all tools that may become tasks."""
         for found in await self._server().get_tasks():
             if isinstance(found, ServerTool):
                 self.learn(found)
@@ -101,9 +101,9 @@ class FastMCPHost(Host):
     async def call(
         self, name: str, arguments: JSONObject, context: Context, answers: frozenset[str]
     ) -> JSONObject:
-        """Run a tool for a task whose requestor answers such questions.
+        """Run a tool for a task whose client answers these kinds of requests.
 
-        What FastMCP would answer to a plain call, but an error of the protocol is a `CallError`.
+        Returns what FastMCP would answer to a plain call; a protocol error becomes a `CallError`.
         """
         channel = Channel(context)
         running = self._run(self._configured.tools[name], arguments, channel, answers)
@@ -112,7 +112,7 @@ class FastMCPHost(Host):
         except (DisabledError, NotFoundError):
             return _error_result(f"Unknown tool: {name!r}")
         except (FastMCPError, MCPError) as error:
-            # FastMCP wraps what a tool raised, and the code of it would be lost.
+            # FastMCP wraps the exception of a tool and would lose its code.
             said = error.__cause__ if isinstance(error, FastMCPError) else error
             if not isinstance(said, MCPError):
                 return _error_result(str(error))
@@ -121,8 +121,8 @@ class FastMCPHost(Host):
     async def _run(
         self, tool: ServerTool, arguments: JSONObject, channel: Channel, answers: frozenset[str]
     ) -> JSONObject:
-        # Whether the caller may use the tool was decided before there was a task: there is no
-        # token any more, and this is the transport for which FastMCP asks for none.
+        # Access was checked before the task was created, and no token is available now; stdio is
+        # the transport for which FastMCP requires none.
         set_transport("stdio")
         version = None if tool.version is None else VersionSpec(eq=tool.version)
         # The latest revision in which a server may ask: FastMCP refuses to in the next one.
@@ -146,7 +146,9 @@ class FastMCPHost(Host):
                 return _plain(result)
             asked = result.input_required.model_dump(by_alias=True, mode="json", exclude_none=True)
             params = {**params, **await next_round(asked, channel)}
-        raise MCPError(INTERNAL_ERROR, f"Tool '{tool.name}' asked in {MAX_ROUNDS} rounds")
+        raise MCPError(
+            INTERNAL_ERROR, f"Tool '{tool.name}' did not end after {MAX_ROUNDS} rounds of input"
+        )
 
 
 def _plain(result: ToolResult) -> JSONObject:
@@ -156,7 +158,7 @@ def _plain(result: ToolResult) -> JSONObject:
         is_error=result.is_error,
         _meta=result.meta,
     )
-    # 2025-11-25 has no `resultType`, and where there is one it is put in place by the answer.
+    # 2025-11-25 has no `resultType`; in later revisions the answer adds it.
     return said.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"result_type"})
 
 

@@ -1,4 +1,4 @@
-"""The tools of an SDK server, as the runtime knows tools."""
+"""The tools of an SDK server as tools of the runtime."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +20,7 @@ __all__ = ["BridgedTools"]
 
 
 class BridgedTool(Tool):
-    """A tool whose arguments the SDK checks, and which the SDK calls."""
+    """A tool whose arguments are validated, and which is called, by the SDK."""
 
     async def _call(self, values: dict[str, Any], context: Context, threads: Threads) -> Any:
         return await self.function(values, context)
@@ -30,9 +30,9 @@ class BridgedTool(Tool):
 
 
 class BridgedTools(Tools):
-    """Those tools of a server that may become tasks, as far as they are known.
+    """The known tools of a server that may become tasks.
 
-    A server may get new ones at any time: `look` finds them.
+    A server may add tools at any time; `look` finds them.
     """
 
     def __init__(self, host: Host, selection: Selection, store: Store) -> None:
@@ -43,7 +43,7 @@ class BridgedTools(Tools):
         self._definitions: dict[str, JSONObject] = {}
 
     async def look(self, name: str | None = None) -> None:
-        """Ask the server what it has, unless this name is known."""
+        """Fetch the list of tools, unless the tool is known."""
         if name not in self._definitions:
             self._definitions |= await self._host.tools()
 

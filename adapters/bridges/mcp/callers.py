@@ -1,4 +1,4 @@
-"""Whose tasks a request is about: the same owners as those of our own server."""
+"""The owner of a request: the same owners as on the taskmachine server."""
 
 from typing import Any
 
@@ -12,22 +12,22 @@ __all__ = ["is_identified", "owner_of"]
 
 
 def is_identified() -> bool:
-    """Whether the SDK has authenticated whoever sent the request that is being served."""
+    """Return whether the SDK has authenticated the sender of the current request."""
     return get_access_token() is not None
 
 
 def owner_of(context: ServerRequestContext[Any, Any], owners: Owners) -> str:
-    """Who sent a request that needs no session.
+    """Return the owner of a request without a session.
 
-    The authenticated user; else everybody over HTTP; else whoever holds the other end of the
-    pipe, or of a connection in memory.
+    This is the authenticated user; otherwise one shared owner over HTTP, or the peer of the pipe or
+    in-memory connection.
     """
     token = get_access_token()
     if token is not None:
         client, issuer, subject = principal_components(token)
-        if subject is None:  # the client is all that the token says; no issuer is called so
+        if subject is None:  # the token names only the client; no issuer has this name
             return owners.of_principal(Principal("client id", client))
-        # Without an issuer only the client vouches for a subject: others may have the same one.
+        # Without an issuer, subjects are only unique per client.
         voucher = f"client {client}" if issuer is None else issuer
         return owners.of_principal(Principal(voucher, subject))
     return STDIO if context.request is None else ANONYMOUS

@@ -1,8 +1,8 @@
-"""The client, as a tool sees it that runs as a task: questions and progress go to the task.
+"""The client as seen by a tool that runs as a task: questions and progress go to the task.
 
-The SDK's own session stands on a channel that carries requests and notifications; this is such a
-channel.  It is made of what the record of the task says and nothing else, so a tool that is run
-again, by another process, finds the same client.
+The SDK's session is based on a channel for requests and notifications; this is one.  It is
+created only from the task record, so a tool that runs again in another process finds the same
+client.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 class Channel:
-    """What the SDK calls a dispatch context, for one run of a tool."""
+    """A dispatch context of the SDK for one run of a tool."""
 
     message_metadata = None
     can_send_request = True
@@ -54,14 +54,14 @@ class Channel:
         self.transport = TransportContext(kind="task", can_send_request=True)
         self.cancel_requested = anyio.Event()
         self.gone: Gone | None = None
-        """Why there is nobody left to speak to, once that was found out."""
+        """The reason why the task no longer accepts messages, if it does not."""
         self._context = context
         self._asked: Counter[str] = Counter()
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Ask, and wait for the answer; `MCPError` if there will be none."""
+        """Ask, and wait for the answer; raise `MCPError` if there is none."""
         if method == "ping":
             return {}
         if method not in _ASKABLE:
@@ -71,10 +71,10 @@ class Channel:
             async with asyncio.timeout((opts or {}).get("timeout")):
                 return (await asking)["it"]
         except TimeoutError:
-            raise MCPError(REQUEST_TIMEOUT, "Nobody answered in time") from None
+            raise MCPError(REQUEST_TIMEOUT, "The client did not answer in time") from None
 
     async def ask(self, requests: Mapping[str, Request[Any]]) -> dict[str, JSONObject]:
-        """The raw answers to several questions, under the caller's own names for them."""
+        """Ask several questions and return the raw answers under the same names."""
         keys = {name: self._key(request) for name, request in requests.items()}
         asked = {keys[name]: request for name, request in requests.items()}
         answers = await self._or_error(self._context.ask_all(asked))
@@ -83,26 +83,28 @@ class Channel:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> None:
-        """There is no stream to this client: only progress has a place."""
+        """Send progress; without a stream to the client, other notifications are dropped."""
         if method == "notifications/progress" and params is not None:
             await self.progress(params["progress"], params.get("total"), params.get("message"))
         else:
-            log.debug("%s: %s has nowhere to go", self.request_id, method)
+            log.debug(
+                "%s: %s was dropped: a task has no stream to the client", self.request_id, method
+            )
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Shown as the progress, and its message as the status message."""
+        """Report progress, and its message as the status message."""
         await self._or_error(self._context.progress(progress, total, message))
 
     def _key(self, request: Request[Any]) -> str:
-        """The same for the same question on every run, so nobody is asked twice."""
+        """Return a key that is equal on every run, so that no question is asked twice."""
         first = key_of(request, 1)
         self._asked[first] += 1
         return key_of(request, self._asked[first])
 
     async def _or_error(self, act: Awaitable[_T]) -> _T:
-        """What the SDK lets pass as it is: whatever else a tool raises loses its words there."""
+        """Convert exceptions to MCPError, the only ones whose message the SDK preserves."""
         try:
             return await act
         except Refused as error:
@@ -115,13 +117,13 @@ class Channel:
 
 
 def key_of(request: Request[Any], number: int) -> str:
-    """The key under which the same thing is asked for the first time, or the second ..."""
+    """Return the key of the n-th occurrence of the same request."""
     words = encode_json({"method": request.method, "params": request.params})
     return f"{hashlib.sha256(words).hexdigest()[:12]}-{number}"
 
 
 def elicitation(message: str, schema: type[BaseModel]) -> Request[Answer]:
-    """What `ctx.elicit(message, schema)` asks, to have it asked before there is a task."""
+    """Return the request of `ctx.elicit(message, schema)`, for the option `first`."""
     params = ElicitRequestFormParams(
         message=message, requested_schema=render_elicitation_schema(schema)
     )
@@ -138,7 +140,7 @@ def _raw(request: Request[Any], answer: Any) -> JSONObject:
 
 
 class TaskSession(ServerSession):
-    """The session of a tool that runs as a task: `isinstance` tells it from others."""
+    """The session of a tool that runs as a task, recognisable by `isinstance`."""
 
     def __init__(self, channel: Channel, answers: frozenset[str], protocol_version: str) -> None:
         connection = Connection(channel, protocol_version=protocol_version)

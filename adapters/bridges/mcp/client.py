@@ -1,7 +1,6 @@
 """Tasks for clients of the official SDK: `Client(..., extensions=[Tasks()])`.
 
-The SDK carries the messages, our own `Session` decides which: nothing about tasks is said here a
-second time.  For asyncio only.
+The SDK transports the messages; `Session` implements the protocol.  For asyncio only.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ from taskmachine.adapters.bridges.mcp.client_carrier import (
     ask,
 )
 from taskmachine.adapters.bridges.mcp.steady_http import steady_http
+from taskmachine.adapters.client.connection import Connection
 from taskmachine.adapters.client.errors import CallFailed, Cancelled, ConnectionLost
 from taskmachine.adapters.client.generations import Generation, Server, modern
-from taskmachine.adapters.client.line import Line
 from taskmachine.adapters.client.remote_task import RemoteTask, Update
 from taskmachine.adapters.client.session import Session
 from taskmachine.protocol.dialects.mcp_2026_07_28.messages import EXTENSION, REVISION
@@ -54,15 +53,15 @@ __all__ = [
     "steady_http",
 ]
 
-REQUEST_S: Final = 60.0  # where the caller does not say how long a request may take
-LAST_WORDS_S: Final = 5.0  # for what is said when nobody waits any more
-MOST_STREAMS: Final = 8  # each keeps a connection out of a pool that polls need, too
+REQUEST_S: Final = 60.0  # if the caller sets no request timeout
+LAST_WORDS_S: Final = 5.0  # for the last messages after a cancellation
+MOST_STREAMS: Final = 8  # each occupies a pooled connection that polls need, too
 
-_SERVER: Final = Server(REVISION, {}, {})  # the SDK knows it better
+_SERVER: Final = Server(REVISION, {}, {})  # the SDK has the real one
 
 
 class CreatedTask(types.Result):
-    """What a server answers that has made a task of a call."""
+    """The answer to a call that became a task."""
 
     result_type: Literal["task"]
     task_id: str
@@ -75,11 +74,10 @@ class CreatedTask(types.Result):
 
 
 class Tasks(ClientExtension):
-    """With it `call_tool` returns the result also where the server makes a task of the call.
+    """Makes `call_tool` return the result even if the call becomes a task.
 
-    `longest_poll_s` bounds the interval between polls, whatever the server suggests.  One
-    instance may serve several clients, but only one that has its own is told news at once:
-    the SDK does not say which server a notification came from.
+    `longest_poll_s` limits the interval between polls.  One instance may serve several clients, but
+    notifications take effect only if it serves one: the SDK does not identify their servers.
     """
 
     identifier = EXTENSION
@@ -92,11 +90,11 @@ class Tasks(ClientExtension):
         self._clients = 0
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """The answer to a call that is a task."""
+        """Claim the answers that create tasks."""
         return [ResultClaim(result_type="task", model=CreatedTask, resolve=self._resolve)]
 
     def notifications(self) -> Sequence[NotificationBinding[Any]]:
-        """News of tasks; asked for once by each client."""
+        """Subscribe to task notifications, once per client."""
         self._clients += 1
         return [NotificationBinding(method=NEWS, params_type=Anything, handler=self._hear)]
 
@@ -109,9 +107,9 @@ class Tasks(ClientExtension):
         *,
         read_timeout_seconds: float | None = None,
     ) -> "AsyncIterator[Task]":
-        """Call a tool, and have the task that the server makes of it.
+        """Call a tool and return the task.
 
-        After the block nobody looks at the task any more; the server goes on with it.
+        After the block the task is no longer polled, but continues on the server.
         """
         session, timeout = client.session, read_timeout_seconds
         wanted = _WANTED.set((session, name))
@@ -131,8 +129,8 @@ class Tasks(ClientExtension):
     async def follow(
         self, client: Client, task_id: str, *, read_timeout_seconds: float | None = None
     ) -> "AsyncIterator[Task]":
-        """A task that was made before, perhaps in another life of this program."""
-        # Only its id counts: the first look at it is taken at once.
+        """Follow an existing task, perhaps created by an earlier process."""
+        # Only the id matters: the first poll follows immediately.
         seed = {"taskId": task_id, "status": "working", "createdAt": "", "lastUpdatedAt": ""}
         created = {"resultType": "task", "ttlMs": None, "pollIntervalMs": 1, **seed}
         async with self._following(client.session, created, read_timeout_seconds) as task:
@@ -147,7 +145,7 @@ class Tasks(ClientExtension):
             async with self._following(session, shown, timeout) as task:
                 return await task.result()
         except asyncio.CancelledError:
-            # Nothing may come between: whoever cancelled waits for this to pass.
+            # Shielded, because the cancelled caller waits for this to finish.
             with anyio.move_on_after(LAST_WORDS_S, shield=True), contextlib.suppress(Exception):
                 await ask(session, "tasks/cancel", {"taskId": created.task_id}, None)
             raise
@@ -161,13 +159,17 @@ class Tasks(ClientExtension):
         tool: str | None = None,
     ) -> "AsyncIterator[Task]":
         if session.protocol_version != REVISION:
-            raise ConfigurationError(f"tasks need MCP {REVISION}, not {session.protocol_version}")
+            raise ConfigurationError(
+                f"tasks require MCP {REVISION}, not {session.protocol_version}"
+            )
         limit_s = timeout or REQUEST_S
-        line = Line(2 * limit_s)  # it is the SDK that gives a request up
+        connection = Connection(2 * limit_s)  # requests time out in the SDK first
         streams = sum(carrier.may_listen for carrier in self._carriers)
         may_listen = self._clients == 1 and streams < MOST_STREAMS
-        line.transport = carrier = Carrier(session, line, created, timeout, limit_s, may_listen)
-        ours = Session(line, self._generation, _SERVER, Handlers(session, carrier))
+        connection.transport = carrier = Carrier(
+            session, connection, created, timeout, limit_s, may_listen
+        )
+        ours = Session(connection, self._generation, _SERVER, Handlers(session, carrier))
         self._carriers.add(carrier)
         try:
             yield Task(await ours.call(tool or "task"), session, tool, carrier)
@@ -179,12 +181,12 @@ class Tasks(ClientExtension):
 
     async def _hear(self, news: "Anything") -> None:
         for carrier in self._carriers if self._clients == 1 else ():
-            carrier.hear(news.root)
+            carrier.deliver(news.root)
 
 
 @attrs.frozen(eq=False)
 class Task:
-    """A call that was made.  `async for update in task` shows its changes until the end."""
+    """A call in progress.  `async for update in task` yields its changes until the end."""
 
     _remote: RemoteTask
     _session: ClientSession
@@ -193,17 +195,17 @@ class Task:
 
     @property
     def id(self) -> str | None:
-        """What `Tasks.follow` needs; None if the call was answered at once."""
+        """The id for `Tasks.follow`; None if the call was answered without a task."""
         return self._remote.id
 
     def __aiter__(self) -> AsyncIterator[Update]:
         return aiter(self._remote)
 
     async def result(self) -> types.CallToolResult:
-        """What `call_tool` would have returned.
+        """Return what `call_tool` would have returned.
 
-        MCPError if the task failed, or a question could not be answered; TaskGone if the server
-        does not know it any more, Cancelled, ConnectionLost.
+        Raises MCPError if the task failed or a question could not be answered, TaskGone if the
+        server no longer has it, Cancelled or ConnectionLost.
         """
         try:
             body = await self._remote.result()
@@ -220,14 +222,14 @@ class Task:
         return result
 
     async def cancel(self) -> None:
-        """Ask the server to stop, and wait until it has heard it; the result says how it ended."""
+        """Ask the server to cancel and wait for the acknowledgement; `result` has the outcome."""
         await self._remote.cancel()
         if self._carrier is not None:
-            await self._carrier.until_cancel_is_heard()
+            await self._carrier.until_cancels_are_answered()
 
 
 class _HandedOut(Exception):
-    """The way of a task from inside `call_tool` to `Tasks.start`."""
+    """Carries a task from inside `call_tool` to `Tasks.start`."""
 
 
 _WANTED: Final[ContextVar[tuple[ClientSession, str] | None]] = ContextVar("wanted", default=None)
@@ -247,7 +249,7 @@ def _with_bounded_polls(longest_s: float) -> Generation:
 
 @attrs.frozen
 class _BoundedPolls(Requestor2026):
-    """Looks at tasks at least this often, whatever the server suggests."""
+    """Polls at least this often, whatever interval the server suggests."""
 
     longest_ms: int = attrs.field(kw_only=True)
 

@@ -1,4 +1,4 @@
-"""The session of the SDK's client as a transport of ours, for one task."""
+"""The client session of the SDK as a transport for one task."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from pydantic import RootModel, TypeAdapter, ValidationError
 
 from taskmachine.adapters.bridges.mcp.steady_http import UNREACHABLE
 from taskmachine.adapters.client.answering import Answering
+from taskmachine.adapters.client.connection import Connection
 from taskmachine.adapters.client.errors import ConnectionLost, NoAnswer
-from taskmachine.adapters.client.line import Line
 from taskmachine.adapters.client.remote_task import Question
 from taskmachine.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -32,14 +32,14 @@ __all__ = ["NEWS", "Anything", "Carrier", "Handlers", "TaskGone", "ask"]
 
 NEWS: Final = "notifications/tasks"
 LISTENING_S: Final = 86_400.0
-MOST_CLOSED: Final = 3  # in a row and at once: then it is not one stream that is closed
+MOST_CLOSED: Final = 3  # immediate failures in a row that mean a lost connection, not a lost stream
 
 _NO_TOOLS: Final[JSONObject] = {"tools": [], "ttlMs": 0, "cacheScope": "private"}
 _INPUT_REQUEST: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
 
 
 class TaskGone(MCPError):
-    """The server does not know the task: it has expired, or it never was this caller's."""
+    """The server does not have the task: it has expired, or belongs to another client."""
 
     def __init__(self, task_id: str, error: MCPError) -> None:
         super().__init__(error.code, error.message, error.data)
@@ -48,30 +48,30 @@ class TaskGone(MCPError):
 
 @attrs.define(eq=False)
 class Carrier:
-    """The session of the SDK as one of our transports, for one task.
+    """A transport for one task over the session of the SDK.
 
-    The call was made before: what `Session` says until it knows the task is answered here.
+    The call was made before, so this answers the requests of `Session` that precede the task id.
     """
 
     _session: ClientSession
-    _line: Line
+    _connection: Connection
     _created: JSONObject
     _timeout: float | None
     _limit_s: float
-    """The same, or what holds where the caller does not say."""
+    """The same, or the default if the caller sets none."""
     may_listen: bool
     refusal: Exception | None = None
-    """Why the task was given up, if it was: a question without an answer, or it is gone."""
+    """The exception that ended the task, from a question without an answer or a lost task."""
     _running: dict[Id, asyncio.Task[None]] = attrs.field(factory=dict)
     _cancels: set[asyncio.Task[None]] = attrs.field(factory=set)
 
     def send(self, message: Message) -> None:
-        """A request begins; that nobody waits for one any more is for the SDK to say."""
+        """Start a request; the SDK itself sends cancellations."""
         match message:
             case Request(id=id, method="tools/list" | "tools/call" as method):
                 known = _NO_TOOLS if method == "tools/list" else self._created
                 answer = ResultResponse(id, known)
-                asyncio.get_running_loop().call_soon(self._line.received, answer)
+                asyncio.get_running_loop().call_soon(self._connection.received, answer)
             case Request(method="subscriptions/listen"):
                 if self.may_listen:
                     self._start(message, self._listen(message))
@@ -81,10 +81,10 @@ class Carrier:
                 _stop(self._running[id])
 
     async def begin(self, first: Notification) -> None:
-        """The SDK has done that."""
+        """Do nothing: the SDK has done this."""
 
     def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
-        """The SDK has done that."""
+        """Accept all tools: the SDK has checked them."""
         return tools
 
     async def close(self) -> None:
@@ -94,12 +94,12 @@ class Carrier:
             _stop(task)
         await asyncio.gather(*running, return_exceptions=True)
 
-    def hear(self, news: JSONObject) -> None:
-        """What a server told: `Session` knows whether it is about this task."""
-        self._line.received(Notification(NEWS, news))
+    def deliver(self, news: JSONObject) -> None:
+        """Deliver a notification; `Session` checks whether it is about this task."""
+        self._connection.received(Notification(NEWS, news))
 
-    async def until_cancel_is_heard(self) -> None:
-        """Until every cancel that was sent is answered, or will not be."""
+    async def until_cancels_are_answered(self) -> None:
+        """Wait until every cancellation is answered or has failed."""
         if self._cancels:
             await asyncio.wait(self._cancels)
 
@@ -111,7 +111,9 @@ class Carrier:
             self._cancels.add(task)
 
     async def _listen(self, request: Request) -> None:
-        """Polls go on beside it, so its end is no loss (2026-07-28:poll-beside-notifications)."""
+        """Listen; a lost stream does not matter, as polls continue (2026-07-28:poll-beside-
+        notifications).
+        """
         with contextlib.suppress(MCPError, ValidationError, TimeoutError):
             await ask(self._session, request.method, request.params, LISTENING_S)
 
@@ -120,19 +122,19 @@ class Carrier:
             for _ in range(MOST_CLOSED):
                 answer = await self._answer_to(request)
                 if answer is not None:
-                    self._line.received(answer)
+                    self._connection.received(answer)
                     break
             else:
                 words = "the connection to the server is closed; the task may go on there"
-                self._line.gone(ConnectionLost(words))
+                self._connection.gone(ConnectionLost(words))
         except TaskmachineError as error:
-            self._line.lost(request.id, error)
+            self._connection.lost(request.id, error)
         if self.refusal is not None and request.method == "tasks/cancel":
             # 2026-07-28:client-may-forget-after-cancel
-            self._line.gone(ConnectionLost("a question could not be answered"))
+            self._connection.gone(ConnectionLost("a question could not be answered"))
 
     async def _answer_to(self, request: Request) -> Message | None:
-        """None if the SDK says that the connection is closed, which may mean one stream."""
+        """Return None if the SDK reports a closed connection, which may mean only one stream."""
         try:
             async with asyncio.timeout(self._limit_s):
                 result = await ask(self._session, request.method, request.params, self._timeout)
@@ -151,7 +153,7 @@ class Carrier:
 
 
 class Handlers(Answering):
-    """Questions are answered by the functions that the SDK's client was given."""
+    """Answers questions with the callbacks of the SDK's client."""
 
     def __init__(self, session: ClientSession, carrier: Carrier) -> None:
         super().__init__(None, {})
@@ -159,7 +161,7 @@ class Handlers(Answering):
         self._carrier = carrier
 
     async def reply(self, question: Question) -> Reply:
-        """The answer; an error gives the task up, as it does a plain call."""
+        """Answer a question; an error ends the task, like a plain call."""
         asked = {"method": question.method, "params": question.params}
         try:
             request = _INPUT_REQUEST.validate_python(asked, by_name=False)
@@ -172,7 +174,7 @@ class Handlers(Answering):
                 raise MCPError.from_error_data(said)
             body = said.model_dump(by_alias=True, mode="json", exclude_none=True)
             return Reply(encode_json(body))
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever made the call gets it
+        except Exception as error:  # noqa: BLE001 - passed to the caller
             self._carrier.refusal = error
             return Reply(b"{}", is_error=True)
 
@@ -182,18 +184,18 @@ class _TaskRequest(types.Request[dict[str, Any], str]):
 
 
 class Anything(RootModel[dict[str, Any]]):
-    """Read by our own codecs."""
+    """A result that our own codecs parse."""
 
 
 def _stop(task: asyncio.Task[None]) -> None:
-    if not task.cancelling():  # a second one would stop the SDK from taking its leave
+    if not task.cancelling():  # a second cancellation would interrupt the shutdown of the SDK
         task.cancel()
 
 
 async def ask(
     session: ClientSession, method: str, params: JSONObject, timeout: float | None
 ) -> JSONObject:
-    named = {key: value for key, value in params.items() if key != "_meta"}  # the SDK's own
+    named = {key: value for key, value in params.items() if key != "_meta"}  # the SDK adds its own
     kind = _TaskRequest if "taskId" in params else types.Request[dict[str, Any], str]
     answer = await session.send_request(
         kind(method=method, params=named), Anything, request_read_timeout_seconds=timeout

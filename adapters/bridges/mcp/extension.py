@@ -1,4 +1,4 @@
-"""Tasks for a server of the official SDK, by one line.
+"""Tasks for a server of the official SDK, added by one line.
 
     tasks = Tasks(store="sqlite:tasks.db")
     server = MCPServer("shop", extensions=[tasks])
@@ -7,19 +7,19 @@
     @tasks.tool(timeout=60, retry=False)
     async def deploy(version: str, ctx: Context) -> str: ...
 
-The parts, for whoever builds on them:
+The parts, for authors of other bridges:
 
-- `selection.Selection`: which tools become tasks, on what terms;
+- `selection.Selection`: which tools become tasks, with which options;
 - `host.Host`: the server; `call` runs one of its tools for a task, `tools` lists them;
-- `channel`: the session that such a tool has, made of what the record says;
-- `bridged_tools.BridgedTools`: the tools as our `Runtime` takes them;
-- `life.Life`: when the runtime begins and ends; `Serving` is what there is in between;
-- `callers.owner_of`: whose request it is;
-- `modern`: a request of 2026-07-28, answered by our `Conversation`;
+- `channel`: the session of such a tool, created from the task record;
+- `bridged_tools.BridgedTools`: the tools as tools of our `Runtime`;
+- `loop_runtime.LoopRuntime`: when the runtime starts and stops; `Serving` is the running one;
+- `callers.owner_of`: the owner of a request;
+- `requests_2026_07_28`: requests of 2026-07-28, answered by our `Conversation`;
 - `legacy`: the same for connections that began with `initialize`.
 
-A bridge to another server on the same SDK has a `Host` and an extension of its own, and takes the
-rest as it is.
+A bridge to another server based on the same SDK has its own `Host` and extension, and reuses the
+rest.
 """
 
 import inspect
@@ -36,12 +36,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from taskmachine.adapters.bridges.mcp import modern
+from taskmachine.adapters.bridges.mcp import requests_2026_07_28
 from taskmachine.adapters.bridges.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.bridges.mcp.channel import TaskSession
 from taskmachine.adapters.bridges.mcp.host import Host
 from taskmachine.adapters.bridges.mcp.legacy import Legacy
-from taskmachine.adapters.bridges.mcp.life import Life, Serving
+from taskmachine.adapters.bridges.mcp.loop_runtime import LoopRuntime, Serving
 from taskmachine.adapters.bridges.mcp.selection import Selection, Terms, Which
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.observer import Observer
@@ -59,18 +59,19 @@ log: Final = logging.getLogger("taskmachine")
 
 
 class HasMiddleware(Protocol):
-    """What we need of a server."""
+    """The part of a server that `install` uses."""
 
     @property
     def middleware(self) -> list[ServerMiddleware[Any]]: ...
 
 
 class Tasks(Extension):
-    """The tasks extension, on a store of ours.
+    """The tasks extension, on a taskmachine store.
 
-    `tools` are the names of those that become tasks, or a predicate; without it, and without any
-    mark by `tool`, all do.  The other options are the terms of those that have no mark: see
-    `Tools.task`.  One object is for one server.  ConfigurationError for what cannot be.
+    `tools` are the names of the tools that become tasks, or a predicate; without it, and without
+    any use of `tool`, all do.  The other options are the defaults for tools without options of
+    their own: see `Tools.task`.  An instance belongs to one server.  Raises ConfigurationError
+    for invalid options.
     """
 
     identifier = EXTENSION
@@ -85,95 +86,98 @@ class Tasks(Extension):
         observer: Observer | None = None,
         **terms: Unpack[Terms],
     ) -> None:
-        check_url(store)  # now, and not at the first request
+        check_url(store)  # fail now rather than at the first request
         self._host = Host()
         self._selection = Selection(tools, terms)
         tools_on = partial(BridgedTools, self._host, self._selection)
-        self._life = Life(store, tools_on, times, limits, observer)
+        self._loop_runtime = LoopRuntime(store, tools_on, times, limits, observer)
         self._legacy = Legacy(self.serving, self._selection)
         self._server: HasMiddleware | None = None
 
     def tool(self, name: str | None = None, **terms: Unpack[Terms]) -> Callable[[_F], _F]:
-        """Mark a function whose calls become tasks; `name` if the server calls it otherwise.
+        """Mark a function whose calls become tasks; `name` if the server has it under another name.
 
-        It stands beside `@server.tool()`, above or below.
+        Used in addition to `@server.tool()`, above or below it.
         """
         return self._selection.mark(name, terms)
 
     def install(self, server: HasMiddleware) -> None:
-        """Stand in the way of the server's messages.
+        """Add the middleware to a server.
 
-        An `MCPServer` that is given this extension does it by itself.
+        An `MCPServer` created with this extension does so itself.
         """
         if self._server is server:
             return
         if self._server is not None:
-            raise ConfigurationError("one Tasks object is for one server: make another one")
+            raise ConfigurationError(
+                "this Tasks object belongs to another server: create one for each server"
+            )
         self._server = server
         server.middleware.append(self._middleware)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Tasks"]:
-        """Stop what runs, in good order, at the end of this block, or of the last such one.
+        """Stop the runtime at the end of the last such block.
 
-        Without it everything is stopped when the event loop ends.
+        Without one, it stops with the event loop.
         """
-        async with self._life.held():
+        async with self._loop_runtime.hold():
             yield self
 
     async def serving(self) -> Serving:
-        """The runtime, once a request came by; `MCPError` if there can be none now."""
+        """Return the runtime after the first request; raise `MCPError` if it could not start."""
         if self._server is None:
             log.error("the extension is not installed: call tasks.install(server)")
             raise MCPError(INTERNAL_ERROR, "Internal error: tasks are not installed")
-        return await self._life.serving_or_error()
+        return await self._loop_runtime.serving_or_error()
 
-    # --- what the SDK asks for ---------------------------------------------------------------
+    # --- called by the SDK ------------------------------------------------------------------
 
     def methods(self) -> Sequence[MethodBinding]:
-        """What the extension adds to the methods of a server."""
+        """The methods that the extension adds to the server."""
         server = _caller()
         if isinstance(server, MCPServer):
             self.install(server)
         versions = frozenset(MODERN_PROTOCOL_VERSIONS)
         return [
-            MethodBinding(name, RequestParams, self._answer, versions) for name in modern.METHODS
+            MethodBinding(name, RequestParams, self._answer, versions)
+            for name in requests_2026_07_28.METHODS
         ]
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
     ) -> HandlerResult:
-        """Make a task of a call, if that is to be."""
+        """Make a task of a call if its tool and the client support it."""
         is_begun = isinstance(ctx.session, TaskSession)
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         terms = self._selection.terms(params.name)
         if is_begun or not is_modern or terms is None:
             return await call_next(ctx)
-        if terms.support == "optional" and not modern.declares_tasks(ctx):
-            return await modern.run(ctx, call_next)  # whatever there is of a store
+        if terms.support == "optional" and not requests_2026_07_28.declares_tasks(ctx):
+            return await requests_2026_07_28.run(ctx, call_next)  # works without a store
         serving = await self.serving()
         await serving.tools.look(params.name)
-        created = await modern.answer(ctx, serving)
-        return await modern.run(ctx, call_next) if created is None else created
+        created = await requests_2026_07_28.answer(ctx, serving)
+        return await requests_2026_07_28.run(ctx, call_next) if created is None else created
 
     async def _answer(self, ctx: Context, params: RequestParams) -> HandlerResult:
-        return await modern.answer(ctx, await self.serving())
+        return await requests_2026_07_28.answer(ctx, await self.serving())
 
     async def _middleware(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        if self._host.seen(ctx, call_next):
-            self._life.wake()  # what a former process left is not to wait for somebody who asks
+        if self._host.observe(ctx, call_next):
+            self._loop_runtime.start()  # recover old tasks without waiting
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await self._legacy(ctx, call_next)
-        if modern.is_watch(ctx):
-            return await modern.listen(ctx, call_next, await self.serving())
+        if requests_2026_07_28.is_watch(ctx):
+            return await requests_2026_07_28.listen(ctx, call_next, await self.serving())
         return await call_next(ctx)
 
 
 def _caller() -> Any:
-    """Whose method is asking for ours.
+    """Return the server that calls `methods`.
 
-    The SDK hands an extension no server, and nothing else that leads to one; without it no task
-    could go on after a restart, nor anybody subscribe.  Who is not found is installed by hand.
+    The SDK passes no server to an extension, and without one tasks could neither resume after a
+    restart nor send notifications.  Other servers have to call `install`.
     """
     frame = inspect.currentframe()
     asking = frame and frame.f_back and frame.f_back.f_back

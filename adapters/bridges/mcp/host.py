@@ -1,9 +1,8 @@
-"""The server that the tools belong to, as far as a library may reach it.
+"""Access to the tools of a server from tasks.
 
-An extension is not handed its server, and a tool that runs as a task has no request of its own.
-But whoever stands in the chain of middleware is handed the rest of it, and may send another
-message down: so the last request that came by lends its place to the calls of tasks.  They take
-the same way as all others: the checks of the SDK, other extensions, the lifespan of that request.
+An extension does not receive its server, and a tool that runs as a task has no request of its
+own.  But a middleware can pass further messages down the chain, so tasks call their tools through
+the latest request.  Such calls pass the same checks, extensions and lifespan as other messages.
 """
 
 import asyncio
@@ -37,78 +36,78 @@ __all__ = ["MAX_ROUNDS", "Host", "next_round"]
 log: Final = logging.getLogger("taskmachine")
 
 MAX_ROUNDS: Final = 100
-"""How often a tool may say that it needs more input before it is run."""
+"""Maximum number of times that a tool may return `input_required` in one run."""
 
 
 @attrs.frozen
-class _Place:
-    """Of a request in the chain of middleware."""
+class _MiddlewareCall:
+    """A request in the chain of middleware."""
 
     context: ServerRequestContext[Any, Any]
     call_next: CallNext
 
     async def send(self, **changes: Any) -> JSONObject:
         result = await self.call_next(dataclasses.replace(self.context, **changes))
-        if isinstance(result, BaseModel):  # of a middleware further down
+        if isinstance(result, BaseModel):  # from another middleware
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
         return result or {}
 
 
 class Host:
-    """Calls and lists the tools of the server.  `seen` has to come before everything else."""
+    """Calls and lists the tools of the server.  `observe` must run before any other method."""
 
     def __init__(self) -> None:
-        self._place: _Place | None = None
+        self._latest: _MiddlewareCall | None = None
         self._surroundings = contextvars.copy_context()
 
-    def seen(self, context: ServerRequestContext[Any, Any], call_next: CallNext) -> bool:
-        """A message came by; whether it is one that a runtime may be begun for.
+    def observe(self, context: ServerRequestContext[Any, Any], call_next: CallNext) -> bool:
+        """Record a message; return whether it may start a runtime.
 
-        Notifications have no place to lend.  Before a handshake the SDK refuses everything, but
-        where there are no sessions nobody is introduced either: such a place is a makeshift.
+        Notifications are not recorded.  Before a handshake the SDK rejects requests, except on
+        transports without sessions; such a request is used until there is a better one.
         """
         if context.request_id is None or context.method == "initialize":
             return False
         is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         is_good = is_modern or context.session.client_params is not None
-        if is_good or self._place is None:
-            self._place = _Place(context, call_next)
+        if is_good or self._latest is None:
+            self._latest = _MiddlewareCall(context, call_next)
         return True
 
     async def tools(self) -> dict[str, JSONObject]:
-        """The definitions of all tools, as the last caller would be shown them."""
-        place = self._borrowed()
-        meta = (place.context.params or {}).get("_meta")
+        """Return the definitions of all tools as shown to the latest client."""
+        latest = self._usable()
+        meta = (latest.context.params or {}).get("_meta")
         params: JSONObject = {} if meta is None else {"_meta": meta}
-        listed = await place.send(method="tools/list", params=params)
+        listed = await latest.send(method="tools/list", params=params)
         return {tool["name"]: tool for tool in listed["tools"]}
 
     async def call(
         self, name: str, arguments: JSONObject, context: Context, answers: frozenset[str]
     ) -> JSONObject:
-        """The result of a tool, run for a task whose requestor answers such questions.
+        """Run a tool for a task whose client answers these kinds of requests.
 
-        `CallError` for the JSON-RPC error that a plain call would be answered with.
+        Raises `CallError` for the JSON-RPC error of a plain call.
         """
         channel = Channel(context)
         calling = self._call(name, arguments, channel, answers)
         try:
-            # A task is begun by whoever makes room for it: no tool may find that caller around.
+            # In the server's context: the task may be started by a request of another client.
             return _result(await asyncio.create_task(calling, context=self._surroundings.copy()))
         except MCPError as error:
             if channel.gone is not None:
                 raise channel.gone from None
             raise CallError(error.code, error.message, error.data) from None
         except PydanticSerializationError as error:
-            log.error("tool '%s' returned what is no result: %s", name, error)
-            words = f"Tool '{name}' returned an invalid result: it cannot be JSON"
+            log.error("tool '%s' returned an invalid result: %s", name, error)
+            words = f"Tool '{name}' returned an invalid result: it cannot be encoded as JSON"
             raise CallError(INTERNAL_ERROR, words) from None
 
     async def _call(
         self, name: str, arguments: JSONObject, channel: Channel, answers: frozenset[str]
     ) -> JSONObject:
-        place = self._borrowed()
-        version = place.context.protocol_version
+        latest = self._usable()
+        version = latest.context.protocol_version
         meta: JSONObject = {}
         if version in MODERN_PROTOCOL_VERSIONS:
             meta = {
@@ -118,7 +117,7 @@ class Host:
         session = TaskSession(channel, answers, version)
         params: JSONObject = {"name": name, "arguments": arguments, "_meta": meta}
         for _ in range(MAX_ROUNDS):
-            result = await place.send(
+            result = await latest.send(
                 session=session,
                 method="tools/call",
                 params=params,
@@ -131,15 +130,17 @@ class Host:
             if result.get("resultType") != "input_required":
                 return result
             params = {**params, **await next_round(result, channel)}
-        raise MCPError(INTERNAL_ERROR, f"Tool '{name}' asked in {MAX_ROUNDS} rounds")
+        raise MCPError(
+            INTERNAL_ERROR, f"Tool '{name}' did not end after {MAX_ROUNDS} rounds of input"
+        )
 
-    def _borrowed(self) -> _Place:
-        assert self._place is not None, "the first request starts the runtime"
-        return self._place
+    def _usable(self) -> _MiddlewareCall:
+        assert self._latest is not None, "the first request starts the runtime"
+        return self._latest
 
 
 async def next_round(result: JSONObject, channel: Channel) -> JSONObject:
-    """What a client would send along with its next try."""
+    """Return the parameters that a client would add to its next request."""
     asked: Mapping[str, JSONObject] = result.get("inputRequests") or {}
     questions: dict[str, Request[Any]] = {
         key: Request(request["method"], request.get("params") or {})
@@ -152,7 +153,7 @@ async def next_round(result: JSONObject, channel: Channel) -> JSONObject:
 
 
 def _result(result: JSONObject) -> JSONObject:
-    """Without what the SDK says of every answer: it is said again, in that of the task."""
+    """Remove the metadata that the SDK adds to every answer, also to that of the task."""
     meta = dict(result.get("_meta") or {})
     meta.pop(SERVER_INFO_META_KEY, None)
     bare = {key: value for key, value in result.items() if key not in ("resultType", "_meta")}

@@ -1,12 +1,12 @@
-"""Connections to a server of the SDK that began with `initialize`: tasks of 2025-11-25.
+"""Tasks of 2025-11-25 on connections to an SDK server that began with `initialize`.
 
-An extension has no say on them: the SDK refuses a task as what its interceptor returns, and shows
-its methods and capabilities to newer clients only.  A middleware has: it hands to a conversation
-what is about tasks, and to the SDK everything else, plain calls among it.
+The extension interface does not cover these: the SDK rejects a task as the result of an
+interceptor, and announces methods and capabilities of extensions only to newer clients.  A
+middleware passes requests about tasks to a conversation, and all others to the SDK.
 
-The conversation lives as long as its connection.  The SDK tells nobody when one ends, but it
-cancels what still runs for it; and since nobody waits for a notification, the one that handles
-`notifications/initialized` may run until then.
+The conversation lasts as long as its connection.  The SDK does not report the end of one, but it
+cancels the handlers that still run for it; as notifications have no answer, the handler of
+`notifications/initialized` can run until then.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from taskmachine.adapters.bridges.mcp.bridged_tools import BridgedTools
 from taskmachine.adapters.bridges.mcp.callers import is_identified, owner_of
 from taskmachine.adapters.bridges.mcp.legacy_connection import Connection, RequestContext
-from taskmachine.adapters.bridges.mcp.life import Serving
+from taskmachine.adapters.bridges.mcp.loop_runtime import Serving
 from taskmachine.adapters.bridges.mcp.selection import Selection
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, Owners
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import (
@@ -46,30 +46,30 @@ class Legacy:
     def __init__(self, serving: Callable[[], Awaitable[Serving]], selection: Selection) -> None:
         self._serving = serving
         self._selection = selection
-        self._lines: dict[int, _Line] = {}
+        self._slots: dict[int, _ConnectionSlot] = {}
         self._early: list[tuple[object, Connection]] = []
 
     async def __call__(self, context: RequestContext, call_next: CallNext) -> HandlerResult:
-        """What follows from a message, be it about tasks or not."""
+        """Handle a message."""
         method = context.method
         if method == "initialize":
             return self._introduced(context, await call_next(context))
         if context.session.client_params is None and context.session.can_send_request:
-            return await call_next(context)  # before the handshake, to be refused
+            return await call_next(context)  # before the handshake, to be rejected
         if method == "tools/call":
             return await self._call(context, call_next)
-        if context.protocol_version == REVISION:  # those before it know of no tasks
+        if context.protocol_version == REVISION:  # earlier revisions have no tasks
             if method in _METHODS:
                 return await self._answer(context, dict(context.params or {}))
             if method == "tools/list":
                 return self._listed(await call_next(context))
             if method == "notifications/initialized":
                 await call_next(context)
-                await self._stay(context)
+                await self._serve_connection(context)
                 return None
         return await call_next(context)
 
-    # --- what the SDK says, and what is missing in it ----------------------------------------
+    # --- additions to answers of the SDK -----------------------------------------------------
 
     def _introduced(self, context: RequestContext, said: HandlerResult) -> HandlerResult:
         if isinstance(said, dict) and said.get("protocolVersion") == REVISION:
@@ -85,7 +85,7 @@ class Legacy:
                 tool["execution"] = {**tool.get("execution", {}), "taskSupport": support}
         return said
 
-    # --- what is about tasks -----------------------------------------------------------------
+    # --- requests about tasks ----------------------------------------------------------------
 
     async def _call(self, context: RequestContext, call_next: CallNext) -> HandlerResult:
         params = dict(context.params or {})
@@ -108,12 +108,12 @@ class Legacy:
         if request.method == "tools/call" and isinstance(params.get("name"), str):
             await serving.tools.look(params["name"])
         peer = context.session.client_params
-        line = self._lines.get(id(peer))
-        connection = None if line is None else line.to(serving, context)
+        slot = self._slots.get(id(peer))
+        connection = None if slot is None else slot.to(serving, context)
         if connection is not None:
             return await connection.answer(request, context)
         # Without a session, or before it has begun, each request is a conversation of its own.
-        connection = _connect(context, serving, is_ready=peer is None or line is not None)
+        connection = _connect(context, serving, is_ready=peer is None or slot is not None)
         self._early.append((peer, connection))
         try:
             return await connection.answer(request, context)
@@ -122,35 +122,35 @@ class Legacy:
             with anyio.CancelScope(shield=True):
                 await connection.close()
 
-    async def _stay(self, context: RequestContext) -> None:
-        """Until the connection ends: speak for the tasks that were made on it."""
-        # The one object that all requests of a connection share.  It is held here, by the
-        # context, so nothing else can have its place in memory.
+    async def _serve_connection(self, context: RequestContext) -> None:
+        """Serve the tasks of a connection until it ends."""
+        # The one object shared by all requests of a connection.  The context keeps it alive, so its
+        # id cannot be reused meanwhile.
         peer = context.session.client_params
-        if peer is None or id(peer) in self._lines:
+        if peer is None or id(peer) in self._slots:
             return
-        line = self._lines[id(peer)] = _Line()
+        slot = self._slots[id(peer)] = _ConnectionSlot()
         for other, connection in self._early:
             if other is peer:
                 connection.be_ready()
         try:
-            await (await asyncio.shield(line.connection)).listen(context)
+            await (await asyncio.shield(slot.connection)).listen(context)
         finally:
-            del self._lines[id(peer)]
-            if line.connection.done():
+            del self._slots[id(peer)]
+            if slot.connection.done():
                 with anyio.CancelScope(shield=True):
-                    await line.connection.result().close()
+                    await slot.connection.result().close()
 
 
-class _Line:
-    """A place for the conversation of a connection, once there is something to talk about."""
+class _ConnectionSlot:
+    """The conversation of a connection, created with the first request about tasks."""
 
     def __init__(self) -> None:
         self.connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._serving: Serving | None = None
 
     def to(self, serving: Serving, context: RequestContext) -> Connection | None:
-        """The conversation; None if it was with a runtime that has been stopped since."""
+        """Return the conversation; None if its runtime has been stopped since."""
         if self._serving is None:
             self._serving = serving
             self.connection.set_result(_connect(context, serving, is_ready=True))
@@ -158,7 +158,7 @@ class _Line:
 
 
 def _connect(context: RequestContext, serving: Serving, *, is_ready: bool) -> Connection:
-    info: JSONObject = {}  # the SDK introduces its server itself
+    info: JSONObject = {}  # the SDK announces its server itself
     offer = Offer(info, _Offered(serving.tools), listing=_can_list(context))
     owner = _owner(context, serving.owners)
     return Connection(serving.runtime, offer, owner, context, is_ready=is_ready)
@@ -166,7 +166,7 @@ def _connect(context: RequestContext, serving: Serving, *, is_ready: bool) -> Co
 
 @attrs.frozen
 class _Offered(Mapping[str, OfferedTool]):
-    """The tools that may become tasks, at any time."""
+    """The tools that may become tasks, always up to date."""
 
     _tools: BridgedTools
 
@@ -181,13 +181,13 @@ class _Offered(Mapping[str, OfferedTool]):
 
 
 def _owner(context: RequestContext, owners: Owners) -> str:
-    """Over HTTP, who is not known by name is known by the session, if there is one."""
+    """Return the owner; over HTTP, the session identifies an anonymous client."""
     owner, session_id = owner_of(context, owners), _session_id(context)
     return owners.of_session(session_id) if owner == ANONYMOUS and session_id else owner
 
 
 def _session_id(context: RequestContext) -> str | None:
-    """The header of today's transport, or the parameter of the one before it."""
+    """Return the session id of Streamable HTTP, or of the HTTP+SSE transport before it."""
     request: Any = context.request
     if request is None:
         return None
@@ -196,8 +196,8 @@ def _session_id(context: RequestContext) -> str | None:
 
 
 def _can_list(context: RequestContext) -> bool:
-    """Whether the requestor is told from others; asked before there is a session, too.
+    """Return whether clients are distinguishable; called before there is a session, too.
 
-    Without a way back there is perhaps no session (2025-11-25:list-not-declared-without-identity).
+    Without a way back there may be no session (2025-11-25:list-not-declared-without-identity).
     """
     return context.request is None or is_identified() or context.session.can_send_request

@@ -1,7 +1,7 @@
-"""One connection of 2025-11-25: its conversation, and how the SDK carries the messages of it.
+"""One connection of 2025-11-25: its conversation, and the delivery of messages by the SDK.
 
-Each request has a stream of its own, and there is a general one as long as the connection lives.
-The SDK gives its own ids to what is asked on them, and brings the answers to whoever asked.
+Each request has its own stream, and each connection a GET stream.  The SDK assigns its own ids
+to the requests sent on them, and routes the answers.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ __all__ = ["Connection", "RequestContext"]
 RequestContext = ServerRequestContext[Any, Any]
 
 WITHDRAW_S: Final = 1.0
-"""How long to wait until a requestor is told that a question was taken back."""
+"""How long to wait for sending the cancellation of a question."""
 
-HEARD_S: Final = 2.0
-"""How long a reader of the general stream may take to say that there is one."""
+READER_S: Final = 2.0
+"""How long the reader of the GET stream may take to answer a ping."""
 
 
 class Connection:
-    """The conversation with one requestor, who is asked nothing before it `is_ready`."""
+    """The conversation with one client, which is asked nothing before it `is_ready`."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Connection:
             new_id=lambda: secrets.token_urlsafe(12),
             send=self._send,
         )
-        # A pipe is read by whoever wrote to it.  Over HTTP nobody tells whether there is a reader.
-        self._is_pipe = self._is_heard = context.request is None
+        # A pipe always has a reader.  Over HTTP this is unknown.
+        self._is_pipe = self._has_reader = context.request is None
         self._looking: asyncio.Task[None] | None = None
         self._streams: dict[Id | None, _Stream] = {}
         self.conversation.receive(_introduction(context))
@@ -82,11 +82,11 @@ class Connection:
             self.be_ready()
 
     def be_ready(self) -> None:
-        """The requestor has said that it can be asked (2025-11-25:server-waits-for-initialized)."""
+        """The client accepts requests (2025-11-25:server-waits-for-initialized)."""
         self.conversation.receive(Notification("notifications/initialized"))
 
     async def listen(self, context: RequestContext) -> None:
-        """Say what belongs to no request, until this is cancelled."""
+        """Deliver messages of the GET stream until cancelled."""
         general = self._streams[None] = _Stream(context, None, None, self.conversation)
         try:
             await self.conversation.listen()
@@ -95,15 +95,15 @@ class Connection:
             del self._streams[None]
 
     async def close(self) -> None:
-        """The requestor is gone; its tasks live on."""
+        """Close the conversation; its tasks continue."""
         await self.conversation.close()
 
     async def answer(self, request: Request, context: RequestContext) -> JSONObject:
-        """The result; `MCPError` if there is none.  Cancel this if nobody waits for it."""
+        """Return the result or raise `MCPError`; cancelling this abandons the request."""
         task_id = request.params.get("taskId") if request.method == "tasks/result" else None
         if task_id is not None:
             await self._drop_broken(task_id)
-            if self._is_heard:  # what is asked there belongs here, if it is so no more
+            if self._has_reader:  # questions move to this stream if the GET stream has no reader
                 self._look_for_reader()
         if request.id in self._streams:
             raise MCPError(INVALID_REQUEST, "Invalid request: the id is in use")
@@ -113,7 +113,7 @@ class Connection:
         try:
             self.conversation.receive(request)
             answer = await stream.carry()
-            if None in self._streams:  # what was said before the answer is read before it
+            if None in self._streams:  # earlier messages are delivered before the answer
                 await self._streams[None].passed()
         finally:
             del self._streams[request.id]
@@ -128,31 +128,34 @@ class Connection:
             return
         if said.stream is None and isinstance(said.message, Request):
             self._look_for_reader()
-            if not self._is_heard:
-                # Until somebody waits for the result, or looks again and there is a reader.
+            if not self._has_reader:
+                # Until a request for the result arrives, or the GET stream has a reader again.
                 self._take_back()
                 return
         stream.put(said.message)
 
     def _look_for_reader(self) -> None:
-        """Find out whether the general stream is read, so that nothing is asked in vain."""
+        """Check whether the GET stream is read before asking on it."""
         if not self._is_pipe and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         general = self._streams.get(None)
-        was_heard, self._is_heard = self._is_heard, general is not None and await general.is_heard()
-        if general is not None and was_heard and not self._is_heard:
+        had_reader, self._has_reader = (
+            self._has_reader,
+            general is not None and await general.is_read(),
+        )
+        if general is not None and had_reader and not self._has_reader:
             await general.withdraw(*general.asked)
             self._take_back()
 
     def _take_back(self) -> None:
-        """What is asked on the general stream is asked elsewhere."""
+        """Move the questions from the GET stream to other streams."""
         receiver = self.conversation.receiver
         self.conversation.handle([*receiver.lost(None), *receiver.opened()])
 
     async def _drop_broken(self, task_id: Any) -> None:
-        """Whoever asks for a result again does not come back for a stream that broke."""
+        """A client that requests a result again does not resume a broken stream."""
         for id, stream in list(self._streams.items()):
             if stream.task_id == task_id and await stream.is_broken():
                 self.conversation.handle(self.conversation.receiver.closed(id))
@@ -160,30 +163,32 @@ class Connection:
 
 
 def _introduction(context: RequestContext) -> Request:
-    """What the requestor said first.  The SDK has answered it."""
+    """Return the client's `initialize` request, which the SDK has answered."""
     declared, capabilities = context.session.client_capabilities, {}
-    if declared is not None and context.session.can_send_request:  # who cannot answer is not asked
+    if (
+        declared is not None and context.session.can_send_request
+    ):  # a client that cannot answer is not asked
         capabilities = declared.model_dump(mode="json", by_alias=True, exclude_none=True)
     nobody = {"name": "", "version": ""}
     hello = {"protocolVersion": REVISION, "capabilities": capabilities, "clientInfo": nobody}
     return Request("hello", "initialize", hello)
 
 
-class _Said(BaseModel):
-    """A message as it is: the SDK's own classes would drop nulls, and what they do not know."""
+class _RawMessage(BaseModel):
+    """A message unchanged: the SDK's classes would drop nulls and unknown members."""
 
     method: str
     params: dict[str, Any]
 
 
-class _Heard(BaseModel):
-    """An answer as it is."""
+class _RawResult(BaseModel):
+    """A result unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class _Stream:
-    """What is said on one stream, in its order: on that of a request, or on the general one."""
+    """The messages of one stream in order: that of a request, or the GET stream."""
 
     def __init__(
         self,
@@ -200,31 +205,31 @@ class _Stream:
         self.asked: dict[Id, asyncio.Task[None]] = {}
 
     def put(self, message: Message) -> None:
-        """It goes out after what was put before."""
+        """Send a message after those put earlier."""
         self._messages.put_nowait(message)
 
     async def passed(self) -> None:
-        """Back when all is out that was put so far."""
+        """Wait until all earlier messages are sent."""
         mark = asyncio.Event()
         self._messages.put_nowait(mark)
         await mark.wait()
 
     async def is_broken(self) -> bool:
-        """Whether its reader is gone, where each stream has one of its own."""
+        """Return whether the reader has disconnected, where each stream has its own connection."""
         request: Any = self._context.request
         has_reader = request is not None and "mcp-session-id" in request.headers
         return has_reader and bool(await request.is_disconnected())
 
-    async def is_heard(self) -> bool:
-        """Whether somebody answers who is asked for nothing but that."""
+    async def is_read(self) -> bool:
+        """Return whether the client answers a ping."""
         try:
-            await self._context.session.send_request(PingRequest(), EmptyResult, HEARD_S)
+            await self._context.session.send_request(PingRequest(), EmptyResult, READER_S)
         except MCPError:
             return False
         return True
 
     async def carry(self) -> ResultResponse | ErrorResponse:
-        """Send all there is to send, up to the answer."""
+        """Send messages until the answer."""
         try:
             while True:
                 message = await self._messages.get()
@@ -238,7 +243,7 @@ class _Stream:
                     case Notification("notifications/cancelled", {"requestId": id}):
                         await self.withdraw(id)
                     case Notification():
-                        said = _Said(method=message.method, params=message.params)
+                        said = _RawMessage(method=message.method, params=message.params)
                         notification = cast(ServerNotification, said)
                         session = self._context.session
                         await session.send_notification(notification, self._related)
@@ -247,11 +252,11 @@ class _Stream:
                 await self.withdraw(*self.asked)
 
     async def withdraw(self, *ids: Id) -> None:
-        """Take questions back: the SDK says so, under the ids that it has given to them."""
+        """Cancel questions; the SDK notifies the client with its own ids."""
         asking = {self.asked[id] for id in ids if id in self.asked}
         for question in asking:
             question.cancel()
-        if asking:  # when everything ends at once the SDK would take 5 s to find that out
+        if asking:  # without a limit, the SDK takes 5 s when the connection ends
             await asyncio.wait(asking, timeout=WITHDRAW_S)
 
     def _ask(self, question: Request) -> None:
@@ -260,12 +265,12 @@ class _Stream:
         asking.add_done_callback(lambda _: self.asked.pop(question.id))
 
     async def _put_question(self, question: Request) -> None:
-        said = _Said(method=question.method, params=question.params)
+        said = _RawMessage(method=question.method, params=question.params)
         answer: Message
         try:
             heard = await self._context.session.send_request(
                 cast(ServerRequest, said),
-                _Heard,
+                _RawResult,
                 metadata=ServerMessageMetadata(related_request_id=self._related),
             )
             answer = ResultResponse(question.id, heard.model_dump(mode="json"))
@@ -274,10 +279,12 @@ class _Stream:
                 return  # the question stays open
             answer = ErrorResponse(question.id, Error(error.code, error.message, error.data))
         except ValidationError:
-            invalid = Error(INVALID_PARAMS, f"the answer is no result of {question.method}")
+            invalid = Error(
+                INVALID_PARAMS, f"the answer is not a valid result of {question.method}"
+            )
             answer = ErrorResponse(question.id, invalid)
         self._conversation.receive(answer)
 
 
 _CLOSED: Final = (CONNECTION_CLOSED, "Connection closed")
-"""What the SDK says in the name of a requestor that has left."""
+"""The error that the SDK reports for a client that has disconnected."""

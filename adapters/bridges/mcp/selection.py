@@ -1,4 +1,4 @@
-"""Which tools of a server become tasks, and on what terms."""
+"""Which tools of a server become tasks, and with which options."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -13,13 +13,13 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["Selection", "Terms", "Which"]
 
 Which = Collection[str] | Callable[[str], bool]
-"""Names of tools, or what says yes to a name."""
+"""Names of tools, or a predicate on names."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Terms(TypedDict, total=False):
-    """As of `Tools.task`: times are seconds."""
+    """The options of `Tools.task`; times are in seconds."""
 
     support: TaskSupport
     timeout: float
@@ -28,11 +28,12 @@ class Terms(TypedDict, total=False):
     immediate: str | None
     priority: Priority
     first: Sequence[Request[Any]]
-    """What is asked before there is a task; the tool asks it, too, and has the answer then."""
+    """Questions to ask before the task is created; the tool asks them again and gets the answers.
+    """
 
 
 async def _of_the_server() -> None:
-    """Stands for a function that the server has."""
+    """Placeholder for a function that the server runs."""
 
 
 def _offer(tools: Tools, name: str, terms: Terms) -> None:
@@ -46,9 +47,9 @@ def _offer(tools: Tools, name: str, terms: Terms) -> None:
 
 
 class Selection:
-    """Everything, until something is chosen: by name, by a predicate, or by a mark.
+    """All tools, unless some are selected by name, predicate or mark.
 
-    ConfigurationError for terms that cannot be, and for a tool that is marked twice.
+    Raises ConfigurationError for invalid options, and for a tool that is marked twice.
     """
 
     def __init__(self, which: Which | None, terms: Terms) -> None:
@@ -61,7 +62,7 @@ class Selection:
         self._marked = Tools()
 
     def mark(self, name: str | None, terms: Terms) -> Callable[[_F], _F]:
-        """Choose a function that the server offers under this name, or its own."""
+        """Select a function by its name, or the name under which the server has it."""
 
         def choose(function: _F) -> _F:
             _offer(self._marked, name or function.__name__, terms)
@@ -70,7 +71,7 @@ class Selection:
         return choose
 
     def terms(self, name: str) -> Tool | None:
-        """On what terms calls of a tool become tasks; None if they never do."""
+        """Return the task options of a tool; None if it never becomes a task."""
         if name in self._marked:
             chosen = self._marked[name]
         elif self._which is None and self._marked:

@@ -1,4 +1,4 @@
-"""HTTP for clients of the official SDK that outlives a server that is away for a while."""
+"""HTTP for clients of the official SDK that survives a temporary loss of the server."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,25 +11,25 @@ from mcp.client.streamable_http import streamable_http_client
 __all__ = ["UNREACHABLE", "steady_http"]
 
 UNREACHABLE: Final = {"taskmachine": "unreachable"}
-"""The data of an error that no server sent."""
+"""The data that marks an error as created by the client."""
 
 
 @contextlib.asynccontextmanager
 async def steady_http(
     url: str, *, headers: dict[str, str] | None = None, auth: httpx2.Auth | None = None
 ) -> AsyncIterator[Any]:
-    """A way to a server for `Client(...)` that outlives the times when nobody listens there.
+    """Open a transport for `Client(...)` that survives connection failures.
 
-    The SDK's own ends the client, and all its calls, if a connection cannot be made.
+    The SDK's own transport ends the client and all its calls if a connection fails.
     """
-    timeout = httpx2.Timeout(30.0, read=300.0)  # as the SDK has it
+    timeout = httpx2.Timeout(30.0, read=300.0)  # the defaults of the SDK
     http = httpx2.AsyncClient(transport=_Steady(), headers=headers, auth=auth, timeout=timeout)
     async with http, streamable_http_client(url, http_client=http) as streams:
         yield streams
 
 
 class _Steady(httpx2.AsyncBaseTransport):
-    """Where there is no answer the SDK gets one that it can give to whoever asked."""
+    """Turns connection failures into error responses, which the SDK delivers to the caller."""
 
     def __init__(self) -> None:
         self._http = httpx2.AsyncHTTPTransport()

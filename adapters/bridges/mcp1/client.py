@@ -1,4 +1,4 @@
-"""Questions as tasks on a client session of `mcp` 1.x, with the callbacks that it has anyway.
+"""Receive requests as tasks on a client session of `mcp` 1.x, with its existing callbacks.
 
 async with receive_tasks(sampling=sample, elicitation=elicit) as handlers:
     async with ClientSession(
@@ -10,7 +10,7 @@ async with receive_tasks(sampling=sample, elicitation=elicit) as handlers:
     ) as session:
         ...
 
-Each request of the SDK goes to the same `Receiving` as on our own connections, and its answer back.
+Each request of the SDK is passed to the same `Receiving` as on our own connections.
 """
 
 import asyncio
@@ -60,13 +60,13 @@ async def receive_tasks(
     sampling_capabilities: types.SamplingCapability | None = None,
     receiver: Receiver | None = None,
 ) -> AsyncIterator[ExperimentalTaskHandlers]:
-    """The handlers for one session, which gets the same callbacks.
+    """Create the handlers for one session, which must have the same callbacks.
 
-    A callback runs in the background, and is cancelled when its task is cancelled or expires.  An
-    `ErrorData` that it returns is how the task fails.  ConfigurationError if there is no callback.
+    A callback runs in the background, and is cancelled when its task is cancelled or expires.  If
+    it returns an `ErrorData`, the task fails with it.  Raises ConfigurationError without any.
     """
     capabilities: JSONObject = {}
-    if elicitation is not None:  # what the SDK declares
+    if elicitation is not None:  # as the SDK declares it
         capabilities["elicitation"] = {"form": {}, "url": {}}
     if sampling is not None:
         declared = sampling_capabilities or types.SamplingCapability()
@@ -74,7 +74,7 @@ async def receive_tasks(
     bridge = _Bridge(sampling, elicitation)
     answering = Answering(bridge.answer, capabilities)
     try:
-        async with open_receiving(receiver or Receiver(), answering, bridge.hear) as receiving:
+        async with open_receiving(receiver or Receiver(), answering, bridge.deliver) as receiving:
             bridge.receiving = receiving
             yield _handlers(bridge)
     finally:
@@ -82,7 +82,7 @@ async def receive_tasks(
 
 
 class _Bridge:
-    """Between a session of the SDK, once its first request is there, and our tasks."""
+    """Connects a session of the SDK, known from its first request on, with our tasks."""
 
     def __init__(self, sampling: SamplingFnT | None, elicitation: ElicitationFnT | None) -> None:
         self.receiving: Receiving
@@ -96,7 +96,7 @@ class _Bridge:
     async def ask(
         self, context: Context, method: str, params: BaseModel | None, shape: type[_Result]
     ) -> _Result | types.ErrorData:
-        """The answer to a request, in the words of the SDK."""
+        """Answer a request with a model of the SDK."""
         if not self._session.done():
             self._session.set_result(context.session)
         if self._session.result() is not context.session:
@@ -116,8 +116,8 @@ class _Bridge:
             return types.ErrorData(code=error.code, message=error.message, data=error.data)
         return shape.model_validate(answer.result)
 
-    def hear(self, message: Message) -> None:
-        """What the tasks say to the server."""
+    def deliver(self, message: Message) -> None:
+        """Send a message of the tasks to the server."""
         if isinstance(message, Notification):
             self.start(self._notify(message))
         elif isinstance(message, ResultResponse | ErrorResponse):
@@ -126,7 +126,7 @@ class _Bridge:
                 waiting.set_result(message)
 
     async def answer(self, question: Question) -> JSONObject:
-        """What the callback says."""
+        """Answer a question with the callback."""
         session = await self._session
         context = Context(question.key, None, session, None)
         said: BaseModel
@@ -142,7 +142,7 @@ class _Bridge:
         return _plain(said)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """In the background, until the end of the session at most."""
+        """Run in the background, until the end of the session at most."""
         running = asyncio.create_task(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -163,7 +163,7 @@ class _Bridge:
 
 @dataclass(kw_only=True)
 class _Handlers(ExperimentalTaskHandlers):
-    """Answers `tasks/result` when it is time; the SDK would read nothing else until then."""
+    """Answers `tasks/result` in the background; the SDK would otherwise block on it."""
 
     bridge: _Bridge
 

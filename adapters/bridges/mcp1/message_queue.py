@@ -1,7 +1,7 @@
-"""Questions of running tools to whoever collects their results: in memory, and bounded.
+"""A bounded in-memory queue for the questions of running tools.
 
-A queued request holds the live resolver for which its tool waits, so no other process could make
-use of it, and there is nothing to keep when this one ends.
+A queued request contains the live future that its tool waits for, so it is useless to other
+processes and need not be persistent.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ __all__ = ["BoundedQueue"]
 
 
 class BoundedQueue(TaskMessageQueue):
-    """At most so many messages for each task, unanswered requests included.
+    """Holds a limited number of messages per task, including unanswered requests.
 
-    Unlike the bundled queue it wakes everybody who waits, keeps nothing of tasks that nobody asks
-    about, and knows what was delivered and has not been answered.
+    Unlike the bundled queue it wakes all waiters, keeps nothing for tasks without messages, and
+    tracks which requests were delivered but not answered.
     """
 
     def __init__(self, most: int = 100) -> None:
@@ -29,7 +29,7 @@ class BoundedQueue(TaskMessageQueue):
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
 
     async def enqueue(self, task_id: str, message: QueuedMessage) -> None:
-        """`LimitExceeded` in the tool that asks too much."""
+        """Add a message; raises `LimitExceeded` in a tool with too many."""
         there = len(self._queued.get(task_id, ())) + len(self._unanswered(task_id))
         if there >= self._most:
             raise LimitExceeded(f"{self._most} messages of one task", 0)
@@ -76,7 +76,7 @@ class BoundedQueue(TaskMessageQueue):
                 woken.set_result(None)
 
     def withdraw(self, task_id: str) -> Sequence[QueuedMessage]:
-        """Forget a task that has ended: the requests for whose answers its tool still waits."""
+        """Forget an ended task and return its unanswered requests."""
         queued = self._queued.pop(task_id, ())
         delivered = self._unanswered(task_id)
         self._delivered.pop(task_id, None)

@@ -1,7 +1,7 @@
-"""Who asks: what `mcp` 1.x lets a store know of the request that it works for.
+"""Identify the client of the current request in `mcp` 1.x.
 
-Nobody hands it to a store, so it is taken from the context variables of the request.  A tool that
-runs as a task inherits them: what it does is done in the name of whoever created the task.
+The SDK does not pass it to a store, so it is taken from the context variables of the request.  A
+tool that runs as a task inherits them, and so acts for the client that created the task.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from taskmachine.adapters.transports.auth.owners import ANONYMOUS, STDIO, Owners
 __all__ = ["Identify", "requestor"]
 
 Identify = Callable[[RequestContext[Any, Any, Any]], str]
-"""Names whoever sent a request: the same text for the same caller, and for nobody else."""
+"""Identifies the sender of a request by a text that is unique to it."""
 
 
 def requestor(owners: Owners, identify: Identify | None) -> str | None:
-    """The owner of what the current request creates and may see; None outside of any request."""
+    """Return the owner for the current request; None outside of any request."""
     context = request_ctx.get(None)
     if context is None:
         return None
@@ -39,13 +39,13 @@ def requestor(owners: Owners, identify: Identify | None) -> str | None:
 
 
 def _access_token(request: object) -> AccessToken | None:
-    # The context variable is that of the request which began the session, so ask this one first.
+    # The SDK's context variable is that of the request which began the session, so it comes last.
     user = request.scope.get("user") if isinstance(request, HTTPConnection) else None
     return user.access_token if isinstance(user, AuthenticatedUser) else get_access_token()
 
 
 def _principal(token: AccessToken) -> Principal:
-    """The resource owner if the token verifier says who it is, else the client (2025-11-25)."""
+    """Return the resource owner if the token verifier provides it, else the client (2025-11-25)."""
     issuer = str((getattr(token, "claims", None) or {}).get("iss", ""))  # since 1.27
     subject = getattr(token, "subject", None)
     if subject is None:
@@ -54,5 +54,5 @@ def _principal(token: AccessToken) -> Principal:
 
 
 def _session_id(request: HTTPConnection) -> str | None:
-    """Of Streamable HTTP, or of the older HTTP with SSE; none of a stateless server."""
+    """Return the session id of Streamable HTTP or HTTP+SSE; None on a stateless server."""
     return request.headers.get("mcp-session-id") or request.query_params.get("session_id")

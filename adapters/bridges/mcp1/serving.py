@@ -1,4 +1,4 @@
-"""One line for a server of `mcp` 1.x: its tasks in a store of ours, and seen by their owners."""
+"""Enable tasks on a server of `mcp` 1.x, in a store of ours and with owners."""
 
 from typing import Any, TypeVar
 
@@ -17,8 +17,8 @@ from mcp.types import (
 from pydantic import BaseModel
 
 from taskmachine.adapters.bridges.mcp1.message_queue import BoundedQueue
+from taskmachine.adapters.bridges.mcp1.models import answer_of, dialect_errors
 from taskmachine.adapters.bridges.mcp1.requestors import Identify
-from taskmachine.adapters.bridges.mcp1.shown import answer_of, in_words
 from taskmachine.adapters.bridges.mcp1.store import TaskmachineStore
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import TASK_CANCELLED
@@ -39,11 +39,11 @@ def enable_tasks(
     limits: Limits | None = None,
     identify: Identify | None = None,
 ) -> TaskmachineStore:
-    """What `server.experimental.enable_tasks()` does, on the store that a URL names.
+    """Enable tasks like `server.experimental.enable_tasks()`, in the store at the URL.
 
-    The handlers of the SDK go by the session that made a task, which no task outlives; these go
-    by its owner.  `identify` says who that is, where it is neither the subject of an access
-    token, nor a session of HTTP, nor whoever has started this process.
+    The handlers of the SDK identify tasks by session, so tasks cannot outlive one; these use the
+    owner.  `identify` returns it where it is neither the subject of an access token, nor an HTTP
+    session, nor the parent process.
     """
     limits = limits or Limits()
     store = TaskmachineStore(url, times=times, limits=limits, identify=identify)
@@ -51,7 +51,7 @@ def enable_tasks(
     support = server.experimental.enable_tasks(store=store, queue=queue)
 
     def withdraw(task_id: str) -> None:
-        """A tool that waits for an answer learns that its task has ended."""
+        """Fail the pending questions of a tool whose task has ended."""
         for message in queue.withdraw(task_id):
             if message.original_request_id is not None:
                 ended = ErrorData(code=TASK_CANCELLED, message="The task has ended")
@@ -60,7 +60,7 @@ def enable_tasks(
     store.on_end(withdraw)
 
     async def perform(model: type[_M], operation: Get | Cancel) -> _M:
-        with in_words():
+        with dialect_errors():
             service, owner = await store.opened()
             record, steps = await service.perform(owner, operation)
         return answer_of(model, RECEIVER.reply(operation, record, steps, service.clock()))
@@ -76,14 +76,14 @@ def enable_tasks(
     @server.experimental.list_tasks()
     async def list_tasks(request: ListTasksRequest) -> ListTasksResult:
         cursor = request.params.cursor if request.params else None
-        with in_words():
+        with dialect_errors():
             tasks, following = await store.list_tasks(cursor)
         return ListTasksResult(tasks=tasks, nextCursor=following)
 
     @server.experimental.get_task_result()
     async def get_task_result(request: GetTaskPayloadRequest) -> GetTaskPayloadResult:
         context = server.request_context
-        with in_words():
+        with dialect_errors():
             service, owner = await store.opened()
             await service.get(owner, request.params.taskId)
             service.begin_wait(owner)

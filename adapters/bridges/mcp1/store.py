@@ -1,8 +1,8 @@
-"""The store of the runtime behind the `TaskStore` of `mcp` 1.x.
+"""A `TaskStore` for `mcp` 1.x on a store of the runtime.
 
-The SDK runs the tools, and says in the store what becomes of them.  Every word of it goes through
-the table.  What has ended has ended: the SDK's own `complete` and `fail` raise for such a task in
-a place where nobody catches it, which ends the process; here they get the task as it is.
+The SDK runs the tools and reports their status to the store, where every change goes through the
+transition table.  Ended tasks stay as they are: the SDK's own `complete` and `fail` raise for
+them where no caller catches it, which ends the process; here they return the task.
 """
 
 import logging
@@ -15,13 +15,18 @@ import attrs
 from mcp.shared.experimental.tasks.store import TaskStore
 from mcp.types import Result, Task, TaskMetadata, TaskStatus
 
-from taskmachine.adapters.bridges.mcp1.life import Life, Opened
+from taskmachine.adapters.bridges.mcp1.loop_store import LoopStore, Opened
+from taskmachine.adapters.bridges.mcp1.models import (
+    dialect_errors,
+    encode_result,
+    result_of,
+    task_of,
+)
 from taskmachine.adapters.bridges.mcp1.requestors import Identify, requestor
-from taskmachine.adapters.bridges.mcp1.shown import encode_result, in_words, result_of, task_of
 from taskmachine.adapters.runtime.claims import Claim, claim
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import Conflict
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, STDIO
@@ -47,16 +52,16 @@ __all__ = ["TaskmachineStore"]
 log: Final = logging.getLogger("taskmachine")
 
 _MOST_TOOLS: Final = 10_000
-"""Tools that may outlive the memory of their tasks; of more than these the oldest are unknown."""
+"""Maximum number of running tools whose deleted tasks are remembered; the oldest are dropped."""
 
 _NO_RESULT: Final = Outcome.of_result(b"{}")
 
 
 class TaskmachineStore(TaskStore):
-    """Tasks of all callers, in the store that a URL names; each caller sees their own.
+    """The tasks of all clients in one store, where each client sees its own.
 
-    `get_task` and its like see what the current request may see.  Outside of any request it is
-    the server's own code that asks, which may see every task.
+    Within a request, methods such as `get_task` see the tasks of its owner; code of the server
+    outside of any request sees all tasks.
     """
 
     def __init__(
@@ -67,45 +72,45 @@ class TaskmachineStore(TaskStore):
         limits: Limits | None = None,
         identify: Identify | None = None,
     ) -> None:
-        self._life = Life(url, times, limits)
+        self._loop_store = LoopStore(url, times, limits)
         self._identify = identify
         self._on_end: list[Callable[[str], None]] = []
-        # What tools returned whose end is about to be said: the SDK does it in two calls.
+        # Results of tools whose end is reported next: the SDK does it in two calls.
         self._results: dict[str, Outcome] = {}
-        # The tasks of tools that have not said how they ended: such a tool may come back long
-        # after its task was forgotten, and must find something, or the process ends.
+        # The tasks of tools that have not ended: such a tool may report after its task was
+        # deleted, and an unknown task would end the process.
         self._tools: dict[str, Record] = {}
 
     def on_end(self, listener: Callable[[str], None]) -> None:
-        """Tell of every task of this process that ends, in whatever way."""
+        """Call a listener for every task of this process that ends."""
         self._on_end.append(listener)
 
     async def opened(self) -> tuple[TaskService, str]:
-        """The service, and the owner in whose name the current request speaks."""
+        """Return the service, and the owner of the current request."""
         service, owner = await self._serving()
         return service, owner or STDIO
 
     async def close(self) -> None:
         """Close the store before the event loop ends, which does it otherwise."""
-        await self._life.close()
+        await self._loop_store.close()
 
-    # --- what the SDK asks for ---------------------------------------------------------------
+    # --- called by the SDK -------------------------------------------------------------------
 
     async def create_task(self, metadata: TaskMetadata, task_id: str | None = None) -> Task:
-        """`ValueError` for an id that is known, `McpError` beyond a limit or for a bad ttl."""
-        opened = await self._life.opened()
+        """Create a task; `ValueError` for a known id, `McpError` for a limit or invalid ttl."""
+        opened = await self._loop_store.opened()
         service = opened.service
-        with in_words():
+        with dialect_errors():
             try:
                 record = await service.create(
                     requestor(opened.owners, self._identify) or STDIO,
-                    Call("tools/call"),  # the SDK does not say of which tool
+                    Call("tools/call"),  # the SDK does not pass the tool
                     ttl_ms=metadata.ttl,
                     is_repeatable=False,  # its work is a closure, and ends with the process
                     task_id=task_id,
                 )
             except Conflict:
-                raise ValueError(f"there is a task {task_id} already") from None
+                raise ValueError(f"task {task_id} already exists") from None
         return task_of(await self._begin(opened, record), service.clock())
 
     async def get_task(self, task_id: str) -> Task | None:
@@ -115,45 +120,47 @@ class TaskmachineStore(TaskStore):
     async def update_task(
         self, task_id: str, status: TaskStatus | None = None, status_message: str | None = None
     ) -> Task:
-        """The task as it is then: one that has ended stays as it ended.
+        """Change a task and return it; an ended task stays unchanged.
 
-        A tool that reports, or asks, on a task that has ended gets `Gone`: that is how it learns
-        of a cancellation.  A store that fails is waited for.
+        A tool that reports or asks on an ended task gets `Gone`, and so notices a cancellation.
+        Failures of the store are retried.
         """
-        record, now = await persevere(lambda: self._update(task_id, status, status_message))
+        record, now = await retry_store_errors(
+            lambda: self._update(task_id, status, status_message)
+        )
         if status in ("completed", "failed"):
             self._results.pop(task_id, None)
             self._tools.pop(task_id, None)
         return task_of(record, now)
 
     async def store_result(self, task_id: str, result: Result) -> None:
-        """Kept with the end of the task, which the SDK says next."""
+        """Keep a result for the end of the task, which the SDK reports next."""
         outcome = encode_result(result)
-        _, record = await persevere(lambda: self._find_for_tool(task_id))
+        _, record = await retry_store_errors(lambda: self._find_for_tool(task_id))
         if record.is_terminal:
             log.info("a late result of task %s was dropped", task_id)
         else:
             self._results[task_id] = outcome
 
     async def get_result(self, task_id: str) -> Result | None:
-        """`McpError` for a task that ended without one: `tasks/result` answers with that."""
+        """Return the result; raise `McpError`, the answer to `tasks/result`, if the task failed."""
         service, record = await self._find(task_id)
         if record is None or not record.is_terminal:
             return None
         return result_of(record, service.clock())
 
     async def list_tasks(self, cursor: str | None = None) -> tuple[list[Task], str | None]:
-        """Tasks of whoever asks, newest first; `McpError` for a cursor that is not theirs."""
+        """List the owner's tasks, newest first; raise `McpError` for an invalid cursor."""
         service, owner = await self.opened()
         if owner == ANONYMOUS:  # 2025-11-25:list-not-declared-without-identity
             return [], None
-        with in_words():
+        with dialect_errors():
             page = await service.page(owner, cursor)
         now = service.clock()
         return [task_of(record, now) for record in page.tasks], page.cursor
 
     async def delete_task(self, task_id: str) -> bool:
-        """A task that has not ended is cancelled first."""
+        """Delete a task, cancelling it first if it is live."""
         service, record = await self._find(task_id)
         if record is None:
             return False
@@ -165,25 +172,25 @@ class TaskmachineStore(TaskStore):
         return True
 
     async def wait_for_update(self, task_id: str) -> None:
-        """Until the status is another one; at once if it has ended, so that no end is missed."""
+        """Wait until the status changes; return immediately for an ended task."""
         service, record = await self._find(task_id)
         if record is None:
-            raise ValueError(f"there is no task {task_id}")
+            raise ValueError(f"unknown task {task_id}")
         seen = DIALECT.status(record)
 
         def is_awaited(task: Record) -> bool:
             return not task.is_live or DIALECT.status(task) != seen
 
-        with suppress(NotFound):  # whoever looks next will see
+        with suppress(NotFound):  # the next lookup reports it
             await wait_for(service.store, task_id, is_awaited)
 
     async def notify_update(self, task_id: str) -> None:
-        """Nothing to do: whoever waits follows the task in the store, and hears of each version."""
+        """Do nothing: waiters follow the task in the store."""
 
-    # --- how it is done ----------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------
 
     async def _begin(self, opened: Opened, record: Record) -> Record:
-        """The tool begins at once: the SDK starts it when it has the task."""
+        """Start the task: the SDK runs the tool as soon as it has the task."""
         service = opened.service
 
         def hear(task: Record | None) -> None:
@@ -195,7 +202,7 @@ class TaskmachineStore(TaskStore):
         if len(self._tools) > _MOST_TOOLS:
             del self._tools[next(iter(self._tools))]
         leave = service.store.follow(record.id, hear)
-        await persevere(partial(claim, service, record.id, opened.worker.id))
+        await retry_store_errors(partial(claim, service, record.id, opened.worker.id))
         return await service.get(record.owner, record.id)
 
     def _end(self, task_id: str, task: Record | None) -> None:
@@ -220,11 +227,11 @@ class TaskmachineStore(TaskStore):
             _, owner = await self._serving()
             record = known if owner in (None, known.owner) else None
         if record is None:
-            raise ValueError(f"there is no task {task_id}")
+            raise ValueError(f"unknown task {task_id}")
         return service, record
 
     async def _serving(self) -> tuple[TaskService, str | None]:
-        opened = await self._life.opened()
+        opened = await self._loop_store.opened()
         return opened.service, requestor(opened.owners, self._identify)
 
     async def _update(
@@ -245,16 +252,16 @@ class TaskmachineStore(TaskStore):
             case _:
                 await _report(service, record, status, message)
         record = await service.store.load(task_id) or self._tools.get(task_id, record)
-        if status == "input_required" and record.is_terminal:  # nobody will answer any more
+        if status == "input_required" and record.is_terminal:  # no answer can arrive any more
             raise Gone(f"task {task_id} has ended")
         return record, service.clock()
 
 
 async def _settle(service: TaskService, record: Record, outcome: Outcome) -> None:
-    # Nobody else ever claims it, so the fence that it has now is the fence of its tool.
+    # No other worker claims it, so its current fence is that of its tool.
     try:
         await Claim(service, record).settle(outcome)
-    except Gone as gone:  # Quietly, the task has its outcome
+    except Gone as gone:  # quietly, as the task has its outcome
         log.info("a late outcome was dropped: %s", gone)
 
 
@@ -271,7 +278,7 @@ async def _report(
         if message is not None:
             steps.append(lifecycle.report(task, now, message=message))
             task = steps[-1].task
-        # What is asked, and what is answered, passes by the store: only that it is shows here.
+        # The store sees neither question nor answer, only that one is open.
         if status == "input_required" and not task.open_questions:
             if len(task.questions) >= most:
                 raise LimitExceeded(f"{most} questions of one task", 0)

@@ -1,1 +1,1 @@
-"""`taskmachine bench`: what servers of MCP Tasks do in a second, side by side on this machine."""
+"""`taskmachine bench`: compare the throughput of MCP Tasks servers on this machine."""

@@ -1,4 +1,4 @@
-"""What our server must reach, beside its floor and its peers.  Data: `judging` reads it."""
+"""The performance bounds for our server, as data for `judging`."""
 
 from typing import Final
 
@@ -9,15 +9,15 @@ from taskmachine.adapters.cli.bench.contestants import REVISIONS
 __all__ = ["BOUNDS", "LARGEST", "STEPS", "Bound"]
 
 LARGEST: Final = "the most tasks"
-"""A case: of the sizes that were measured, the largest."""
+"""Stands for the case with the largest number of tasks that was measured."""
 
 STEPS: Final = 2
-"""Commits that one whole task needs, if nothing shares them: created and started, completed."""
+"""Commits per whole task if none are shared: created and started, completed."""
 
 
 @attrs.frozen
 class Bound:
-    """For each revision, a value of one row, or its ratio to the row of another."""
+    """A limit on one value, or on its ratio to the value of another row, per revision."""
 
     measure: str
     case: str
@@ -27,10 +27,10 @@ class Bound:
     at_least: float | None = None
     at_most: float | None = None
     beside: str = ""
-    """The contestant whose value it is divided by: in the same measure and case."""
+    """The contestant whose value is the divisor, in the same measure and case."""
     revisions: tuple[str, ...] = REVISIONS
     needs_disk: bool = False
-    """Whether it holds only where the disk commits as often as half of memory's rate needs."""
+    """Whether the bound applies only if the disk commits fast enough for half of memory's rate."""
 
 
 _MEMORY: Final = "ours, memory"

@@ -1,4 +1,4 @@
-"""Whole tasks as a picture: a bar for each contestant, on a scale of powers of ten."""
+"""Draw task throughput as an SVG: a bar for each contestant on a logarithmic scale."""
 
 import math
 from typing import Final
@@ -24,7 +24,7 @@ _THEIRS: Final = "#94a3b8"
 
 
 def draw(report: Report) -> str:
-    """Readable on light and dark pages: it brings its own ground, and no fonts."""
+    """Return an SVG with its own background and no external fonts."""
     case = case_of(CLIENTS)
     rows = [row for row in report.rows if row.measure == "task" and row.case in (case, "")]
     measured = [row for row in rows if row.values]

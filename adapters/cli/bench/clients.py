@@ -1,4 +1,4 @@
-"""Clients of the benchmark: each measurement in a process and on a core of its own."""
+"""Benchmark clients: each measurement has a process and a core of its own."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ async def connect(port: int) -> Connection:
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncIterator[Connection]:
-    """Closed in the end."""
+    """Open a connection for the duration of the context."""
     connection = await connect(port)
     try:
         yield connection
@@ -38,7 +38,7 @@ async def connected(port: int) -> AsyncIterator[Connection]:
 
 
 def run_client(module: str, job: Any, result: type[_R], patience_s: float) -> _R:
-    """Let a module of this package do a job."""
+    """Run a module of this package as a client and return its result."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", f"taskmachine.adapters.cli.bench.{module}"],
@@ -55,10 +55,10 @@ def run_client(module: str, job: Any, result: type[_R], patience_s: float) -> _R
 
 
 def run_as_client(job: type[_J], play: Callable[[_J], Coroutine[Any, Any, Any]]) -> int:
-    """Read a job from the input, write what comes of it: the main program of such a module."""
+    """Read a job from standard input and write its result: the main program of client modules."""
     on_core(core_of_client())
     given = cattrs.structure(msgspec.json.decode(sys.stdin.buffer.read()), job)
-    gc.disable()  # the client makes no circles, and its pauses are not the server's
+    gc.disable()  # the client makes no reference cycles, and pauses would distort the times
     try:
         found = uvloop.run(play(given))
     except (WrongAnswer, OSError, TimeoutError) as error:

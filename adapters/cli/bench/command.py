@@ -1,4 +1,4 @@
-"""`taskmachine bench`: our server beside its floor and its peers, measured on this machine."""
+"""`taskmachine bench`: measure our server and its peers on this machine."""
 
 import argparse
 import importlib.util
@@ -29,55 +29,78 @@ MAX_TASKS: Final = 1_000_000
 
 def add_to(commands: Any, console: Callable[[], Console]) -> None:
     """Add the command to a parser."""
-    does = "measure our server on this machine, beside its floor and servers of others"
-    bench = commands.add_parser("bench", help=does, description=f"M{does[1:]}.")
+    does = "benchmark this server against a minimal baseline and other MCP servers"
+    bench = commands.add_parser("bench", help=does, description=f"B{does[1:]}.")
     bench.add_argument(
-        "--measure", metavar="NAME", action="append", help="one of them, repeatable; default: all"
+        "--measure",
+        metavar="NAME",
+        action="append",
+        help="take only this measure (repeatable); default: all",
     )
     bench.add_argument(
-        "--only", metavar="NAME", action="append", help="contestants with this in their name"
+        "--only",
+        metavar="NAME",
+        action="append",
+        help="only servers whose name contains this (repeatable)",
     )
-    bench.add_argument("--no-peers", action="store_true", help="only ours: nothing is installed")
-    bench.add_argument("--store", metavar="URL", help="ours on this postgresql://..., too")
-    bench.add_argument("--rounds", metavar="N", type=int, default=5, help="default: 5")
+    bench.add_argument("--no-peers", action="store_true", help="only this server; install nothing")
     bench.add_argument(
-        "--seconds", metavar="S", type=float, default=1.0, help="of each load; default: 1"
+        "--store", metavar="URL", help="also measure on this PostgreSQL store: postgresql://..."
     )
     bench.add_argument(
-        "--tasks", metavar="N", type=int, default=100_000, help="stored at most; default: 100000"
+        "--rounds", metavar="N", type=int, default=5, help="number of rounds; default: 5"
     )
-    bench.add_argument("--quick", action="store_true", help="see that it works; no figures")
-    bench.add_argument("--json", metavar="FILE", type=Path, help="write everything there")
-    bench.add_argument("--svg", metavar="FILE", type=Path, help="draw whole tasks there")
     bench.add_argument(
-        "--folder", metavar="DIR", type=Path, help="where peers are installed; default: the cache"
+        "--seconds", metavar="S", type=float, default=1.0, help="duration of each load; default: 1"
+    )
+    bench.add_argument(
+        "--tasks",
+        metavar="N",
+        type=int,
+        default=100_000,
+        help="maximum number of stored tasks; default: 100000",
+    )
+    bench.add_argument(
+        "--quick",
+        action="store_true",
+        help="only check that everything works, without meaningful figures",
+    )
+    bench.add_argument("--json", metavar="FILE", type=Path, help="write all figures as JSON")
+    bench.add_argument("--svg", metavar="FILE", type=Path, help="write a chart of the task rates")
+    bench.add_argument(
+        "--folder",
+        metavar="DIR",
+        type=Path,
+        help="install peers here; default: the user's cache folder",
     )
     bench.set_defaults(run=lambda options: _run(options, console()))
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     _check(options)
-    # Only now: these need Linux, and the packages of the extra.
+    # Imported late: these need Linux and the packages of the extra.
     from taskmachine.adapters.cli.bench.chart import draw
     from taskmachine.adapters.cli.bench.figures import to_json
     from taskmachine.adapters.cli.bench.judging import is_broken, judge
     from taskmachine.adapters.cli.bench.processes import cores
     from taskmachine.adapters.cli.bench.run import MEASURES, measure
-    from taskmachine.adapters.cli.bench.scale import SIZES, quick, usual
     from taskmachine.adapters.cli.bench.table import print_report
+    from taskmachine.adapters.cli.bench.workload import SIZES, quick, usual
 
     wanted = options.measure or list(MEASURES)
     if unknown := [name for name in wanted if name not in MEASURES]:
-        raise ConfigurationError(f"no measure '{unknown[0]}': there are {', '.join(MEASURES)}")
+        raise ConfigurationError(
+            f"unknown measure '{unknown[0]}': choose from {', '.join(MEASURES)}"
+        )
     _within("--tasks", options.tasks, SIZES[0], MAX_TASKS)
-    scale = quick() if options.quick else usual(options.rounds, options.seconds, options.tasks)
+    workload = quick() if options.quick else usual(options.rounds, options.seconds, options.tasks)
     if len(cores()) < 2:
-        _say("warning: there is one core only, so the client takes its time from the servers")
+        _say("warning: with only one core, the client slows the servers down")
     with _ended_by_signals():
         report = measure(
             wanted,
             _contestants(options),
-            scale,
+            workload,
             _folder(options) / "runs",
             shlex.join(("taskmachine", *sys.argv[1:])),
             _say,
@@ -95,7 +118,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 def _check(options: argparse.Namespace) -> None:
     if sys.platform != "linux":
         raise ConfigurationError(
-            "bench needs Linux: it gives each process a core, and reads its clock and memory"
+            "bench requires Linux to pin processes to cores and read their CPU time and memory"
         )
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
@@ -107,7 +130,9 @@ def _check(options: argparse.Namespace) -> None:
     if options.store is not None:
         check_url(options.store)
         if not options.store.startswith(("postgresql:", "postgres:")):
-            raise ConfigurationError("--store is for postgresql://...; the others are measured")
+            raise ConfigurationError(
+                "--store takes only postgresql://... URLs; the other stores are always measured"
+            )
         if importlib.util.find_spec("psycopg") is None:
             raise ConfigurationError("--store needs: pip install 'taskmachine[postgresql]'")
 
@@ -129,12 +154,14 @@ def _contestants(options: argparse.Namespace) -> "Sequence[Contestant]":
     names = [*dict.fromkeys(one.name for one in mine), *PEERS]
     for part in parts:
         if not any(part in name.lower() for name in names):
-            raise ConfigurationError(f"no contestant '{part}': there are {'; '.join(names)}")
+            raise ConfigurationError(f"no server is named '{part}': choose from {'; '.join(names)}")
     chosen = [one for one in mine if is_wanted(one.name)]
     if not options.no_peers:
         chosen += peers(_folder(options), is_wanted, _say)
     if not chosen:
-        raise ConfigurationError("nobody is left to be measured: --only names peers")
+        raise ConfigurationError(
+            "nothing to measure: --only selects peers, which --no-peers excludes"
+        )
     return chosen
 
 
@@ -162,7 +189,7 @@ def _write(file: Path, content: bytes) -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the servers as Ctrl-C does; a second signal does not disturb that."""
+    """Stop the servers on SIGTERM as on Ctrl-C, and ignore further signals meanwhile."""
 
     def stop(number: int, _: Any) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
-"""A raw HTTP/1.1 client: one kept-alive connection that plays scripts.
+"""A raw HTTP/1.1 client: one keep-alive connection that plays scripts.
 
-A script is a generator: it yields a request as bytes and is sent the answer.  Nothing stands
-between it and the socket, so that the server is what is measured and not the client.
+A script is a generator that yields requests as bytes and is sent the answers.  The thin client
+keeps its own cost out of the measurement.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple, TypeVar
 __all__ = ["Answer", "Connection", "Script", "WrongAnswer", "read_answer"]
 
 MAX_BYTES: Final = 8_000_000
-"""Of an answer: the largest that is measured is far below."""
+"""Maximum size of an answer, far above the largest that is measured."""
 
 _T = TypeVar("_T")
 
 
 class WrongAnswer(Exception):
-    """What came back is not what was asked for.  It does not count as a fast answer."""
+    """An answer that does not match the request; it does not count as a fast answer."""
 
 
 class Answer(NamedTuple):
@@ -26,11 +26,11 @@ class Answer(NamedTuple):
     body: bytes
 
     def header(self, name: bytes) -> bytes | None:
-        """By its name in lower case."""
+        """Return the value of a header, given its name in lower case."""
         return header_of(self.head, self.head.lower(), name)
 
     def messages(self) -> list[bytes]:
-        """The JSON texts: the body itself, or the data of each event of a stream."""
+        """Return the JSON texts: the body itself, or the data of each event of a stream."""
         if not (self.header(b"content-type") or b"").startswith(b"text/event-stream"):
             return [self.body]
         found: list[bytes] = []
@@ -57,12 +57,12 @@ def header_of(head: bytes, lowered: bytes, name: bytes) -> bytes | None:
 
 
 def read_answer(data: bytes) -> tuple[Answer, int] | None:
-    """The first answer of what was received, and where it ends; None if more must come."""
+    """Return the first complete answer in the data and its end, or None if it is incomplete."""
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return None
     if not data.startswith(b"HTTP/1.1 "):
-        raise WrongAnswer(f"no answer of HTTP/1.1: {data[:60]!r}")
+        raise WrongAnswer(f"not an HTTP/1.1 answer: {data[:60]!r}")
     head = data[:end]
     lowered = head.lower()
     status = int(head[9:12])
@@ -97,7 +97,7 @@ def _read_chunks(data: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 class Connection(asyncio.Protocol):
-    """Plays one script at a time, and counts the requests as they are sent."""
+    """Play one script at a time and count the requests sent."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # uvloop's is of no such class
+        self._transport = transport  # type: ignore[assignment]  # uvloop's class is unrelated
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._script is not None:
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         received = self._received = self._received + data if self._received else data
-        if self._script is None:  # its end was an error, or nobody asked
+        if self._script is None:  # after an error, or unrequested
             return
         try:
             read = read_answer(received)
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
             request = next(self._script) if answer is None else self._script.send(answer)
         except StopIteration as stop:
             self._end(stop.value, None)
-        except Exception as error:  # noqa: BLE001  # whoever plays the script gets it
+        except Exception as error:  # noqa: BLE001  # passed to the caller of play()
             self._end(None, error)
         else:
             if self._transport.is_closing():
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def _end(self, value: object, error: Exception | None) -> None:
         done, self._done, self._script = self._done, None, None
-        if done is None or done.done():  # whoever waited was cancelled
+        if done is None or done.done():  # the caller was cancelled
             return
         if error is None:
             done.set_result(value)

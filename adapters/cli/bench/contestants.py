@@ -1,4 +1,4 @@
-"""Who is measured: our server on each of its stores, and those of others."""
+"""The contestants: our server on each of its stores, and its peers."""
 
 import contextlib
 import secrets
@@ -10,9 +10,9 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.cli.bench.asking import TEXT
 from taskmachine.adapters.cli.bench.installing import NotInstalled, install_node, install_python
 from taskmachine.adapters.cli.bench.redis import redis_for
+from taskmachine.adapters.cli.bench.requester import TEXT
 
 __all__ = [
     "CONFIGURATION",
@@ -42,9 +42,9 @@ FLOOR: Final = (sys.executable, "-m", "taskmachine.adapters.cli.bench.floor")
 TOOLS: Final = "taskmachine.adapters.cli.bench.tools:TOOLS"
 SCRIPTS: Final = Path(__file__).parent / "peers"
 FASTER: Final = ("uvicorn", "uvloop", "httptools")
-"""What our server runs on: peers get it, too."""
+"""What our server runs on; peers get it, too."""
 
-# Caps and the rate limit of lookups are out of the way: peers have none.
+# Raise the caps and the rate limit of lookups out of reach: peers have none.
 CONFIGURATION: Final = """\
 [transport]
 lookups_per_second = 1000000000
@@ -62,12 +62,12 @@ retained = 1000000000
 """
 
 Command = Callable[[Path, contextlib.ExitStack], Sequence[str]]
-"""What starts it, with a new folder for what it writes; the stack ends what it needs beside it."""
+"""Builds the command of a server, given a folder for its files and a stack for its resources."""
 
 
 @attrs.frozen
 class Contestant:
-    """A server in one generation of the protocol."""
+    """A server in one revision of the protocol."""
 
     name: str
     revision: str
@@ -75,17 +75,17 @@ class Contestant:
     stdio: Command | None = None
     path: str = "/mcp"
     store: str = ""
-    """Of ours: `memory`, `sqlite` or `postgresql`."""
+    """The store of our server: `memory`, `sqlite` or `postgresql`; empty for peers."""
     missing: str = ""
-    """Why it cannot be measured."""
+    """The reason why it cannot be measured."""
     programs: tuple[str, ...] = ()
-    """What was installed for it."""
+    """The packages installed for it."""
     polls: bool = False
-    """Whether its `tasks/result` does not wait: clients have to look at the status before."""
+    """Whether its `tasks/result` does not block, so that clients must poll the status first."""
 
     @property
     def dialog(self) -> str:
-        """Its name in `DIALOGS`."""
+        """The key of its dialog in `DIALOGS`."""
         return f"{self.revision}, polled" if self.polls else self.revision
 
     @property
@@ -97,7 +97,10 @@ class Contestant:
 
 
 def ours(postgresql: str | None = None) -> Iterator[Contestant]:
-    """`postgresql` is the URL of a database; a schema in it is made, used and dropped."""
+    """Yield our server on each store.
+
+    `postgresql` is the URL of a database; a schema is created, used and dropped in it.
+    """
     stores = [("memory", "memory"), ("SQLite", "sqlite")]
     if postgresql is not None:
         stores.append(("PostgreSQL", "postgresql"))
@@ -115,13 +118,12 @@ def ours(postgresql: str | None = None) -> Iterator[Contestant]:
 def command_of_ours(
     folder: Path, store: str, where: Sequence[str] = ("--http", "127.0.0.1:0")
 ) -> Sequence[str]:
-    """`store` is a URL."""
     configuration = folder / "taskmachine.toml"
     configuration.write_text(CONFIGURATION)
     return (
         *(str(Path(sys.executable).with_name("taskmachine")), "serve", *where),
         *("--store", store, "--tools", TOOLS, "--config", str(configuration)),
-        *("--log-level", "warning"),  # as quiet as the others: by default each move has a line
+        *("--log-level", "warning"),  # peers do not log by default; ours would log each move
     )
 
 
@@ -138,8 +140,8 @@ def _served(
 
 @contextlib.contextmanager
 def _own_schema(url: str) -> Iterator[str]:
-    """Tables of our own in a database that may have others."""
-    import psycopg  # of an extra
+    """Create a temporary schema in a shared database."""
+    import psycopg  # optional dependency
 
     from taskmachine.adapters.stores.postgresql.connections import read_url
 
@@ -151,7 +153,7 @@ def _own_schema(url: str) -> Iterator[str]:
             connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 
-# --- others ----------------------------------------------------------------------------------
+# --- peers -----------------------------------------------------------------------------------
 
 
 PEERS: Final = (
@@ -166,7 +168,7 @@ PEERS: Final = (
 def peers(
     folder: Path, is_wanted: Callable[[str], bool], say: Callable[[str], None]
 ) -> Iterator[Contestant]:
-    """Those whose name is wanted; installed into the folder, unless they are there."""
+    """Yield the wanted peers, installing them into the folder if needed."""
     new, old = REVISIONS[1], REVISIONS[0]
     of_4 = (folder, FASTMCP_4, "fastmcp_4.py")
     make: dict[str, Callable[[str], Contestant]] = {

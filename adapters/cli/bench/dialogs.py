@@ -1,22 +1,22 @@
-"""What a client says to a server in each revision, and what must come back."""
+"""The requests of a client in each revision, and the validation of the answers."""
 
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from taskmachine.adapters.cli.bench.asking import (
+from taskmachine.adapters.cli.bench.connection import Script, WrongAnswer
+from taskmachine.adapters.cli.bench.requester import (
     DONE,
     FILL,
     RELEASE,
-    Asking,
+    Requester,
     Work,
     check_text,
     decode,
     is_completed,
     task_id_of,
 )
-from taskmachine.adapters.cli.bench.connection import Script, WrongAnswer
 
 __all__ = ["DIALOGS", "Dialog", "constant"]
 
@@ -26,53 +26,53 @@ _RELATED: Final = "io.modelcontextprotocol/related-task"
 
 
 class Dialog(Protocol):
-    """One client, that has a connection for itself."""
+    """The requests of one client, which has a connection of its own."""
 
     def hello(self) -> Script[None]:
-        """The first request of this revision."""
+        """Send the first request of this revision."""
         ...
 
     def open(self) -> Script[None]: ...
     def create(self, work: Work = DONE) -> Script[str]: ...
     def finish(self, task_id: str, work: Work = DONE) -> Script[bytes]:
-        """Return when the result is here, and right: the message that has it."""
+        """Wait for the result, check it, and return the message that contains it."""
         ...
 
     def get(self, task_id: str, work: Work = DONE) -> Script[bytes]:
-        """Of a task that is completed; the message that came back."""
+        """Get a completed task and return the message."""
         ...
 
     def release(self, key: str) -> bytes:
-        """The request that lets a `hold` go."""
+        """Return the request that releases a `hold`."""
         ...
 
     def fill(self, count: int) -> bytes:
-        """The request that stores so many tasks, where there is the tool for it."""
+        """Return the request that stores `count` tasks, on servers that have the tool for it."""
         ...
 
     def page(self) -> Script[int]:
-        """The first page of the tasks; how many are on it."""
+        """Get the first page of tasks and return their number."""
         ...
 
     def wait(self, task_id: str) -> bytes:
-        """The request whose answer tells the end of the task."""
+        """Return the request whose answer announces the end of the task."""
         ...
 
     def is_end(self, message: dict[str, Any], task_id: str) -> bool:
-        """Whether this is what `wait` waits for."""
+        """Return whether a message is the one that `wait` waits for."""
         ...
 
     def listen(self, task_id: str) -> bytes:
-        """The request for a stream on which changes of the task are told."""
+        """Return the request for a stream of changes of the task."""
         ...
 
     def is_news(self, message: dict[str, Any], task_id: str) -> bool:
-        """Whether this tells a change of the task."""
+        """Return whether a message announces a change of the task."""
         ...
 
 
-class Dialog2025(Asking):
-    """MCP 2025-11-25, in a session of its own."""
+class Dialog2025(Requester):
+    """MCP 2025-11-25, with a session per client."""
 
     _headers: bytes = b""
 
@@ -92,7 +92,7 @@ class Dialog2025(Asking):
         if (session := answer.header(b"mcp-session-id")) is not None:
             self._headers += b"Mcp-Session-Id: %b\r\n" % session
         ready = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
-        yield from self.tell(self._headers, ready)
+        yield from self.notify(self._headers, ready)
 
     def create(self, work: Work = DONE) -> Script[str]:
         params = b'{"name":"%b","arguments":%b,"task":{"ttl":%d}}' % (
@@ -149,9 +149,10 @@ class Dialog2025(Asking):
 
 
 class Polled2025(Dialog2025):
-    """With a server whose `tasks/result` refuses what is not completed, against the revision.
+    """A client for servers whose `tasks/result` rejects tasks that are not completed.
 
-    Its results do not name their task either: what is missing is not held against its speed.
+    That violates the revision, and their results do not name the task either; the benchmark does
+    not count these defects against their speed.
     """
 
     def finish(self, task_id: str, work: Work = DONE) -> Script[bytes]:
@@ -164,8 +165,8 @@ class Polled2025(Dialog2025):
         return message
 
 
-class Dialog2026(Asking):
-    """MCP 2026-07-28, where each request says everything about itself."""
+class Dialog2026(Requester):
+    """MCP 2026-07-28, where each request is self-contained."""
 
     _VERSION: Final = b"MCP-Protocol-Version: 2026-07-28\r\n"
 
@@ -176,7 +177,7 @@ class Dialog2026(Asking):
         self.result(message)
 
     def open(self) -> Script[None]:
-        """Nothing needs to be said; but the first request must not pay for the connection."""
+        """Open the connection, so that the first measured request does not pay for it."""
         yield from self.hello()
 
     def create(self, work: Work = DONE) -> Script[str]:
@@ -252,13 +253,13 @@ DIALOGS: Final[dict[str, Callable[..., Dialog]]] = {
     "2025-11-25, polled": Polled2025,
     "2026-07-28": Dialog2026,
 }
-"""By revision, and how it is spoken; made of a frame."""
+"""Keyed by revision and variant; each is created from a frame."""
 
 
 def constant(dialog: Dialog, task_id: str, expected: bytes) -> Script[None]:
-    """The request of `get`, to a server that answers the same to everything."""
+    """Send the request of `get` to a server that answers everything with the same body."""
     answer = yield next(dialog.get(task_id))
-    # Read as an answer of a server is read, so that the client does as much for the floor.
+    # Parse it like an answer of a real server, so that the client does equal work for the floor.
     if answer.status != 200 or answer.messages() != [expected] or "result" not in decode(expected):
         raise WrongAnswer(f"not the constant: {answer.body[:300]!r}")
 

@@ -1,4 +1,4 @@
-"""What was measured: rows of named values, from rounds that are kept."""
+"""Measurements: rows of named values, aggregated over rounds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Values = Mapping[str, float]
 
 
 class Failed(Exception):
-    """Why a contestant has no figures: a wrong answer, or none."""
+    """A contestant could not be measured, because its answer was wrong or missing."""
 
 
 @attrs.frozen
@@ -26,15 +26,15 @@ class Row:
     revision: str
     case: str
     values: dict[str, float] = attrs.field(factory=dict)
-    """The median of all rounds, each by itself: the machine is never the same."""
+    """The median over all rounds of each value."""
     rounds: list[dict[str, float]] = attrs.field(factory=list)
     skipped: str = ""
-    """Why there are no values."""
+    """The reason why there are no values."""
 
 
 @attrs.frozen
 class Report:
-    """A whole run."""
+    """The results of a whole run."""
 
     date: str
     command: str
@@ -44,7 +44,7 @@ class Report:
     is_quick: bool
     rows: list[Row]
     programs: dict[str, str] = attrs.field(factory=dict)
-    """Of contestants: what was installed for them."""
+    """The packages installed for each contestant."""
 
 
 def row_of(
@@ -59,12 +59,12 @@ def row_of(
 
 
 def case_of(clients: int) -> str:
-    """As rows name it."""
+    """Return the name of the case with that many clients."""
     return f"{clients} at a time"
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value that so many are not above."""
+    """Return the percentile of some values."""
     return sorted(values)[int((len(values) - 1) * part)]
 
 

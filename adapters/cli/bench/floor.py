@@ -1,6 +1,6 @@
-"""The floor: a bare ASGI application on uvicorn and uvloop, as ours is.
+"""The floor: a minimal ASGI application on uvicorn and uvloop, like our server.
 
-It reads the body of a request and answers a constant: what was last PUT there.
+It answers every request with a constant: the body of the last PUT.
 Run as `python -m taskmachine.adapters.cli.bench.floor`, it prints its address.
 """
 
@@ -12,7 +12,7 @@ import uvicorn
 Message = MutableMapping[str, Any]
 
 IDLE_S: Final = 600
-"""Its turn comes again."""
+"""Long enough to stay connected while other servers are measured."""
 
 _constant = b"{}"
 

@@ -1,4 +1,4 @@
-"""`import`: what `import taskmachine.statemachine` costs, beside what it is made of."""
+"""`import`: the cost of `import taskmachine.statemachine`, beside that of its dependencies."""
 
 import statistics
 import subprocess
@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from taskmachine.adapters.cli.bench.figures import Row, row_of
-from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["CASE", "OURS", "measure_imports"]
 
@@ -16,11 +16,11 @@ OURS: Final = "taskmachine.statemachine"
 PARTS: Final = "attrs, transitions"
 
 
-def measure_imports(scale: Scale) -> list[Row]:
-    """In turn, minus a bare interpreter; medians of each first, then the difference."""
+def measure_imports(workload: Workload) -> list[Row]:
+    """Subtract the median of a bare interpreter; the programs take turns."""
     programs = {"": "pass", OURS: f"import {OURS}", PARTS: f"import {PARTS}"}
     took: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(scale.imports + 1):  # the first one writes what is compiled
+    for _ in range(workload.imports + 1):  # the first one compiles bytecode
         for name, program in programs.items():
             took[name].append(_ms(program))
     bare = statistics.median(took[""][1:])

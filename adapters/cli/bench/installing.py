@@ -1,4 +1,4 @@
-"""Peers in private environments: a folder for each, made once."""
+"""Install peers into private environments, once each."""
 
 import re
 import shutil
@@ -12,23 +12,23 @@ __all__ = ["NotInstalled", "install_node", "install_python", "slug"]
 
 PATIENCE_S: Final = 600
 READY: Final = "installed"
-"""A file that is there when everything is: whoever was interrupted begins again."""
+"""A file that marks a complete installation; an incomplete one is repeated."""
 
 
 _AS_FOLDER: Final = str.maketrans("/@", "--")
 
 
 class NotInstalled(Exception):
-    """Why a peer cannot be measured here."""
+    """A peer could not be installed, with the reason."""
 
 
 def slug(requirement: str) -> str:
-    """A name for its folder."""
+    """Return the folder name of a requirement."""
     return re.sub(r"\[.*\]", "", requirement).replace("==", "-").strip("@").translate(_AS_FOLDER)
 
 
 def install_python(folder: Path, requirement: str, *more: str) -> str:
-    """The interpreter of an environment that has it."""
+    """Return the interpreter of an environment with the requirement, created if needed."""
     place = folder / slug(requirement)
     python = place / "bin" / "python"
     if not (place / READY).exists():
@@ -40,10 +40,10 @@ def install_python(folder: Path, requirement: str, *more: str) -> str:
 
 
 def install_node(folder: Path, requirement: str) -> tuple[str, Path]:
-    """The path of node, and the folder that has `node_modules`."""
+    """Return the path of node and the folder with `node_modules`."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise NotInstalled("there is no node, or no npm")
+        raise NotInstalled("node or npm is not installed")
     place = folder / slug(requirement)
     if not (place / READY).exists():
         shutil.rmtree(place, ignore_errors=True)

@@ -1,10 +1,10 @@
-"""Whether the bounds hold: pure functions of a report."""
+"""Check the bounds: pure functions of a report."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from taskmachine.adapters.cli.bench.bounds import BOUNDS, LARGEST, STEPS, Bound
-from taskmachine.adapters.cli.bench.disk import CASE as DISK_CASE
+from taskmachine.adapters.cli.bench.disk_commits import CASE as DISK_CASE
 from taskmachine.adapters.cli.bench.figures import Row
 
 __all__ = ["Judgement", "Verdict", "find", "is_broken", "judge"]
@@ -17,13 +17,13 @@ class Judgement(NamedTuple):
     revision: str
     verdict: Verdict
     found: str
-    """The figure, or why there is none."""
+    """The figure, or the reason why there is none."""
     case: str = ""
-    """Of the row that was judged."""
+    """The case of the row that was judged."""
 
 
 def judge(rows: Sequence[Row], bounds: Iterable[Bound] = BOUNDS) -> list[Judgement]:
-    """Every bound in every revision that it is for, as far as its measure was taken."""
+    """Judge every bound in each of its revisions, as far as it was measured."""
     taken = {row.measure for row in rows}
     return [
         _judged(rows, bound, revision)
@@ -40,7 +40,7 @@ def is_broken(judgements: Iterable[Judgement]) -> bool:
 def find(
     rows: Iterable[Row], measure: str, contestant: str, revision: str, case: str
 ) -> Row | None:
-    """The row, if it has values."""
+    """Return the row, if it has values."""
     for row in rows:
         at = (row.measure, row.contestant, row.revision, row.case)
         if at == (measure, contestant, revision, case) and row.values:
@@ -58,7 +58,7 @@ def _judged(rows: Sequence[Row], bound: Bound, revision: str) -> Judgement:
         return Judgement(bound, revision, "not judged", why)
     value = row.values[bound.value]
     if bound.beside:
-        # Of the same revision: what differs in the protocol is nobody's merit.
+        # Compare within one revision only: the protocols differ in cost.
         other = find(rows, bound.measure, bound.beside, revision, case)
         if other is None or not other.values.get(bound.value):
             why = f"{bound.beside} was not measured"
@@ -85,7 +85,7 @@ def _largest(rows: Sequence[Row], bound: Bound, revision: str) -> str:
 
 
 def _disk_forbids(rows: Sequence[Row], revision: str, case: str) -> str:
-    """Why half of what memory does cannot be asked for; nothing if it can."""
+    """Return why the disk is too slow for the bound on SQLite, or an empty string."""
     disk = find(rows, "disk", "bare sqlite3", "", DISK_CASE)
     memory = find(rows, "task", "ours, memory", revision, case)
     if disk is None or memory is None:

@@ -1,6 +1,6 @@
-"""Loads: clients that ask again and again, and the floor under as many of them.
+"""Loads: clients that send requests continuously, and the floor with as many clients.
 
-`python -m taskmachine.adapters.cli.bench.load` reads a `Job` from its input and writes `Figures`.
+Run as a module, it reads a `Job` from its input and writes `Figures`.
 """
 
 import asyncio
@@ -11,28 +11,28 @@ from typing import Final, Literal
 
 import attrs
 
-from taskmachine.adapters.cli.bench.asking import Frame, Work, sized
 from taskmachine.adapters.cli.bench.clients import connect, run_as_client
 from taskmachine.adapters.cli.bench.connection import Connection, Script, WrongAnswer
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog, constant
 from taskmachine.adapters.cli.bench.processes import Address, processor_seconds
+from taskmachine.adapters.cli.bench.requester import Frame, Work, sized
 
 __all__ = ["Client", "Figure", "Figures", "Job", "Kind", "Load", "Turn", "load", "repeated"]
 
 PATIENCE_S: Final = 30
-"""Beyond the time of a load, for what was begun in it."""
+"""How long after the end of a load its last requests may take."""
 
 Kind = Literal["get", "task"]
 
 
 @attrs.frozen
 class Load:
-    """What to do, and how many clients do it."""
+    """What to do, and by how many clients."""
 
     kind: Kind
     clients: int
     size: int = 0
-    """Of the result, in characters; 0: the usual sentence."""
+    """Length of the result in characters; 0: the standard text."""
 
 
 @attrs.frozen
@@ -42,22 +42,22 @@ class Job:
     subject: Address
     floor: Address
     loads: list[Load]
-    """One after the other."""
+    """In sequence."""
     seconds: float
     warm_seconds: float
-    """Of the first load of each kind, before it, that is not counted: then the server is warm."""
+    """Duration of an uncounted warm-up before the first load of each kind."""
     most: int
-    """Of each client in each load, however much time is left."""
+    """Maximum operations per client and load, even if time remains."""
 
 
 @attrs.frozen
 class Figure:
     done: int
     sent: int
-    """Requests, as they are sent."""
+    """Number of requests sent."""
     seconds: float
     client_s: float
-    """Of the processor."""
+    """Processor time of the client."""
     server_s: float
 
     def __add__(self, other: "Figure") -> "Figure":
@@ -74,7 +74,7 @@ class Figure:
 
     @property
     def cost_us(self) -> float:
-        """Of one request, to the server's processor."""
+        """Processor time of the server per request."""
         return self.server_s / self.sent * 1e6
 
 
@@ -87,25 +87,25 @@ class Turn:
 
     @property
     def share(self) -> float:
-        """Of the floor, if that had to answer as many requests."""
+        """The rate as a fraction of the floor's, for an equal number of requests."""
         return self.subject.rate * self.subject.sent_each / self.floor.rate
 
     @property
     def share_by_cpu(self) -> float:
-        """As `share` would be if nobody else used the machine, and the servers never waited."""
+        """The share by processor time, unaffected by other processes and idle time."""
         return self.floor.cost_us / self.subject.cost_us
 
 
 @attrs.frozen
 class Figures:
     turns: list[Turn]
-    """Of the loads that went well."""
+    """The successful loads."""
     failed: str = ""
-    """Why the next one did not."""
+    """Why the next load failed."""
 
 
 class Client:
-    """A connection to the subject, one to the floor, and a task that is completed."""
+    """A connection to the subject, one to the floor, and a completed task."""
 
     def __init__(self, dialog: Dialog, subject: Connection, floor: Connection) -> None:
         self.dialog = dialog
@@ -118,7 +118,7 @@ class Client:
         await self.subject.play(self.dialog.open())
 
     async def prepare(self, work: Work) -> None:
-        """Unless there is a task of this work already."""
+        """Create and complete a task of this work, if there is none yet."""
         if self._work == work:
             return
         self._work = work
@@ -126,7 +126,7 @@ class Client:
         await self.subject.play(self.dialog.finish(self.known, work))
 
     async def answer(self, one: Load, work: Work) -> bytes:
-        """What the floor is to repeat: an answer to `tasks/get`, or the one with the payload."""
+        """Return the body for the floor: an answer to `tasks/get`, or the one with the payload."""
         has_payload = one.kind == "task" and one.size
         ask = self.dialog.finish if has_payload else self.dialog.get
         return await self.subject.play(ask(self.known, work))
@@ -137,7 +137,7 @@ class Client:
 
 
 def repeated(make: Callable[[], Script[object]], until: float, most: int) -> Script[int]:
-    """At least once, so that there is something to tell of a server that is very slow."""
+    """Repeat a script until the time or count limit, but at least once."""
     done = 0
     while True:
         yield from make()
@@ -161,7 +161,7 @@ async def load(
     most: int,
     parts: Sequence[tuple[Connection, Callable[[], Script[object]]]],
 ) -> Figure:
-    """Each connection plays its script again and again."""
+    """Play the script of each connection repeatedly."""
     before = sum(connection.sent for connection, _ in parts)
     of_server, of_client = processor_seconds(pid), time.process_time()
     start = time.perf_counter()
@@ -210,7 +210,7 @@ async def take_turn(
 
 
 async def play(job: Job) -> Figures:
-    """To the first load that fails: the connections are in no state for another."""
+    """Run the loads up to the first failure, after which the connections are unusable."""
     clients: list[Client] = []
     turns: list[Turn] = []
     failed = ""
@@ -227,7 +227,7 @@ async def play(job: Job) -> Figures:
 
 
 async def _prepared_turn(job: Job, one: Load, clients: list[Client]) -> Turn:
-    """More clients are made where there are too few."""
+    """Add missing clients, prepare the tasks, and run one load."""
     async with asyncio.timeout(2 * PATIENCE_S):
         while len(clients) < one.clients:
             dialog = DIALOGS[job.dialog](Frame(f"127.0.0.1:{job.subject.port}", job.path))
@@ -235,7 +235,7 @@ async def _prepared_turn(job: Job, one: Load, clients: list[Client]) -> Turn:
             clients.append(Client(dialog, *both))
             await clients[-1].open()
         mine, work = clients[: one.clients], sized(one.size)
-        # For whole tasks nobody needs to know one, but for what the floor is asked.
+        # Whole tasks need no existing one, except to prepare the answer of the floor.
         for client in mine if one.kind == "get" else mine[:1]:
             await client.prepare(work)
         body = await mine[0].answer(one, work)

@@ -1,4 +1,4 @@
-"""`get`, `task` and `payload`: rates, what they cost the server, and their share of the floor."""
+"""`get`, `task` and `payload`: rates, cost to the server, and share of the floor."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -7,20 +7,20 @@ from typing import Final
 from taskmachine.adapters.cli.bench.clients import run_client
 from taskmachine.adapters.cli.bench.figures import Failed, case_of
 from taskmachine.adapters.cli.bench.load import Figures, Job, Kind, Load, Turn
-from taskmachine.adapters.cli.bench.visits import Measure, Taken, Visit
+from taskmachine.adapters.cli.bench.rounds import Measure, Round, Taken
 
 __all__ = ["GET", "PAYLOAD", "TASK", "size_case", "values_of"]
 
 PATIENCE_S: Final = 400
 PAYLOAD_CLIENTS: Final = 4
-"""Results of a megabyte by many clients would measure the memory of the client."""
+"""Few, because megabyte results for many clients would measure the client's memory."""
 
 
 def values_of(turn: Turn, clients: int) -> dict[str, float]:
     subject, floor = turn.subject, turn.floor
-    # Where the server has no time to wait, clock and processor say the same on a machine that
-    # nobody else uses.  If it is busy, the clock flatters the slower server, since whoever always
-    # has work to do gets more of the core: so both have to reach a bound.
+    # With one client, wall time and processor time agree on an idle machine.  On a busy server
+    # wall time favours the slower server, because a process that is never idle gets more of
+    # the core, so both shares must reach the bound.
     reached = turn.share if clients == 1 else min(turn.share, turn.share_by_cpu)
     return {
         "rate": subject.rate,
@@ -43,18 +43,18 @@ def size_case(kind: str, size: int) -> str:
     return f"{'tasks/get' if kind == 'get' else 'whole task'}, {shown}"
 
 
-def _played(visit: Visit, loads: Mapping[str, Load], seconds: float) -> Taken:
-    """Loads by their case."""
-    one, scale = visit.contestant, visit.scale
+def _played(one_round: Round, loads: Mapping[str, Load], seconds: float) -> Taken:
+    """Run the loads and return their values by case."""
+    one, workload = one_round.contestant, one_round.workload
     job = Job(
         one.dialog,
         one.path,
-        visit.address,
-        visit.floor,
+        one_round.address,
+        one_round.floor,
         list(loads.values()),
         seconds,
         seconds / 5,
-        scale.most,
+        workload.most,
     )
     figures = run_client("load", job, Figures, PATIENCE_S)
     if not figures.turns:
@@ -67,19 +67,19 @@ def _played(visit: Visit, loads: Mapping[str, Load], seconds: float) -> Taken:
     return taken
 
 
-def _of_clients(visit: Visit, kind: Kind) -> Taken:
-    loads = {case_of(count): Load(kind, count) for count in visit.scale.clients}
-    return _played(visit, loads, visit.scale.seconds)
+def _of_clients(one_round: Round, kind: Kind) -> Taken:
+    loads = {case_of(count): Load(kind, count) for count in one_round.workload.clients}
+    return _played(one_round, loads, one_round.workload.seconds)
 
 
-def _payload(visit: Visit) -> Taken:
+def _payload(one_round: Round) -> Taken:
     kinds: tuple[Kind, ...] = ("get", "task")
     loads = {
         size_case(kind, size): Load(kind, PAYLOAD_CLIENTS, size)
         for kind in kinds
-        for size in visit.scale.payloads
+        for size in one_round.workload.payloads
     }
-    return _played(visit, loads, visit.scale.seconds / 5)
+    return _played(one_round, loads, one_round.workload.seconds / 5)
 
 
 GET: Final = Measure("get", partial(_of_clients, kind="get"), is_repeated=True)

@@ -1,4 +1,4 @@
-"""On what it was measured."""
+"""Describe the machine of the benchmark."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ PACKAGES: Final = ("taskmachine", "uvicorn", "uvloop", "httptools", "starlette",
 
 
 def described() -> dict[str, str]:
-    """By name: processor, cores, kernel, Python, packages."""
+    """Return the processor, cores, kernel, Python and packages by name."""
     return {
         "processor": _processor(),
         "cores": str(len(cores())),

@@ -1,4 +1,4 @@
-"""`stdio` and `start`: whole tasks over pipes, and how long it takes to the first answer."""
+"""`stdio` and `start`: whole tasks over pipes, and the time to the first answer."""
 
 import contextlib
 import os
@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.cli.bench.asking import Frame, decode
 from taskmachine.adapters.cli.bench.connection import Answer, Script, WrongAnswer
 from taskmachine.adapters.cli.bench.contestants import Contestant
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog
@@ -26,7 +25,8 @@ from taskmachine.adapters.cli.bench.processes import (
     on_core,
     processor_seconds,
 )
-from taskmachine.adapters.cli.bench.scale import Scale
+from taskmachine.adapters.cli.bench.requester import Frame, decode
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["measure_start", "measure_stdio"]
 
@@ -36,7 +36,7 @@ FIRST: Final = "to the first answer"
 
 
 class Pipe:
-    """A server as a child; scripts share its pipes, told apart by the ids of their requests."""
+    """A server as a child process; scripts share its pipes by means of request ids."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
@@ -48,7 +48,7 @@ class Pipe:
         self.sent = 0
 
     def play(self, scripts: Sequence[Script[Any]]) -> list[Any]:
-        """All of them, to their ends."""
+        """Play all scripts concurrently and return their results."""
         waiting: dict[int, tuple[int, Script[Any]]] = {}
         ended: dict[int, Any] = {}
 
@@ -99,7 +99,7 @@ def _spawned(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[
             env=environment_of_servers(),
             preexec_fn=lambda: on_core(core_of_servers()),
         )
-    # Whoever says nothing is ended: then there is nothing more to wait for.
+    # Kill a server that does not answer, which ends the read.
     watch = threading.Timer(PATIENCE_S, process.kill)
     watch.daemon = True
     watch.start()
@@ -115,11 +115,11 @@ def _spawned(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[
 
 
 def _on_pipes(one: Contestant, act: Callable[[Sequence[str], Path], dict[str, Any]]) -> Any:
-    """What `act` returns for its command; `Failed` says why it does not."""
+    """Return what `act` returns for the command; raise `Failed` with the reason otherwise."""
     if one.missing:
         raise Failed(one.missing)
     if one.stdio is None:
-        raise Failed("it has no stdio")
+        raise Failed("no stdio transport")
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         own = Path(name)
         try:
@@ -130,9 +130,9 @@ def _on_pipes(one: Contestant, act: Callable[[Sequence[str], Path], dict[str, An
 
 
 def measure_stdio(
-    contestants: Sequence[Contestant], scale: Scale, say: Callable[[str], None]
+    contestants: Sequence[Contestant], workload: Workload, say: Callable[[str], None]
 ) -> list[Row]:
-    """Rounds in turn, each with a process that is new."""
+    """Measure the contestants in turn, with a new process in each round."""
 
     def act(one: Contestant, command: Sequence[str], own: Path) -> dict[str, dict[str, float]]:
         with _spawned(command, own) as process:
@@ -140,21 +140,23 @@ def measure_stdio(
             most = max(CLIENTS)
             dialogs = [DIALOGS[one.dialog](Frame(), first=at + 1, step=most) for at in range(most)]
             pipe.play([dialogs[0].open()])
-            return {case_of(n): _loaded(pipe, process.pid, dialogs[:n], scale) for n in CLIENTS}
+            return {case_of(n): _loaded(pipe, process.pid, dialogs[:n], workload) for n in CLIENTS}
 
-    rounds = min(scale.rounds, scale.whole_rounds)
+    rounds = min(workload.rounds, workload.whole_rounds)
     return _in_rounds("stdio", contestants, rounds, act, say)
 
 
-def _loaded(pipe: Pipe, pid: int, dialogs: Sequence[Dialog], scale: Scale) -> dict[str, float]:
+def _loaded(
+    pipe: Pipe, pid: int, dialogs: Sequence[Dialog], workload: Workload
+) -> dict[str, float]:
     def one_task(dialog: Dialog) -> Script[None]:
         task_id = yield from dialog.create()
         yield from dialog.finish(task_id)
 
     sent, used, begun = pipe.sent, processor_seconds(pid), time.perf_counter()
-    until = begun + scale.seconds
+    until = begun + workload.seconds
     done = sum(
-        pipe.play([repeated(partial(one_task, each), until, scale.most) for each in dialogs])
+        pipe.play([repeated(partial(one_task, each), until, workload.most) for each in dialogs])
     )
     took = time.perf_counter() - begun
     return {
@@ -165,9 +167,9 @@ def _loaded(pipe: Pipe, pid: int, dialogs: Sequence[Dialog], scale: Scale) -> di
 
 
 def measure_start(
-    contestants: Sequence[Contestant], scale: Scale, say: Callable[[str], None]
+    contestants: Sequence[Contestant], workload: Workload, say: Callable[[str], None]
 ) -> list[Row]:
-    """From the start of the process to the answer to its first request, beside a bare Python."""
+    """Measure the time from process start to the first answer, beside a bare Python."""
 
     def act(one: Contestant, command: Sequence[str], own: Path) -> dict[str, dict[str, float]]:
         begun = time.perf_counter()
@@ -176,9 +178,9 @@ def measure_start(
             Pipe(process).play([dialog.hello()])
             return {FIRST: {"ms": (time.perf_counter() - begun) * 1e3}}
 
-    alone = [_bare_ms() for _ in range(scale.starts)]
+    alone = [_bare_ms() for _ in range(workload.starts)]
     bare = row_of("start", "python -c pass", "", FIRST, [{"ms": ms} for ms in alone])
-    return [bare, *_in_rounds("start", contestants, scale.starts, act, say)]
+    return [bare, *_in_rounds("start", contestants, workload.starts, act, say)]
 
 
 def _bare_ms() -> float:

@@ -1,4 +1,4 @@
-"""Servers as child processes on a core of their own, and how they are ended."""
+"""Server processes, pinned to a core of their own."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ _URL: Final = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 
 
 class NotStarted(Exception):
-    """The server did not come up; says what it wrote."""
+    """The server did not start; the message is its output."""
 
 
 class Address(NamedTuple):
@@ -40,12 +40,12 @@ class Address(NamedTuple):
 
 
 def cores() -> list[int]:
-    """Those that this process may use.  Only Linux tells."""
+    """Return the cores available to this process (Linux only)."""
     return sorted(os.sched_getaffinity(0))
 
 
 _CORES: Final = cores() if hasattr(os, "sched_getaffinity") else [0]
-"""As it was when we were started: a client narrows its own."""
+"""The cores available at start, before a client pins itself."""
 
 
 def core_of_servers() -> int:
@@ -53,12 +53,12 @@ def core_of_servers() -> int:
 
 
 def core_of_client() -> int:
-    """Not the one of the servers, where there is more than one."""
+    """Return a core other than the one of the servers, if there is one."""
     return _CORES[-1]
 
 
 def on_core(core: int) -> None:
-    """From now on, in this process and its children."""
+    """Pin this process and its future children to a core."""
     os.sched_setaffinity(0, {core})
 
 
@@ -69,7 +69,7 @@ def serving(
     environment: Mapping[str, str] | None = None,
     patience_s: float = START_S,
 ) -> Iterator[Address]:
-    """Run a server that writes its address, and end it.  All that it writes goes to a file."""
+    """Run a server that prints its address, with its output in a file, and stop it afterwards."""
     with started(command, output, environment) as process:
         yield Address(_port(process, output, patience_s), process.pid)
 
@@ -78,7 +78,7 @@ def serving(
 def started(
     command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program on the core of the servers, in the folder of its output, and end it."""
+    """Run a program on the core of the servers, with its output in a file, and then stop it."""
     with output.open("wb") as written:
         process = subprocess.Popen(
             command,
@@ -96,14 +96,14 @@ def started(
 
 
 def environment_of_servers() -> dict[str, str]:
-    """Ours, without what is meant for other servers of ours."""
+    """Return our environment without the settings for other taskmachine servers."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith("TASKMACHINE_")
     }
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """By a signal; by another one if it does not care."""
+    """Terminate a process, and kill it if it does not stop in time."""
     process.terminate()
     try:
         process.wait(STOP_S)
@@ -121,16 +121,16 @@ def _port(process: subprocess.Popen[bytes], output: Path, patience_s: float) -> 
             break
         time.sleep(0.02)
     lines = output.read_text(errors="replace").strip().splitlines()
-    raise NotStarted(" / ".join(lines[-3:]) or "it wrote nothing")
+    raise NotStarted(" / ".join(lines[-3:]) or "no output")
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far, with all its threads."""
-    return time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid(3) has it on Linux
+    """Return the processor time used by all threads of a process."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock id of clock_getcpuclockid(3) on Linux
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process has in memory now."""
+    """Return the resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     if found is None:

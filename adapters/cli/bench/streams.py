@@ -1,6 +1,6 @@
-"""A connection whose answer is read message by message, as it comes.
+"""A connection that delivers the messages of an answer as they arrive.
 
-For answers that are late, and for streams that do not end.
+For late answers and endless streams.
 """
 
 import asyncio
@@ -12,19 +12,21 @@ __all__ = ["Listening"]
 
 
 class Listening(asyncio.Protocol):
-    """Sends one request, and hands over each message of the answer at the moment it is there.
+    """Send one request and deliver each message of the answer immediately.
 
     An answer of JSON is one message; of a stream, each event with data is one.
     """
 
-    def __init__(self, heard: Callable[[bytes], None], failed: Callable[[Exception], None]) -> None:
-        self._heard = heard
-        self._failed = failed
+    def __init__(
+        self, on_message: Callable[[bytes], None], on_error: Callable[[Exception], None]
+    ) -> None:
+        self._on_message = on_message
+        self._on_error = on_error
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._text = b""
         self._length: int | None = None
-        """Of the body, if it says so; else it comes in chunks."""
+        """Length of the body, or None if it is chunked."""
         self._has_head = False
         self._has_ended = False
 
@@ -40,11 +42,11 @@ class Listening(asyncio.Protocol):
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # uvloop's is of no such class
+        self._transport = transport  # type: ignore[assignment]  # uvloop's class is unrelated
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._has_ended:
-            self._failed(WrongAnswer(f"the server hung up: {exc}"))
+            self._on_error(WrongAnswer(f"the server hung up: {exc}"))
 
     def data_received(self, data: bytes) -> None:
         if self._has_ended:
@@ -55,7 +57,7 @@ class Listening(asyncio.Protocol):
                 self._read_body()
         except (WrongAnswer, ValueError) as error:
             self._has_ended = True
-            self._failed(error)
+            self._on_error(error)
 
     def _read_head(self) -> bool:
         head, found, rest = self._received.partition(b"\r\n\r\n")
@@ -65,7 +67,7 @@ class Listening(asyncio.Protocol):
         length = header_of(head, lowered, b"content-length")
         if not head.startswith(b"HTTP/1.1 200"):
             if length is not None and len(rest) < int(length):
-                return False  # it says why
+                return False
             raise WrongAnswer(f"HTTP {head[9:12].decode(errors='replace')} {rest[:200]!r}")
         self._length = None if length is None else int(length)
         self._received, self._has_head = rest, True
@@ -75,7 +77,7 @@ class Listening(asyncio.Protocol):
         if self._length is not None:
             if len(self._received) >= self._length:
                 self._has_ended = True
-                self._heard(self._received[: self._length])
+                self._on_message(self._received[: self._length])
             return
         while True:
             line, found, rest = self._received.partition(b"\r\n")
@@ -89,8 +91,8 @@ class Listening(asyncio.Protocol):
             self._read_events()
             if size == 0:
                 self._has_ended = True
-                if self._text.strip():  # JSON that came in chunks
-                    self._heard(self._text)
+                if self._text.strip():  # chunked JSON
+                    self._on_message(self._text)
                 return
 
     def _read_events(self) -> None:
@@ -105,4 +107,4 @@ class Listening(asyncio.Protocol):
                 if line.startswith(b"data:")
             ]
             if any(data):
-                self._heard(b"\n".join(data))
+                self._on_message(b"\n".join(data))

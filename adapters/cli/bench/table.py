@@ -1,4 +1,4 @@
-"""A report for people: one section for each measure, in 100 columns."""
+"""Print a report: one section for each measure, in 100 columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -77,12 +77,12 @@ _COLUMNS: Final[Mapping[str, Mapping[str, tuple[str, _Shown]]]] = {
 }
 
 _KEY: Final = {"wake": "p50_ms", "notify": "p50_ms", "start": "ms"}
-"""What is compared with ours, where less is better; else it is the rate."""
+"""The value to compare with ours where less is better; elsewhere it is the rate."""
 _COMPARED: Final = ("task", "get", "wake", "notify", "stdio", "start")
 
 
 def times_ours(rows: Sequence[Row], row: Row) -> float | None:
-    """How many times better ours in memory is, in the same case and revision."""
+    """Return how many times better our memory store is, in the same case and revision."""
     ours = find(rows, row.measure, "ours, memory", row.revision, row.case)
     if row.measure not in _COMPARED or ours is None or ours == row:
         return None
@@ -122,7 +122,7 @@ def _section(report: Report, measure: str, judgements: Sequence[Judgement]) -> T
     columns = _COLUMNS[measure]
     table = _table(TITLES[measure])
     table.add_column("", overflow="fold")
-    unit = " tasks" if measure == "grow" else ""  # said once, or the row gets too long
+    unit = " tasks" if measure == "grow" else ""  # in the header only, to keep rows short
     table.add_column(unit.strip() or "case", overflow="fold")
     for title in columns:
         table.add_column(title.strip(), justify="right", no_wrap=True)
@@ -163,7 +163,7 @@ def _table(title: str) -> Table:
 
 
 def _floor_rows(rows: Sequence[Row]) -> list[Row]:
-    """The floor by itself, of all that were measured beside it."""
+    """Return a row for the floor in each case that was compared with it."""
     found = []
     for case in dict.fromkeys(row.case for row in rows if "floor_rate" in row.values):
         floors = sorted(
@@ -176,7 +176,7 @@ def _floor_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def _verdict(row: Row, judgements: Sequence[Judgement]) -> str:
-    """Of all bounds on this row; nothing if there are none."""
+    """Return the verdict of all bounds on this row, or an empty string."""
     verdicts = {
         one.verdict
         for one in judgements

@@ -1,18 +1,18 @@
-"""The tools of our server while it is measured.  Those of peers do the same."""
+"""The tools of our server in the benchmark; the peers have the same ones."""
 
 import asyncio
 from collections import defaultdict
 from typing import Final
 
-from taskmachine.adapters.cli.bench.asking import HOLD, RELEASE, SIZED, TEXT, TOOL
+from taskmachine.adapters.cli.bench.requester import HOLD, RELEASE, SIZED, TEXT, TOOL
 from taskmachine.adapters.tools.registry import Tools
 
 __all__ = ["TOOLS"]
 
 TOOLS: Final = Tools()
 
-_told: Final[defaultdict[str, asyncio.Event]] = defaultdict(asyncio.Event)
-"""By key; whoever is first makes it."""
+_released: Final[defaultdict[str, asyncio.Event]] = defaultdict(asyncio.Event)
+"""Keyed by task key; created by whichever call comes first."""
 
 
 async def _done() -> str:
@@ -20,13 +20,13 @@ async def _done() -> str:
 
 
 async def _hold(key: str) -> str:
-    await _told[key].wait()
-    del _told[key]
+    await _released[key].wait()
+    del _released[key]
     return TEXT
 
 
 async def _release(key: str) -> str:
-    _told[key].set()
+    _released[key].set()
     return TEXT
 
 

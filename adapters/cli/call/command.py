@@ -1,4 +1,4 @@
-"""`taskmachine call`: one call to a tool of any server, from the terminal."""
+"""`taskmachine call`: call a tool on an MCP server from the terminal."""
 
 import argparse
 import asyncio
@@ -24,47 +24,47 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["add_to"]
 
 GRACE_S: Final = 5.0
-"""How long a server may take to cancel, once somebody has pressed Ctrl-C."""
+"""How long to wait for the server to cancel after Ctrl-C."""
 
 
 def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
-    does = "call a tool of a server, and follow the call to its end"
-    call = commands.add_parser("call", help=does, description=f"{does.capitalize()}.")
+    does = "call a tool on an MCP server and wait for its result"
+    call = commands.add_parser("call", help=does, description=f"C{does[1:]}.")
     call.add_argument(
         "target",
         metavar="SERVER",
-        help="its URL, or in quotes the command that starts it on standard input and output",
+        help="its URL, or the quoted command that starts it on stdio",
     )
-    call.add_argument("tool", metavar="TOOL")
+    call.add_argument("tool", metavar="TOOL", help="name of the tool")
     call.add_argument(
         "--args",
         metavar="JSON",
         default="{}",
-        help="the arguments, an object; @FILE reads them from a file, - from standard input",
+        help="arguments as a JSON object; @FILE reads a file, - reads standard input",
     )
-    call.add_argument("--token-file", metavar="FILE", help="has the bearer token for a URL")
+    call.add_argument("--token-file", metavar="FILE", help="file with the bearer token for a URL")
     call.add_argument(
         "--generation",
         choices=REVISIONS,
         metavar="REV",
-        help=f"{' or '.join(REVISIONS)}; default: what the server speaks",
+        help=f"{' or '.join(REVISIONS)}; default: whichever the server supports",
     )
     call.add_argument(
         "--ttl",
         type=_seconds,
         metavar="SECONDS",
-        help="how long the server should keep the task, where callers may choose that",
+        help="requested TTL of the task, where the protocol lets clients choose it",
     )
     call.add_argument(
         "--timeout",
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="for each request, so also for a call that is no task; default: %(default)g",
+        help="timeout of each request, including calls without a task; default: %(default)g",
     )
-    call.add_argument("--json", action="store_true", help="the whole result, for programs")
-    call.add_argument("--no-input", action="store_true", help="decline whatever the tool asks")
+    call.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    call.add_argument("--no-input", action="store_true", help="decline all questions of the tool")
     call.set_defaults(run=lambda options: asyncio.run(_run(options)))
 
 
@@ -81,24 +81,24 @@ _seconds.__name__ = "number of seconds"  # argparse says: invalid number of seco
 async def _run(options: argparse.Namespace) -> int:
     arguments = _arguments(options.args)
     can_ask = not options.no_input and options.args != "-" and sys.stdin.isatty()
-    errand = _Errand(Screen(can_ask=can_ask and sys.stderr.isatty()))
-    work = asyncio.create_task(errand.run(options, arguments))
+    call = _Call(Screen(can_ask=can_ask and sys.stderr.isatty()))
+    work = asyncio.create_task(call.run(options, arguments))
     interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupted.set)
     try:
         if await _comes_first(interrupted, work):
             interrupted.clear()
-            await errand.stop(work)
-            await _comes_first(interrupted, work, GRACE_S)  # a second Ctrl-C: at once
+            await call.stop(work)
+            await _comes_first(interrupted, work, GRACE_S)  # a second Ctrl-C ends the wait
             work.cancel()
         result = await work
     except asyncio.CancelledError:
-        errand.screen.say("Left; the call may go on there.")
+        call.screen.say("Stopped waiting; the call may still be running on the server.")
         return 1
     except Cancelled as error:
-        if not errand.is_stopped:
+        if not call.is_stopped:
             raise
-        errand.screen.say(f"The call was stopped: {error}.")
+        call.screen.say(f"The call was cancelled: {error}.")
         return 1
     finally:
         loop.remove_signal_handler(signal.SIGINT)
@@ -108,7 +108,7 @@ async def _run(options: argparse.Namespace) -> int:
 async def _comes_first(
     event: asyncio.Event, work: asyncio.Task[Any], timeout: float | None = None
 ) -> bool:
-    """Whether the event is set before the work is done, within that time."""
+    """Return whether the event is set before the work is done or the time has passed."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -116,7 +116,7 @@ async def _comes_first(
     return event.is_set() and not work.done()
 
 
-class _Errand:
+class _Call:
     """One call, from the connection to the result."""
 
     def __init__(self, screen: Screen) -> None:
@@ -125,7 +125,7 @@ class _Errand:
         self._task: RemoteTask | None = None
 
     async def run(self, options: argparse.Namespace, arguments: JSONObject) -> JSONObject:
-        """The result of the call."""
+        """Make the call and return its result."""
         token = None if options.token_file is None else _read(options.token_file).strip()
         ttl_ms = None if options.ttl is None else int(options.ttl * 1_000)
         with self.screen.showing():
@@ -142,7 +142,7 @@ class _Errand:
                 return await self._task.result()
 
     async def stop(self, work: asyncio.Task[Any]) -> None:
-        """Cancel the call, if it was made, and else whatever leads to it."""
+        """Cancel the call, or the connection attempt before it."""
         self.is_stopped = True
         if self._task is None:
             work.cancel()
@@ -169,7 +169,7 @@ def _arguments(given: str) -> JSONObject:
     try:
         arguments = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"--args is no JSON: {error}") from None
+        raise ConfigurationError(f"--args is not valid JSON: {error}") from None
     if not isinstance(arguments, dict):
         raise ConfigurationError("--args must be a JSON object")
     return arguments
@@ -194,7 +194,6 @@ def _print(result: JSONObject, *, whole: bool) -> int:
 
 
 def _texts(result: JSONObject) -> Iterator[str]:
-    """What there is to read."""
     content = result.get("content")
     items = content if isinstance(content, list) else []
     for item in items:
@@ -206,11 +205,11 @@ def _texts(result: JSONObject) -> Iterator[str]:
             case {"type": "resource_link", "uri": str(uri)}:
                 yield uri
             case {"type": str(kind), **more}:
-                yield f"[{kind} {more.get('mimeType', '')}".rstrip() + "; --json has it]"
+                yield f"[{kind} {more.get('mimeType', '')}".rstrip() + "; use --json to see it]"
     if not items and result.get("structuredContent") is not None:
         yield json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)
 
 
 def _for(stream: TextIO, text: str) -> str:
-    """As it is for a file or a pipe; what a terminal would obey is spelled out."""
+    """Escape control characters for a terminal; leave the text unchanged for a file or pipe."""
     return "\n".join(map(printable, text.split("\n"))) if stream.isatty() else text

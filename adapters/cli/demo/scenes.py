@@ -1,6 +1,6 @@
-"""The demo itself: calls in both generations side by side, and a server that is killed.
+"""The scenes of the demo: calls in both revisions side by side, and a server that is killed.
 
-Everything that is shown is also checked: `Broken` if it is not as promised.
+Everything shown is also checked; `Broken` is raised if a check fails.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["Broken", "play"]
 
 GENERATIONS: Final = sorted(REVISIONS)
 PATIENCE_S: Final = 10.0
-"""For each request: longer than somebody may think."""
+"""Timeout of each request, longer than the time for an answer."""
 
 COUNT: Final = {"to": 4, "pause_ms": 300}  # slower than the first polls
 LONG_COUNT: Final = {"to": 12, "pause_ms": 150}
@@ -39,12 +39,12 @@ CANCEL_AT: Final = 6
 
 
 class Broken(TaskmachineError):
-    """Something was not as promised."""
+    """A check of the demo failed."""
 
 
 @attrs.frozen
 class _Side:
-    """One generation: a session, and what is heard of it."""
+    """One protocol revision: a session, and the tap that records its messages."""
 
     revision: str
     session: Session
@@ -55,7 +55,7 @@ _Each = Callable[[str, RemoteTask, Update], Awaitable[None]]
 
 
 async def play(screen: Screen, folder: Path) -> None:
-    """All scenes, on a server whose store is in that folder."""
+    """Play all scenes on a server whose store is in the folder."""
     server = Server(folder)
     try:
         await _Play(screen, server).run(folder / STORE)
@@ -72,21 +72,21 @@ class _Play:
         self._asked: asyncio.Task[dict[str, Any] | None] | None = None
 
     async def run(self, path: Path) -> None:
-        """From the first server to the histories."""
+        """Play all scenes in order."""
         self._screen.title(self._server.command)
         await self._server.start()
-        self._screen.say(f"Process {self._server.pid} listens.")
+        self._screen.say(f"Process {self._server.pid} is listening.")
         async with contextlib.AsyncExitStack() as stack:
             for revision in GENERATIONS:
                 self._sides.append(await stack.enter_async_context(self._connected(revision)))
-            # If something is wrong the server goes first: to say goodbye to it could take long.
+            # On an error, stop the server before the sessions, whose shutdown could take long.
             stack.push_async_exit(self._give_up)
             await self._a_call_becomes_a_task()
             await self._a_tool_asks()
             await self._a_call_is_cancelled()
             await self._a_tool_fails()
             survivors = await self._the_server_is_killed()
-        _promise(await self._server.stop() == 0, "the server did not leave as it should")
+        _promise(await self._server.stop() == 0, "the server did not stop with status 0")
         await self._what_is_stored(f"sqlite:{path}", survivors)
 
     async def _give_up(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -105,31 +105,31 @@ class _Play:
 
     async def _a_call_becomes_a_task(self) -> None:
         self._screen.heading(
-            "A call becomes a task: in 2025-11-25 the caller decides, in 2026-07-28 the server."
+            "A call becomes a task: the client decides in 2025-11-25, the server in 2026-07-28."
         )
         stories = await self._with_bars("count", COUNT)
         for story in stories:
             _check(story, "completed", f'{{"counted":{COUNT["to"]}}}')
         self._compare(stories)
-        self._screen.say("→ the client says, ← the server says, × how often", "dim")  # noqa: RUF001
+        self._screen.say("→ from the client, ← from the server, × repetitions", "dim")  # noqa: RUF001
 
     async def _a_tool_asks(self) -> None:
         self._screen.heading(
-            "A tool asks a person: by a request of the server, or by a question inside the task."
+            "A tool asks a person: by a request from the server, or by a question inside the task."
         )
         stories = await self._both("deploy", {"version": "2.0"})
         if self._asked is None:
-            raise Broken("nobody was asked")
+            raise Broken("the tool did not ask")
         content = self._asked.result()
         is_confirmed = content is not None and content["confirmed"]
-        done = "is deployed to test." if is_confirmed else "was not deployed: nobody confirmed it."
+        done = "is deployed to test." if is_confirmed else "was not deployed: not confirmed."
         for story in stories:
             _check(story, "completed", f"2.0 {done}")
         self._compare(stories)
 
     async def _a_call_is_cancelled(self) -> None:
         self._screen.heading(
-            "A task is cancelled: tasks/cancel answers with the task, or only with a receipt."
+            "A task is cancelled: tasks/cancel returns the task, or an empty result."
         )
 
         async def each(_: str, task: RemoteTask, update: Update) -> None:
@@ -142,9 +142,7 @@ class _Play:
         self._compare(stories)
 
     async def _a_tool_fails(self) -> None:
-        self._screen.heading(
-            "A tool fails: one outcome, shown as failed here, as completed with isError there."
-        )
+        self._screen.heading("A tool fails: reported as failed, or as completed with isError.")
         stories = await self._both("fail", {})
         for story, shown in zip(stories, ("failed", "completed"), strict=True):
             _check(story, shown, "This tool always fails: that is its purpose.")
@@ -153,7 +151,7 @@ class _Play:
 
     async def _the_server_is_killed(self) -> Sequence[Story]:
         self._screen.heading(
-            "The server is killed in the middle of both tasks, and started again: they go on."
+            "The server is killed during both tasks and restarted: the tasks continue."
         )
         late: set[str] = set(GENERATIONS)
         midway = asyncio.get_running_loop().create_future()
@@ -168,14 +166,14 @@ class _Play:
         try:
             await asyncio.wait({counting, midway}, return_when=asyncio.FIRST_COMPLETED)
             if counting.done():
-                await counting  # it knows better what is wrong
+                await counting  # raises its own error
                 raise Broken("the tasks ended before the server could be killed")
             first = self._server.pid
             await self._server.kill()
             self._screen.say(f"$ kill -9 {first}", "bold red")
             await self._server.start()
             second = self._server.pid
-            self._screen.say(f"Process {second} has found both tasks: their tools run again.")
+            self._screen.say(f"Process {second} has recovered both tasks: their tools run again.")
             stories = await counting
         finally:
             counting.cancel()
@@ -186,7 +184,7 @@ class _Play:
         return stories
 
     async def _what_is_stored(self, url: str, survivors: Sequence[Story]) -> None:
-        self._screen.heading("What the store remembers: every move of every task.")
+        self._screen.heading("The store keeps the history of every task.")
         async with operators.existing_store(url) as store:
             histories = [await operators.history(store, story.task_id) for story in self._stories]
         self._screen.summary(self._stories, histories)
@@ -209,7 +207,7 @@ class _Play:
         each: _Each | None = None,
         bars: Mapping[str, Bar] | None = None,
     ) -> Sequence[Story]:
-        """The same call in both generations, at the same time."""
+        """Make the same call in both revisions concurrently."""
 
         async def step(revision: str, task: RemoteTask, update: Update) -> None:
             if bars is not None:
@@ -223,7 +221,7 @@ class _Play:
         return stories
 
     async def _answer(self, question: Question) -> JSONObject:
-        """Both generations ask; the person is asked once."""
+        """Answer both revisions with one answer of the user."""
         if self._asked is None:
             self._asked = asyncio.create_task(self._screen.ask(question))
         content = await self._asked
@@ -259,10 +257,10 @@ def _promise(is_kept: bool, otherwise: str) -> None:
 
 
 def _check(story: Story, status: str, end: str) -> None:
-    # Not the whole path: whoever looks on from outside may miss what was short.
+    # Not the whole path: a client may miss statuses that last only briefly.
     what = f"{story.tool} in {story.revision}"
     last = story.statuses[-1]
-    _promise(last == status, f"{what} was {last} in the end, not {status}")
+    _promise(last == status, f"the last status of {what} was {last}, not {status}")
     _promise(story.end == end, f"{what} ended with {story.end!r}, not with {end!r}")
 
 
@@ -271,6 +269,6 @@ def _check_history(story: Story, entries: Sequence[Entry], *, is_survivor: bool)
     events = [entry.event for entry in entries]
     is_unbroken = all(before.dest == after.source for before, after in pairwise(entries))
     _promise(is_unbroken, f"the history of {what} has a gap")
-    # A question gives its worker back, too.
-    legs = 2 if is_survivor or story.tool == "deploy" else 1
-    _promise(events.count(Event.START) == legs, f"{what} was not started {legs} times")
+    # A parked question also releases the worker.
+    runs = 2 if is_survivor or story.tool == "deploy" else 1
+    _promise(events.count(Event.START) == runs, f"{what} was not started {runs} times")

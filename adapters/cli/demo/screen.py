@@ -1,6 +1,6 @@
-"""What the demo shows, and the question that it asks.
+"""The output of the demo, and its question.
 
-Bars move in a terminal; elsewhere they are a line each, once they stand.
+Progress bars are live in a terminal, and single lines elsewhere.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from taskmachine.statemachine import Entry, Event
 __all__ = ["ASK_S", "Bar", "Screen", "Story", "counted_so_far"]
 
 ASK_S: Final = 5.0
-"""How long somebody may think."""
+"""How long to wait for an answer."""
 
 INDENT: Final = 3
 STATUSES: Final = ("working", "input_required", "completed", "failed", "cancelled")
@@ -38,34 +38,34 @@ _ASCII: Final = str.maketrans({"→": "->", "←": "<-", "×": "x"})  # noqa: RU
 
 @attrs.frozen
 class Story:
-    """What became of one call in one generation."""
+    """The outcome of one call in one protocol revision."""
 
     revision: str
     tool: str
     task_id: str
     statuses: Sequence[str]
-    """As they came, without repetitions."""
+    """In order of arrival, without repetitions."""
     end: str
-    """The text of its result, or why there is none."""
+    """The text of its result, or the reason why there is none."""
     is_error: bool = False
 
 
 def counted_so_far(update: Update) -> float:
-    """How far the tool `count` is: in 2026-07-28 tasks have no numbers, only its words."""
+    """Return the progress of the tool `count`, from the message where tasks have no numbers."""
     said = re.match(r"(\d+) of ", update.message or "")
     return max(update.progress or 0, 0 if said is None else int(said[1]))
 
 
 @attrs.frozen
 class Bar:
-    """How far one call is."""
+    """The progress bar of one call."""
 
     _progress: Progress
     _row: TaskID
     _total: int
 
     def show(self, update: Update) -> None:
-        """Another step."""
+        """Show an update."""
         done = self._total if update.status == "completed" else counted_so_far(update)
         self._progress.update(
             self._row,
@@ -75,7 +75,7 @@ class Bar:
 
 
 class Screen:
-    """Everything goes to one console."""
+    """Print the demo on a console."""
 
     def __init__(self, console: Console, *, can_ask: bool) -> None:
         self._console = console
@@ -85,13 +85,13 @@ class Screen:
     # --- words -----------------------------------------------------------------------------------
 
     def heading(self, sentence: str) -> None:
-        """The next scene."""
+        """Print the heading of the next scene."""
         self._scene += 1
         self._console.print()
         self._console.print(Text.assemble((f"{self._scene}  ", "bold blue"), (sentence, "bold")))
 
     def title(self, command: str) -> None:
-        """What this is."""
+        """Print the title and the server command."""
         self._console.print(
             Text(f"taskmachine {version('taskmachine')}: MCP Tasks, in both generations", "bold")
         )
@@ -99,12 +99,12 @@ class Screen:
         self.say(f"$ {command}", "dim")
 
     def farewell(self, took_s: float) -> None:
-        """Everything was as promised."""
+        """Print the success message and suggest next steps."""
         self._console.print()
         self._console.print(
-            Text(f"All of it as promised, in {took_s:.1f} s. Nothing is left behind.", "bold green")
+            Text(f"Done in {took_s:.1f} s: all checks passed, all files removed.", "bold green")
         )
-        self._console.print("Now you, in two terminals:")
+        self._console.print("Try it yourself, in two terminals:")
         self.say("$ taskmachine serve --http 127.0.0.1:8000", "dim")
         self.say(
             '$ taskmachine call http://127.0.0.1:8000/mcp deploy --args \'{"version": "2.0"}\'',
@@ -112,7 +112,7 @@ class Screen:
         )
 
     def say(self, words: str, style: str = "") -> None:
-        """A sentence."""
+        """Print a sentence."""
         self._indented(self._text(words, style))
 
     def _indented(self, shown: RenderableType) -> None:
@@ -131,7 +131,7 @@ class Screen:
 
     @contextlib.contextmanager
     def bars(self, names: Sequence[str], total: int) -> Iterator[Mapping[str, Bar]]:
-        """A bar for each name, while they move."""
+        """Show a progress bar for each name."""
         progress = Progress(
             TextColumn(f"{'':{INDENT}}{{task.description}}", style="bold"),
             TextColumn("{task.fields[status]}", table_column=Column(width=10)),
@@ -145,7 +145,7 @@ class Screen:
             yield {name: Bar(progress, row, total) for name, row in rows.items()}
 
     def compare(self, stories: Sequence[Story], wires: Sequence[Sequence[str]]) -> None:
-        """Side by side: the statuses, what was said on the wire, and how it ended."""
+        """Show statuses, wire messages and results side by side."""
         self._console.print()
         table = Table(
             box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), expand=True
@@ -181,7 +181,7 @@ class Screen:
         self._indented(table)
 
     def history(self, entries: Sequence[Entry]) -> None:
-        """One of them, without the reports of progress."""
+        """Show the history of one task without its progress reports."""
         self._console.print()
         self.say(f"$ taskmachine tasks history {entries[0].task_id}  (without its reports)", "dim")
         self._console.print()
@@ -190,20 +190,20 @@ class Screen:
     # --- the question ----------------------------------------------------------------------------
 
     async def ask(self, question: Question) -> dict[str, Any] | None:
-        """What was filled in, None if that was declined; the defaults if nobody is there."""
+        """Return the answers, None if declined, or the defaults without a terminal."""
         needed = [field for field in fields_of(question.params) if field.is_required]
         defaults = {field.name: field.default for field in needed}
         self._console.print()
         if not self._can_ask:
-            self.say(f"{question.message} There is no terminal to ask: yes.", "yellow")
+            self.say(f"{question.message} Not a terminal: assuming yes.", "yellow")
             return defaults
-        self.say(f"{question.message} In {ASK_S:g} s it is yes.", "yellow")
+        self.say(f"{question.message} Assuming yes after {ASK_S:g} s.", "yellow")
         try:
             async with asyncio.timeout(ASK_S):
                 return {field.name: await self._fill_in(field) for field in needed}
         except TimeoutError:
             self._console.print()
-            self.say("Nobody has answered: yes.", "yellow")
+            self.say("No answer: assuming yes.", "yellow")
             return defaults
         except EOFError:
             self._console.print()
@@ -231,7 +231,7 @@ def _end_style(story: Story) -> str:
 
 
 def _runs(words: Sequence[str]) -> Iterator[str]:
-    """`a b b b` as `a b×3`."""  # noqa: RUF002
+    """Write `a b b b` as `a b×3`."""  # noqa: RUF002
     begun = 0
     for number, word in enumerate(words, 1):
         if number == len(words) or words[number] != word:

@@ -1,4 +1,4 @@
-"""The server of the demo: `taskmachine serve` as a process of its own, which can be killed."""
+"""The server of the demo: `taskmachine serve` in a separate process, which can be killed."""
 
 import asyncio
 import os
@@ -17,15 +17,15 @@ STORE: Final = "tasks.db"
 
 OPTIONS: Final = ("--http", "127.0.0.1:0", "--store", f"sqlite:{STORE}", "--tools", "demo")
 
-# Not the script of that name: it is not everywhere where the package is.
+# Not the `taskmachine` script, which may be missing although the package is importable.
 _MAIN: Final = "import sys; from taskmachine.adapters.cli.main import main; sys.exit(main())"
 
 
 class Server:
-    """One server after the other on the same store."""
+    """A server that can be killed and restarted on the same store."""
 
     command: Final = " ".join(("taskmachine", "serve", *OPTIONS))
-    """What a person would type."""
+    """The equivalent shell command."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,11 +34,11 @@ class Server:
         self._said: list[str] = []
         self._ready = asyncio.Event()
         self.port: int | None = None
-        """None while nobody listens."""
+        """The port, or None while the server is not listening."""
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process id."""
         assert self._process is not None, "there is one"
         return self._process.pid
 
@@ -58,20 +58,20 @@ class Server:
         await self._ready.wait()
         if self.port is None:
             status = await self._end()
-            said = self._said[-1] if self._said else f"it left with {status}"
+            said = self._said[-1] if self._said else f"it exited with status {status}"
             words = f"the server did not start: {said.removeprefix('taskmachine: error: ')}"
             raise ConfigurationError(words) if status == 2 else TaskmachineError(words)
 
     async def kill(self) -> int:
-        """SIGKILL: nothing can be finished, written or said.  The exit status."""
+        """Kill the process with SIGKILL and return its exit status."""
         return await self._end(signal.SIGKILL)
 
     async def stop(self) -> int:
-        """SIGTERM: it may take its leave.  The exit status."""
+        """Stop the process with SIGTERM and return its exit status."""
         return await self._end(signal.SIGTERM)
 
     async def close(self) -> None:
-        """Leave nothing behind, however far it got."""
+        """Kill the process if it is still running."""
         if self._process is not None and self._process.returncode is None:
             await self.kill()
 
@@ -84,7 +84,7 @@ class Server:
         return await self._process.wait()
 
     async def _read(self) -> None:
-        """All that it says, or it would have to wait; the place is in the first line."""
+        """Read all output, so that the pipe never blocks; the first line has the address."""
         assert self._process is not None, "there is one"
         assert self._process.stderr is not None
         async for line in self._process.stderr:

@@ -1,4 +1,4 @@
-"""A relay in front of the server that listens: what is shown of the wire comes from the wire."""
+"""A relay in front of the server that records the messages for display."""
 
 import asyncio
 import contextlib
@@ -15,34 +15,34 @@ __all__ = ["Passed", "Tap", "tapping"]
 
 @attrs.frozen
 class Passed:
-    """A message on its way."""
+    """A recorded message."""
 
     is_of_client: bool
     message: JSONObject
 
 
 class Tap:
-    """Carries bytes to the server and back, as they are, and notes the messages in them.
+    """Relay bytes unchanged in both directions and record the messages in them.
 
-    Its own port stays the same when the server comes back on another one.
+    Its port stays the same when the server restarts on another one.
     """
 
     def __init__(self, port: Callable[[], int | None]) -> None:
         self._port = port
         self._passed: list[Passed] = []
         self._writers: set[asyncio.StreamWriter] = set()
-        self._carrying: set[asyncio.Task[None]] = set()
+        self._relaying: set[asyncio.Task[None]] = set()
 
     def take(self) -> list[Passed]:
-        """What has passed since the last time."""
+        """Return and clear the recorded messages."""
         taken, self._passed = self._passed, []
         return taken
 
-    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the client."""
+    async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Relay one connection of the client."""
         port = self._port()
         with contextlib.closing(writer):
-            if port is None:  # nobody is there: neither are we
+            if port is None:  # the server is down
                 return
             try:
                 from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
@@ -63,13 +63,13 @@ class Tap:
             asyncio.create_task(_pump(*back, answers.feed_data)),
         }
         writers = {there[1], back[1]}
-        self._carrying |= ways
+        self._relaying |= ways
         self._writers |= writers
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for writer in writers:
             writer.close()
         await asyncio.wait(ways)
-        self._carrying -= ways
+        self._relaying -= ways
         self._writers -= writers
 
     def _note(self, *, is_of_client: bool) -> Callable[[bytes], None]:
@@ -79,15 +79,15 @@ class Tap:
         """Cut every connection."""
         for writer in self._writers:
             writer.close()
-        if self._carrying:
-            await asyncio.wait(self._carrying)
+        if self._relaying:
+            await asyncio.wait(self._relaying)
 
 
 @contextlib.asynccontextmanager
 async def tapping(port: Callable[[], int | None]) -> AsyncIterator[tuple[Tap, str]]:
-    """A tap, and the URL to connect to; `port` says where the server is now."""
+    """Open a tap and yield it with its URL; `port` returns the current port of the server."""
     tap = Tap(port)
-    listener = await asyncio.start_server(tap.carry, "127.0.0.1", 0)
+    listener = await asyncio.start_server(tap.relay, "127.0.0.1", 0)
     try:
         yield tap, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
     finally:
@@ -98,7 +98,7 @@ async def tapping(port: Callable[[], int | None]) -> AsyncIterator[tuple[Tap, st
 async def _pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: Callable[[bytes], None]
 ) -> None:
-    with contextlib.suppress(OSError):  # killed: the same as an end
+    with contextlib.suppress(OSError):  # the server was killed: treat it as an end
         while data := await reader.read(65_536):
             note(data)
             writer.write(data)
@@ -106,7 +106,7 @@ async def _pump(
 
 
 class _Bodies:
-    """Finds the messages in HTTP: a body is one, and so is each event of a stream."""
+    """Extract messages from HTTP: a body is one, and so is each event of a stream."""
 
     def __init__(self, note: Callable[[bytes], None]) -> None:
         self._note = note

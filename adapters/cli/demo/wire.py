@@ -1,4 +1,4 @@
-"""Messages in a few words each: what two peers said to each other, at a glance."""
+"""Summarise the messages between two peers in a few words each."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,34 +11,34 @@ from taskmachine.protocol.jsonvalue import JSONObject
 
 __all__ = ["in_words"]
 
-COURTESIES: Final = ("notifications/initialized", "notifications/subscriptions/acknowledged")
+SKIPPED: Final = ("notifications/initialized", "notifications/subscriptions/acknowledged")
 
 
 @attrs.define
 class _Line:
     is_of_client: bool
-    said: str
+    text: str
     answer: str | None = None
 
     def __str__(self) -> str:
         there, back = ("→", "←") if self.is_of_client else ("←", "→")
         answered = "" if self.answer is None else f" {back} {self.answer}"
-        return f"{there} {self.said}{answered}"
+        return f"{there} {self.text}{answered}"
 
 
 def in_words(passed: Iterable[Passed]) -> list[str]:
-    """A line for each request with its answer, and for each notification.
+    """Return a line for each request with its answer, and for each notification.
 
-    An arrow to the right is the client's.  What was said again is counted where it was said
-    first: polls and pushes repeat themselves.  Courtesies are left out.
+    An arrow to the right marks the client.  Repeated lines, as of polls and notifications, are
+    counted at their first occurrence.  Messages without content are left out.
     """
     lines: list[_Line] = []
     open: dict[tuple[bool, Any], _Line] = {}
     for one in passed:
         message, id = one.message, one.message.get("id")
         if "method" in message:
-            line = _Line(one.is_of_client, _said(message))
-            if message["method"] not in COURTESIES:
+            line = _Line(one.is_of_client, _request(message))
+            if message["method"] not in SKIPPED:
                 lines.append(line)
             if id is not None:
                 open[one.is_of_client, id] = line
@@ -48,7 +48,7 @@ def in_words(passed: Iterable[Passed]) -> list[str]:
     return [line if times == 1 else f"{line} ×{times}" for line, times in counted.items()]  # noqa: RUF001
 
 
-def _said(message: JSONObject) -> str:
+def _request(message: JSONObject) -> str:
     method, params = message["method"], message.get("params", {})
     match method, params:
         case "tools/call", {"name": name, "task": _}:
@@ -60,7 +60,7 @@ def _said(message: JSONObject) -> str:
         case "elicitation/create", {"message": asked}:
             return f'{method} "{asked}"'
         case _, {"status": _}:
-            return f"{method} {_seen(params)}"
+            return f"{method} {_task(params)}"
         case _:
             return str(method)
 
@@ -80,7 +80,7 @@ def _answered(message: JSONObject) -> str:
         case {"resultType": "task"}:
             return "resultType: task"
         case {"status": _} as task:
-            return _seen(task)
+            return _task(task)
         case {"action": action}:
             return str(action)
         case {"content": _, "isError": True}:
@@ -91,8 +91,8 @@ def _answered(message: JSONObject) -> str:
             return "{}"
 
 
-def _seen(task: JSONObject) -> str:
-    """The status, and what else is inside."""
+def _task(task: JSONObject) -> str:
+    """Describe a task by its status and other contents."""
     match task:
         case {"status": status, "inputRequests": {**asked}} if asked:
             return f"{status} + {', '.join(map(str, asked))}"

@@ -1,1 +1,1 @@
-"""Tools that come with the command: `--tools demo` and `--tools conformance`."""
+"""The built-in tools: `--tools demo` and `--tools conformance`."""

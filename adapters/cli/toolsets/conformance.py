@@ -1,7 +1,7 @@
 """The tools that the official conformance suite calls: `taskmachine serve --tools conformance`.
 
-Names, arguments and questions are the suite's.  What it wants to see as a plain call can be no
-task here, so that it stays one for clients that know tasks.
+The suite defines the names, arguments and questions.  Tools that it calls without a task are
+`forbidden` as tasks, so that they stay plain calls for clients that support tasks.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _NAME: Final = form("What is your name?", _object(name=_STRING))
 _ROOTS: Final = Request[JSONObject]("roots/list", {})
 
 
-# --- what a plain call returns ---------------------------------------------------------------
+# --- results of plain calls -------------------------------------------------------------------
 
 _TEXT: Final[JSONObject] = {"type": "text", "text": "This is text, and nothing else."}
 _IMAGE: Final[JSONObject] = {  # one red pixel
@@ -86,7 +86,7 @@ async def test_multiple_content_types() -> ToolResult:
 
 @TOOLS.task(support="forbidden")
 async def test_error_handling() -> str:
-    """Fails, and says so."""
+    """Fails with an error result."""
     raise ToolError("This tool always fails.")
 
 
@@ -101,14 +101,14 @@ async def test_tool_with_progress(ctx: Context) -> str:
 
 @TOOLS.task(support="forbidden")
 async def test_reconnection() -> str:
-    """Takes so long that it is answered on a stream, to which a client can come back."""
+    """Takes so long that the response is sent on a stream, which a client can resume."""
     await asyncio.sleep(1)
     return "Still here."
 
 
 @TOOLS.task(support="forbidden")
 async def test_logging_tool() -> str:
-    """Sends no log messages: this server has none for its clients."""
+    """Sends no log messages: this server does not support logging."""
     return "Nothing was logged."
 
 
@@ -139,7 +139,7 @@ async def json_schema_2020_12_tool(
     phone: str = "",
     email: str = "",
 ) -> str:
-    """Has a schema with words that only newer drafts know."""
+    """Has a schema that uses keywords of JSON Schema 2020-12."""
     return f"{name} is reached by {contact}."
 
 
@@ -148,14 +148,14 @@ async def json_schema_2020_12_tool(
     schema=_object(region={"type": "string", "x-mcp-header": "Region"}),
 )
 async def test_parameter_header(region: str) -> str:
-    """Has a parameter that also travels as a header."""
+    """Has a parameter that clients also send as a header."""
     return f"In {region}."
 
 
 # --- questions of a plain call ---------------------------------------------------------------
 
 
-def _told(answer: Answer) -> str:
+def _shown(answer: Answer) -> str:
     return f"action={answer.action}, content={json.dumps(answer.content)}"
 
 
@@ -170,7 +170,7 @@ async def test_sampling(prompt: str, ctx: Context) -> str:
 async def test_elicitation(message: str, ctx: Context) -> str:
     """Asks a person for a name and an address."""
     answer = await ctx.ask("user", form(message, _object(username=_STRING, email=_STRING)))
-    return f"User response: {_told(answer)}"
+    return f"User response: {_shown(answer)}"
 
 
 @TOOLS.task(support="forbidden")
@@ -188,7 +188,7 @@ async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
         },
         verified={"type": "boolean", "default": True},
     )
-    return f"Elicitation completed: {_told(await ctx.ask('user', form('Correct?', schema)))}"
+    return f"Elicitation completed: {_shown(await ctx.ask('user', form('Correct?', schema)))}"
 
 
 def _titled(*values: str) -> list[JSONObject]:
@@ -197,7 +197,7 @@ def _titled(*values: str) -> list[JSONObject]:
 
 @TOOLS.task(support="forbidden")
 async def test_elicitation_sep1330_enums(ctx: Context) -> str:
-    """Asks with a form that has each way to choose among values."""
+    """Asks with a form that has every kind of enumeration."""
     options = ["option1", "option2", "option3"]
     values = ("value1", "value2", "value3")
     schema = _object(
@@ -212,12 +212,12 @@ async def test_elicitation_sep1330_enums(ctx: Context) -> str:
         untitledMulti={"type": "array", "items": {"type": "string", "enum": options}},
         titledMulti={"type": "array", "items": {"anyOf": _titled(*values)}},
     )
-    return f"Elicitation completed: {_told(await ctx.ask('choice', form('Choose.', schema)))}"
+    return f"Elicitation completed: {_shown(await ctx.ask('choice', form('Choose.', schema)))}"
 
 
 @TOOLS.task(support="forbidden")
 async def test_missing_capability(ctx: Context) -> str:
-    """Cannot do without the model of the client."""
+    """Requires the sampling capability of the client."""
     await ctx.ask("prompt", _prompt("Say something."))
     return "There was an answer."
 
@@ -226,7 +226,7 @@ async def test_missing_capability(ctx: Context) -> str:
 async def test_streaming_elicitation(ctx: Context) -> str:
     """Reports progress, then asks."""
     await ctx.progress(1, 2)
-    return _told(await ctx.ask("user_name", _NAME))
+    return _shown(await ctx.ask("user_name", _NAME))
 
 
 @TOOLS.task(support="forbidden")
@@ -251,19 +251,19 @@ async def test_input_required_result_list_roots(ctx: Context) -> str:
 
 @TOOLS.task(support="forbidden")
 async def test_input_required_result_request_state(ctx: Context) -> str:
-    """Asks, and lets the client keep the state."""
-    return _told(await ctx.ask("confirm", form("Please confirm.", _object(ok=_BOOLEAN))))
+    """Asks, and has the client keep the request state."""
+    return _shown(await ctx.ask("confirm", form("Please confirm.", _object(ok=_BOOLEAN))))
 
 
 @TOOLS.task(support="forbidden")
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
-    """Asks; a state that the client changed is refused."""
-    return _told(await ctx.ask("confirm", form("Please confirm.", _object(ok=_BOOLEAN))))
+    """Asks; the server rejects a request state that the client has changed."""
+    return _shown(await ctx.ask("confirm", form("Please confirm.", _object(ok=_BOOLEAN))))
 
 
 @TOOLS.task(support="forbidden")
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
-    """Asks for everything that can be asked for, at once."""
+    """Makes one request of every kind at once."""
     greeting = _prompt("Write a greeting.", 50)
     answers = await ctx.ask_all({"user_name": _NAME, "greeting": greeting, "client_roots": _ROOTS})
     return f"{len(answers)} answers."
@@ -274,12 +274,12 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
     """Asks a second time when it knows the first answer."""
     name = await ctx.ask("step1", _NAME)
     color = await ctx.ask("step2", form("And your favourite colour?", _object(color=_STRING)))
-    return f"{_told(name)}; {_told(color)}"
+    return f"{_shown(name)}; {_shown(color)}"
 
 
 @TOOLS.task(support="forbidden")
 async def test_input_required_result_capabilities(ctx: Context) -> str:
-    """Asks a person, or the model where no person can be asked."""
+    """Asks a person, or the model if the client does not support elicitation."""
     answer: Any
     try:
         answer = await ctx.ask("elicit_input", _NAME)
@@ -299,7 +299,7 @@ async def greet(name: str) -> str:
 
 @TOOLS.task()
 async def slow_compute(seconds: float, ctx: Context, label: str = "") -> str:
-    """Takes its time."""
+    """Takes the given number of seconds."""
     await ctx.progress(0, seconds, "computing")
     await asyncio.sleep(seconds)
     return f"{label or 'It'} took {seconds:g} s."
@@ -331,7 +331,7 @@ async def multi_input(ctx: Context) -> str:
     """Asks two things at once."""
     sure = form("Are you sure?", _object(confirm=_BOOLEAN))
     answers = await ctx.ask_all({"name": _NAME, "confirm": sure})
-    return "; ".join(f"{key}: {_told(answer)}" for key, answer in answers.items())
+    return "; ".join(f"{key}: {_shown(answer)}" for key, answer in answers.items())
 
 
 @TOOLS.task(support="required", first={"user_name": _NAME})

@@ -1,4 +1,4 @@
-"""Tools that show everything a task can do: `taskmachine serve --tools demo`."""
+"""Tools that demonstrate tasks: `taskmachine serve --tools demo`."""
 
 import asyncio
 from typing import Annotated, Final
@@ -24,11 +24,11 @@ CONFIRMATION: Final = {
 
 @TOOLS.task(support="forbidden")
 async def greet(name: str) -> str:
-    """Say hello to somebody.  Answers at once and never becomes a task."""
+    """Say hello.  Answers immediately and never becomes a task."""
     return f"Hello, {name}!"
 
 
-@TOOLS.task(timeout=3_600, immediate="Counting; the progress of the task tells how far.")
+@TOOLS.task(timeout=3_600, immediate="Counting; poll the task for its progress.")
 async def count(
     ctx: Context,
     to: Annotated[int, Meta(ge=1, le=100_000, description="the last number")] = 10,
@@ -36,7 +36,7 @@ async def count(
         int, Meta(ge=0, le=60_000, description="milliseconds before each number")
     ] = 500,
 ) -> dict[str, int]:
-    """Count from one to a number, slowly, and report the progress of it."""
+    """Count slowly from one to a number and report progress."""
     await ctx.status(f"Counting to {to}")
     for number in range(1, to + 1):
         await asyncio.sleep(pause_ms / 1_000)
@@ -44,24 +44,24 @@ async def count(
     return {"counted": to}
 
 
-@TOOLS.task(timeout=60, immediate="The deployment waits for somebody to confirm it.")
+@TOOLS.task(timeout=60, immediate="The deployment is waiting for confirmation.")
 async def deploy(
     version: Annotated[str, Meta(min_length=1, max_length=40, description="as in 1.4.2")],
     ctx: Context,
 ) -> str:
-    """Deploy a version, after a person has confirmed it in a form.  Nothing is really deployed."""
+    """Pretend to deploy a version after a person has confirmed it in a form."""
     await ctx.progress(1, 3, f"{version} is built")
-    # Parked: no worker is kept while somebody thinks, nor does the server wait for it to end.
+    # Parked: no worker is occupied while a person thinks, and the server can shut down.
     answer = await ctx.ask("confirm", form(f"Deploy {version}?", CONFIRMATION), park=True)
     if answer.action != "accept" or not answer.content.get("confirmed"):
-        return f"{version} was not deployed: nobody confirmed it."
+        return f"{version} was not deployed: not confirmed."
     await ctx.progress(2, 3, f"{version} is being deployed")
     return f"{version} is deployed to {answer.content.get('stage', 'test')}."
 
 
 @TOOLS.task(timeout=120)
 async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx: Context) -> str:
-    """Have the caller's own model write a sentence about a topic."""
+    """Have the client's model write a sentence about a topic."""
     asked = {"type": "text", "text": f"Write one sentence about {topic}."}
     said = await ctx.ask(
         "sentence", sampling([{"role": "user", "content": asked}], max_tokens=100), park=True
@@ -72,11 +72,11 @@ async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx:
 
 @TOOLS.task()
 async def fail() -> str:
-    """Fail in the way of a tool: with a result that says what went wrong."""
+    """Fail with an error result, as tools do."""
     raise ToolError("This tool always fails: that is its purpose.")
 
 
 @TOOLS.task()
 async def crash() -> str:
-    """Fail in the way of a program: callers see an internal error, the log has the details."""
+    """Fail with an exception: clients see an internal error, the log has the details."""
     raise RuntimeError("the demo tool 'crash' was called")

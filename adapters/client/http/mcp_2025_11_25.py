@@ -1,4 +1,4 @@
-"""Streamable HTTP of 2025-11-25: sessions, streams that are resumed, one for unasked news."""
+"""Streamable HTTP of 2025-11-25: sessions, resumable streams, and the GET stream."""
 
 import asyncio
 import contextlib
@@ -8,6 +8,7 @@ from typing import Final
 
 import httpx
 
+from taskmachine.adapters.client.connection import Listener
 from taskmachine.adapters.client.errors import ConnectionLost, Refused, SessionLost
 from taskmachine.adapters.client.http.transport import (
     STREAM,
@@ -18,7 +19,6 @@ from taskmachine.adapters.client.http.transport import (
     is_answer,
     messages_of,
 )
-from taskmachine.adapters.client.line import Listener
 from taskmachine.adapters.client.sse import Parser
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import REVISION
 from taskmachine.protocol.jsonrpc import (
@@ -34,9 +34,9 @@ __all__ = ["LegacyHttp"]
 log: Final = logging.getLogger("taskmachine")
 
 SESSION: Final = "MCP-Session-Id"
-RETRY_MS: Final = 1_000  # where the server does not say
+RETRY_MS: Final = 1_000  # if the server does not set one
 LONGEST_RETRY_MS: Final = 30_000
-MOST_FRUITLESS: Final = 8  # tries to get back to a stream, none of which brought anything
+MOST_FRUITLESS: Final = 8  # reconnections in a row without a message
 GOODBYE_S: Final = 2.0
 
 
@@ -48,39 +48,40 @@ class LegacyHttp:
         self._listener = listener
         self._posts = Posts()
         self._headers: Mapping[str, str] = {}
-        """None before a handshake; then version and, if the server gave one, session."""
+        """None before the handshake; then the version and, if the server assigned one, the session.
+        """
         self._session: str | None = None
 
     def send(self, message: Message) -> None:
-        """A POST for each message."""
+        """Send each message in a POST."""
         match message:
             case Request(id=id):
                 self._posts.start(self._exchange(message), id)
             case Notification(method="notifications/cancelled", params=cancelled):
-                # 2025-11-25:cancel-sent-explicitly, and the stream is of no use any more.
+                # 2025-11-25:cancel-sent-explicitly, after which its stream is useless.
                 self._posts.start(self._tell(message))
                 self._posts.drop(cancelled)
             case _:
                 self._posts.start(self._tell(message))
 
     async def begin(self, first: Notification) -> None:
-        """The handshake is over: from now on the server may say something by itself."""
+        """Open the GET stream after the handshake."""
         session = {} if self._session is None else {SESSION: self._session}
         self._headers = {"MCP-Protocol-Version": REVISION, **session}
         await self._tell(first)
         self._posts.start(self._listen(self._headers))
 
     def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
-        """All of them."""
+        """Accept all tools."""
         return tools
 
     async def close(self) -> None:
-        """Close every stream, and the session."""
+        """Close all streams and delete the session."""
         await self._posts.close()
         if self._session is not None:  # 2025-11-25:session-deleted-by-client
             with contextlib.suppress(ConnectionLost, TimeoutError):
                 async with asyncio.timeout(GOODBYE_S):
-                    # The headers are not there yet if the handshake has failed.
+                    # The headers are incomplete if the handshake has failed.
                     await self._endpoint.delete({SESSION: self._session, **self._headers})
 
     # --- one message -----------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class LegacyHttp:
                 if not response.is_success:
                     log.warning("the server refused a message: HTTP %s", response.status_code)
         except SessionLost:
-            pass  # the listener knows
+            pass  # reported to the listener already
         except TaskmachineError as error:
             log.warning("a message did not reach the server: %s", error)
 
@@ -104,7 +105,7 @@ class LegacyHttp:
             self._listener.lost(request.id, error)
 
     async def _follow(self, request: Request) -> None:
-        """Until the answer is there, over as many connections as it takes."""
+        """Wait for the answer, reconnecting as often as necessary."""
         parser = Parser()
         headers = self._headers
         try:
@@ -126,15 +127,15 @@ class LegacyHttp:
         session = headers.get(SESSION)
         if response.status_code != 404 or session is None:
             return
-        if session == self._session:  # 2025-11-25:session-404-starts-anew; only the first one tells
+        if session == self._session:  # 2025-11-25:session-404-starts-anew; reported once
             self._session, self._headers = None, {}
             self._listener.expired()
-        raise SessionLost("the server has forgotten the session")
+        raise SessionLost("the server lost the session")
 
     async def _read(
         self, response: httpx.Response, parser: Parser, request: Request | None
     ) -> bool:
-        """Whether the answer to the request came."""
+        """Deliver the messages of a stream; return whether the request was answered."""
         async with contextlib.aclosing(messages_of(response, parser)) as messages:
             async for message in messages:
                 self._listener.received(message)
@@ -145,7 +146,7 @@ class LegacyHttp:
     # --- streams ---------------------------------------------------------------------------------
 
     async def _listen(self, headers: Mapping[str, str]) -> None:
-        """What the server says by itself.  Without this stream polls show the same, only later."""
+        """Deliver the messages of the GET stream; without it, changes arrive later, by polling."""
         parser = Parser()
         with contextlib.suppress(TaskmachineError):
             await self._open(parser, headers, None)
@@ -154,7 +155,7 @@ class LegacyHttp:
     async def _resume(
         self, parser: Parser, headers: Mapping[str, str], request: Request | None
     ) -> None:
-        """Open the stream again and again, until the answer is there; ConnectionLost if in vain."""
+        """Reconnect until the answer arrives; raise ConnectionLost after too many tries."""
         fruitless = 0
         while fruitless < MOST_FRUITLESS and (request is None or parser.last_event_id):
             backed_off = min(RETRY_MS * 2**fruitless, LONGEST_RETRY_MS)
@@ -166,7 +167,7 @@ class LegacyHttp:
                     return
                 is_fruitful = request is None or parser.last_event_id != before
             except SessionLost:
-                break  # a call on this stream may have been carried out
+                break  # the server may have processed a call on this stream
             except ConnectionLost:
                 is_fruitful = parser.last_event_id != before
             fruitless = 0 if is_fruitful else fruitless + 1
@@ -179,7 +180,7 @@ class LegacyHttp:
         resumed = {"Last-Event-ID": parser.last_event_id} if parser.last_event_id else {}
         async with self._endpoint.get({**headers, **resumed}) as response:
             self._check_session(response, headers)
-            if response.is_server_error:  # perhaps it starts again
+            if response.is_server_error:  # the server may be restarting
                 raise ConnectionLost(f"HTTP {response.status_code}")
             if not response.is_success or content_type(response) != STREAM:
                 raise Refused(response.status_code, "the server has no such stream")

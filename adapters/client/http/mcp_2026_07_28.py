@@ -1,9 +1,10 @@
-"""Streamable HTTP of 2026-07-28: each request stands alone, with headers that say what it is."""
+"""Streamable HTTP of 2026-07-28: stateless requests with descriptive headers."""
 
 import contextlib
 import logging
 from typing import Final
 
+from taskmachine.adapters.client.connection import Listener
 from taskmachine.adapters.client.errors import ConnectionLost
 from taskmachine.adapters.client.http.transport import (
     STREAM,
@@ -14,7 +15,6 @@ from taskmachine.adapters.client.http.transport import (
     is_answer,
     messages_of,
 )
-from taskmachine.adapters.client.line import Listener
 from taskmachine.adapters.client.sse import Parser
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import headers_of, mirrored_parameters
 from taskmachine.protocol.errors import InvalidParams
@@ -34,18 +34,18 @@ log: Final = logging.getLogger("taskmachine")
 
 
 class ModernHttp:
-    """A transport that is nothing but requests."""
+    """A transport without sessions."""
 
     def __init__(self, endpoint: Endpoint, listener: Listener) -> None:
         self.is_recognized = False
-        """Whether an unknown method was refused as only this generation does it."""
+        """Whether the server rejected an unknown method as only this revision does."""
         self._endpoint = endpoint
         self._listener = listener
         self._posts = Posts()
         self._mirrored: dict[str, dict[str, tuple[str, ...]]] = {}
 
     def send(self, message: Message) -> None:
-        """A request begins; that nobody waits for one any more is said by closing its stream."""
+        """Send a request, or cancel one by closing its stream."""
         match message:
             case Request(id=id):
                 self._posts.start(self._exchange(message), id)
@@ -55,22 +55,22 @@ class ModernHttp:
                 raise AssertionError("nothing else is sent in this generation")
 
     async def begin(self, first: Notification) -> None:
-        """There is no handshake."""
+        """Do nothing: this revision has no handshake."""
 
     def admit(self, tools: list[JSONObject]) -> list[JSONObject]:
-        """Learn which parameters go into headers; a tool that marks them wrongly is left out."""
+        """Store which parameters are sent as headers; reject malformed declarations."""
         admitted = []
         for tool in tools:
             try:
                 self._mirrored[tool["name"]] = mirrored_parameters(tool["inputSchema"])
             except ValueError as error:
-                log.warning("tool %r is left out: %s", tool["name"], error)
+                log.warning("ignoring tool %r: %s", tool["name"], error)
             else:
                 admitted.append(tool)
         return admitted
 
     async def close(self) -> None:
-        """Close every stream."""
+        """Close all streams."""
         await self._posts.close()
 
     async def _exchange(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Messages over HTTP, as both generations have it: a POST for each, answers as JSON or events."""
+"""HTTP as used by both revisions: one POST per message, answers as JSON or events."""
 
 import asyncio
 import contextlib
@@ -41,16 +41,16 @@ JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
 CONNECT_S: Final = 10.0
 TURNS: Final = 20
-"""Of the event loop, which has to close the generators of httpx that were not read to the end."""
+"""Event loop iterations needed to close the unfinished generators of httpx."""
 
 
 class Endpoint:
-    """One URL, one pool of connections."""
+    """A URL with its connection pool."""
 
     def __init__(self, url: str, *, token: str | None, timeout: float) -> None:
-        """Without a byte for one and a half times `timeout` an answer is lost.
+        """Consider an answer lost after one and a half times `timeout` without a byte.
 
-        Whoever waits has given up by then.
+        The request itself has timed out by then.
         """
         headers = {"User-Agent": f"taskmachine/{version('taskmachine')}"}
         if token is not None:
@@ -60,7 +60,7 @@ class Endpoint:
         try:
             self._url = httpx.URL(url)
         except httpx.InvalidURL as error:
-            raise ConfigurationError(f"{url!r} is no URL: {error}") from None
+            raise ConfigurationError(f"{url!r} is not a valid URL: {error}") from None
         silence = 1.5 * timeout
         self._client = httpx.AsyncClient(
             headers=headers,
@@ -72,19 +72,19 @@ class Endpoint:
     async def post(
         self, message: Message, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
-        """Send a message; ConnectionLost if that or reading the answer fails."""
+        """Send a message; raise ConnectionLost if sending or reading the answer fails."""
         more = {"Accept": f"{JSON}, {STREAM}", "Content-Type": JSON, **headers}
         async with self._open("POST", more, encode_message(message)) as response:
             yield response
 
     @contextlib.asynccontextmanager
     async def get(self, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
-        """Open a stream; ConnectionLost if that or reading it fails."""
+        """Open a stream; raise ConnectionLost if opening or reading it fails."""
         async with self._open("GET", {"Accept": STREAM, **headers}) as response:
             yield response
 
     async def delete(self, headers: Mapping[str, str]) -> None:
-        """End a session; what the server says to it does not matter."""
+        """Delete a session and ignore the answer."""
         async with self._open("DELETE", headers):
             pass
 
@@ -109,41 +109,43 @@ class Endpoint:
 
 
 def content_type(response: httpx.Response) -> str:
-    """Of the answer, without parameters."""
+    """Return the media type of a response without parameters."""
     named: str = response.headers.get("Content-Type", "")
     return named.partition(";")[0].strip().lower()
 
 
 def is_answer(message: Message, request: Request) -> bool:
-    """Whether a message answers that request."""
+    """Return whether a message answers the request."""
     return isinstance(message, ResultResponse | ErrorResponse) and message.id == request.id
 
 
 async def answer_in(response: httpx.Response, request: Request) -> Message:
-    """The answer that is the body of a response, if there is one; else Refused or BadAnswer.
+    """Return the answer in the body of a response; raise Refused or BadAnswer if there is none.
 
-    A request that was refused before it was read is answered without its id: we know which.
+    The id is restored in errors without one: the server rejected the request before parsing it.
     """
     try:
         message = decode_message(await _body(response)) if content_type(response) == JSON else None
     except MalformedMessage as error:
         message = None
         if response.is_success:
-            raise BadAnswer(f"the answer to {request.method} is none: {error}") from None
+            raise BadAnswer(f"the answer to {request.method} is invalid: {error}") from None
     if isinstance(message, ErrorResponse) and message.id in (None, request.id):
         return ErrorResponse(request.id, message.error)
     if not response.is_success:
         raise _refused(response)
     if message is not None and is_answer(message, request):
         return message
-    what = "something else" if content_type(response) == JSON else content_type(response) or "?"
-    raise BadAnswer(f"the answer to {request.method} is none, but {what}")
+    what = (
+        "another message" if content_type(response) == JSON else content_type(response) or "no type"
+    )
+    raise BadAnswer(f"the server answered {request.method} with {what} instead of a response")
 
 
 def _refused(response: httpx.Response) -> Refused:
     words = f"the server answered with HTTP {response.status_code} {response.reason_phrase}"
     if response.is_redirect:
-        # A secret in a header must not follow to wherever somebody points.
+        # Redirects are not followed, because they would forward the token.
         words += f": use {response.headers.get('Location')} instead"
     return Refused(response.status_code, words.strip())
 
@@ -158,9 +160,9 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 async def messages_of(response: httpx.Response, parser: Parser) -> AsyncGenerator[Message, None]:
-    """The messages on a stream of events; BadAnswer if there is something else.
+    """Iterate over the messages of an event stream; raise BadAnswer for anything else.
 
-    Whoever stops early closes it.
+    The caller must close the generator if it stops early.
     """
     async for chunk in response.aiter_bytes():
         try:
@@ -168,18 +170,18 @@ async def messages_of(response: httpx.Response, parser: Parser) -> AsyncGenerato
                 if event.type == "message" and event.data:
                     yield decode_message(event.data.encode())
         except (EventTooLarge, MalformedMessage) as error:
-            raise BadAnswer(f"an event is no message: {error}") from None
+            raise BadAnswer(f"an event is not a JSON-RPC message: {error}") from None
 
 
 class Posts:
-    """What is on its way, each in a task of its own."""
+    """The running requests, each in a task of its own."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
         self._requests: dict[Id, asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[Any, Any, None], id: Id | None = None) -> None:
-        """Let it run; with an id it can be dropped."""
+        """Start a request; one with an id can be dropped."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -188,7 +190,7 @@ class Posts:
             task.add_done_callback(lambda _: self._requests.pop(id, None))
 
     def drop(self, cancelled: JSONObject) -> None:
-        """Nobody waits for that request any more: its stream is closed."""
+        """Close the stream of a cancelled request."""
         task = self._requests.get(cancelled.get("requestId", ""))
         if task is not None:
             task.cancel()
@@ -197,10 +199,10 @@ class Posts:
         self._running.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("a message was not carried: %r", error, exc_info=error)
+            log.error("sending a message failed: %r", error, exc_info=error)
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Cancel all running requests."""
         running = list(self._running)
         for task in running:
             task.cancel()

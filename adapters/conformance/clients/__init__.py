@@ -1,1 +1,1 @@
-"""Clients as targets: we are the server."""
+"""Check clients: the tester is the server."""

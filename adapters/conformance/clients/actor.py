@@ -1,4 +1,4 @@
-"""What the scripted servers of both revisions have in common: tasks, time, and answers."""
+"""Parts that the scripted servers of both revisions share: tasks, timestamps and responses."""
 
 import asyncio
 import datetime
@@ -8,33 +8,42 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.clients.script import Broken, Tool
+from taskmachine.adapters.conformance.clients.script import TaskError, Tool
 from taskmachine.adapters.conformance.history import TERMINAL
 
-__all__ = ["CURSORS", "AnyTask", "Background", "Ids", "error", "page_of", "result", "timestamp"]
+__all__ = [
+    "CURSORS",
+    "Background",
+    "Ids",
+    "ScriptedTask",
+    "error",
+    "page_of",
+    "result",
+    "timestamp",
+]
 
 CURSORS: Final = (' bmV4dA==/+ ü"&?%2F\\ ', "2", "0x3")
-"""Nobody can read anything into these, though one looks like a number."""
+"""Opaque cursors, one of which looks like a number."""
 
 
 def result(id: Any, body: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON-RPC result."""
+    """Build a JSON-RPC result response."""
     return {"jsonrpc": "2.0", "id": id, "result": dict(body)}
 
 
 def error(id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
-    """A JSON-RPC error."""
+    """Build a JSON-RPC error response."""
     more = {} if data is None else {"data": data}
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, **more}}
 
 
 def timestamp() -> str:
-    """Now."""
+    """Return the current time in ISO 8601."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def page_of(pages: int, cursor: Any) -> tuple[int, str | None] | None:
-    """Which page a cursor means, and the cursor for the next one; None for a foreign cursor."""
+    """Return the page of a cursor and the cursor of the next page, or None if it is unknown."""
     known = {None: 0} | {CURSORS[n - 1]: n for n in range(1, pages)}
     if not (cursor is None or isinstance(cursor, str)) or cursor not in known:
         return None
@@ -43,19 +52,19 @@ def page_of(pages: int, cursor: Any) -> tuple[int, str | None] | None:
 
 
 class Background:
-    """Work that goes on beside the answers, until the run is over."""
+    """Concurrent work that is cancelled at the end of a run."""
 
     def __init__(self) -> None:
         self._working: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let it go on."""
+        """Start a coroutine in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
     async def close(self) -> None:
-        """Stop all of it."""
+        """Cancel all background work."""
         working = list(self._working)
         for task in working:
             task.cancel()
@@ -63,8 +72,8 @@ class Background:
 
 
 @attrs.define(eq=False)
-class AnyTask:
-    """A task of either revision, apart from how it talks."""
+class ScriptedTask:
+    """A task of either revision, without its messages."""
 
     id: str
     tool: Tool
@@ -73,39 +82,39 @@ class AnyTask:
     created_at: str = attrs.field(factory=timestamp)
     updated_at: str = attrs.field(factory=timestamp)
     outcome: dict[str, Any] = attrs.field(factory=dict)
-    """`result` or `error`, once it has ended."""
+    """`result` or `error` in a terminal status."""
     ended: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def move(self, status: str) -> None:
-        """Another status, unless it has ended."""
+        """Change the status unless it is terminal."""
         if self.status not in TERMINAL:
             self.status = status
             self.updated_at = timestamp()
         if self.status in TERMINAL:
             self.ended.set()
 
-    async def run(self, life: Any) -> None:
-        """From its begin to its end."""
+    async def run(self, task: Any) -> None:
+        """Run the tool and record its outcome."""
         try:
-            outcome = await self.tool.live(life)
-        except Broken as broken:
-            self.outcome = {"error": {"code": broken.code, "message": broken.message}}
+            outcome = await self.tool.run(task)
+        except TaskError as failure:
+            self.outcome = {"error": {"code": failure.code, "message": failure.message}}
             self.move("failed")
         else:
             self.outcome = {"result": outcome}
             self.move(self.end_of(outcome))
 
     def end_of(self, outcome: Mapping[str, Any]) -> str:
-        """The status that a result makes."""
+        """Return the terminal status for a result."""
         return "completed"
 
 
 class Ids:
-    """New ids that nobody can guess, the same in each run with the same seed."""
+    """Generate unguessable ids that are reproducible by the seed."""
 
     def __init__(self, source: random.Random) -> None:
         self._random = source
 
     def new(self) -> str:
-        """Another one."""
+        """Return a new id."""
         return f"{self._random.getrandbits(128):032x}"

@@ -1,4 +1,4 @@
-"""The requirements that a client is judged by."""
+"""The requirements for clients."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -25,37 +25,37 @@ _SHARED: Final = frozenset(
     | {"cancelled-before-answer", "cancelled-sticks", "may-delete-cancelled"}
     | {"status-working", "status-completed", "status-cancelled", "informative-error-messages"}
 )
-"""What is judged of a receiver by its answers alone, whatever became a task."""
+"""Requirements for receivers that responses alone can show, whatever the tool."""
 
 
 @attrs.frozen
 class ClientRequirement(Requirement):
-    """A row of the catalogue, for clients."""
+    """A requirement for clients."""
 
     is_for_receivers: bool = False
-    """Whether it is about tasks of the client."""
+    """Whether it concerns the client as a receiver of tasks."""
 
     @property
     def check(self) -> Check | None:
-        """What decides about it; where the one for servers knows no tools, that."""
+        """The client check, or the server check if it applies to receivers without tools."""
         is_shared = self.id.partition(":")[2] in _SHARED and self.is_for_receivers
         return CLIENT_CHECKS.get(self.id) or (CHECKS.get(self.id) if is_shared else None)
 
     @property
     def is_checked(self) -> bool:
-        """Whether a check decides about it."""
+        """Whether a check exists for this requirement."""
         return self.check is not None
 
     @property
     def reason(self) -> str | None:
-        """Why nothing decides about it."""
-        of_servers = "It takes a server, which has tools." if self.is_for_receivers else None
+        """Why no check exists."""
+        of_servers = "Applies to servers only: it needs tools." if self.is_for_receivers else None
         return self.unobservable or CLIENT_REASONS.get(self.id) or of_servers
 
 
 @cache
 def requirements_of_clients(revision: str) -> Mapping[str, ClientRequirement]:
-    """All that a client must keep, as requestor and (2025-11-25) as receiver, page by page."""
+    """Return the requirements for requestors and, for 2025-11-25, receivers, page by page."""
     load_checks()
     whose = {"client", "requestor", "both"}
     if revision == "2025-11-25":

@@ -1,4 +1,4 @@
-"""A scripted server on a loopback port: every HTTP request goes to the actor as it is."""
+"""A scripted server on a loopback port that passes every HTTP request to the actor."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from taskmachine.adapters.conformance.history import MISSING, Entry, Http, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 from taskmachine.adapters.conformance.wire.sse import write_event
 
-__all__ = ["serving"]
+__all__ = ["serve_http"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -25,8 +25,8 @@ _EVENTS: Final = {"content-type": "text/event-stream", "cache-control": "no-cach
 
 
 @contextlib.asynccontextmanager
-async def serving(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
-    """The URL of the actor, as long as it plays."""
+async def serve_http(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
+    """Serve the actor, and yield its URL."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     config = uvicorn.Config(
         _app(actor, recorder),
@@ -49,7 +49,7 @@ async def serving(actor: Actor, recorder: Recorder) -> AsyncIterator[str]:
 class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are for the program that we are a part of."""
+        """Leave signals to the surrounding program."""
         yield
 
 
@@ -58,7 +58,7 @@ def _app(actor: Actor, recorder: Recorder) -> Callable[..., Awaitable[None]]:
         body = await _body(receive)
         headers = {name.decode("latin-1"): _text(value) for name, value in scope["headers"]}
         message, text = read_message(body) if body else (MISSING, "")
-        line = actor.line_of(scope["method"], headers, message)
+        line = actor.connection_of(scope["method"], headers, message)
         post = recorder.new_post()
         entry = recorder.add(
             Kind.HEARD,
@@ -69,11 +69,11 @@ def _app(actor: Actor, recorder: Recorder) -> Callable[..., Awaitable[None]]:
             text=text,
             http=Http(scope["method"], 0, headers),
         )
-        heard = _HttpHeard(entry, recorder, receive, send)
+        incoming = _HttpMessage(entry, recorder, receive, send)
         try:
-            await actor.hear(heard)
+            await actor.handle(incoming)
         finally:
-            await heard.finish()
+            await incoming.finish()
 
     return app
 
@@ -89,11 +89,11 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _text(value: bytes) -> str:
-    """As HTTP has it; a client that sent UTF-8 is seen by what it becomes."""
+    """Decode a header as HTTP does: bytes beyond ASCII become Latin-1 characters."""
     return value.decode("latin-1")
 
 
-class _HttpHeard:
+class _HttpMessage:
     """An HTTP request."""
 
     def __init__(self, entry: Entry, recorder: Recorder, receive: Receive, send: Send) -> None:
@@ -126,7 +126,7 @@ class _HttpHeard:
         return self._events
 
     async def finish(self) -> None:
-        """Whatever was said, the HTTP answer ends."""
+        """End the HTTP response if the actor did not."""
         if self._events is not None:
             await self._events.close()
         elif not self._has_head:
@@ -145,7 +145,7 @@ class _HttpHeard:
 
 
 class _Events:
-    """An answer that is a stream of events."""
+    """A response that is a stream of events."""
 
     def __init__(self, entry: Entry, recorder: Recorder, receive: Receive, send: Send) -> None:
         self.line = entry.line
@@ -160,7 +160,7 @@ class _Events:
     def is_open(self) -> bool:
         return not self._is_over.is_set()
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
         if self.is_open:
             http = Http(event_id=event_id)
             self._recorder.add(

@@ -1,4 +1,4 @@
-"""A message of a client, and the ways to answer it that both transports have."""
+"""A message from a client, and the ways to answer it that both transports support."""
 
 import json
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from typing import Any, Final, Protocol
 
 from taskmachine.adapters.conformance.history import MISSING, Entry
 
-__all__ = ["COMMENT", "NOT_UTF_8", "Actor", "Heard", "Stream", "read_message"]
+__all__ = ["COMMENT", "NOT_UTF_8", "Actor", "ClientMessage", "Stream", "read_message"]
 
 NOT_UTF_8: Final = "not UTF-8: "
-"""How the text of an entry begins if its bytes are no text."""
+"""Prefix of an entry's text if its bytes are not UTF-8."""
 
 COMMENT: Final = ": still here"
-"""The text of an entry that is no message, but a comment among events."""
+"""Text of an entry for a comment in an event stream."""
 
 _MOST_TEXT: Final = 2_000
 
 
 def read_message(raw: bytes) -> tuple[Any, str | None]:
-    """The message in these bytes; or a text, if they are no JSON."""
+    """Decode a JSON message, or return the text if it is not JSON."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -30,64 +30,64 @@ def read_message(raw: bytes) -> tuple[Any, str | None]:
 
 
 class Stream(Protocol):
-    """A place where messages for the client can be put, one after the other."""
+    """A channel for messages to the client."""
 
     line: int
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still listens."""
+        """Whether the client still reads the stream."""
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
-        """One message; lost if nobody listens any more."""
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
+        """Send a message; it is lost if the client has disconnected."""
 
     async def comment(self) -> None:
-        """A line that means nothing; only events have such."""
+        """Send a comment (event streams only)."""
 
     async def prime(self, event_id: str, retry_ms: int | None = None) -> None:
-        """An event with an id and no data; only events have such."""
+        """Send an event with an id and without data (event streams only)."""
 
     async def close(self) -> None:
-        """There is nothing more to come."""
+        """End the stream."""
 
     async def wait_closed(self) -> None:
-        """Until nobody listens any more."""
+        """Wait until the client has disconnected."""
 
 
-class Heard(Protocol):
-    """Something that the client sent: a message, or an HTTP request without one."""
+class ClientMessage(Protocol):
+    """A message from the client, or an HTTP request without one."""
 
     entry: Entry
     line: int
     post: int | None
     http_method: str
-    """Empty over pipes."""
+    """Empty on stdio."""
     headers: Mapping[str, str]
-    """Names in lower case; empty over pipes."""
+    """Header names in lower case; empty on stdio."""
 
     async def accept(self, status: int = 202) -> None:
-        """Take notice of what wants no answer."""
+        """Acknowledge a message that requires no response."""
 
     async def answer(
         self, message: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """One message, and that is all: JSON over HTTP."""
+        """Send the only response: JSON over HTTP."""
 
     async def stream(self, *, headers: Mapping[str, str] | None = None) -> Stream:
-        """Several messages: events over HTTP."""
+        """Open a stream for several messages: events over HTTP."""
 
 
 class Actor(Protocol):
     """A server that follows a script."""
 
-    def line_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
-        """Which line an HTTP request belongs to."""
+    def connection_of(self, method: str, headers: Mapping[str, str], message: Any) -> int:
+        """Return the connection that an HTTP request belongs to."""
 
     def opened(self, line: int) -> None:
-        """A pipe was opened."""
+        """Note that a client opened a stdio connection."""
 
-    async def hear(self, heard: Heard) -> None:
-        """Answer it.  Returns when all is said."""
+    async def handle(self, incoming: ClientMessage) -> None:
+        """Answer a message; return when the response is complete."""
 
     async def close(self) -> None:
-        """Stop everything that still goes on."""
+        """Stop all running work."""

@@ -1,4 +1,4 @@
-"""The other end of the relays that a client starts as its servers."""
+"""The tester's end of the relays that a client starts as its servers."""
 
 import asyncio
 import base64
@@ -11,14 +11,14 @@ from taskmachine.adapters.conformance.clients.incoming import Actor, Stream, rea
 from taskmachine.adapters.conformance.history import Entry, Kind
 from taskmachine.adapters.conformance.recorder import Recorder
 
-__all__ = ["piping"]
+__all__ = ["serve_relays"]
 
 _MOST_BYTES: Final = 8_000_000
 
 
 @contextlib.asynccontextmanager
-async def piping(actor: Actor, recorder: Recorder) -> AsyncIterator[int]:
-    """The port for relays to the actor, as long as it plays."""
+async def serve_relays(actor: Actor, recorder: Recorder) -> AsyncIterator[int]:
+    """Accept relays for the actor, and yield the port."""
     lines = _Lines(actor, recorder)
     server = await asyncio.start_server(lines.serve, "127.0.0.1", 0, limit=_MOST_BYTES)
     try:
@@ -40,7 +40,7 @@ class _Lines:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One relay, from its start to its end."""
+        """Serve one relay until it disconnects."""
         line = self._recorder.new_line()
         self._actor.opened(line)
         self._writers.add(writer)
@@ -61,12 +61,14 @@ class _Lines:
             raw = base64.b64decode(fact["line"])
             message, text = read_message(raw)
             entry = self._recorder.add(Kind.HEARD, "A", pipe.line, message=message, text=text)
-            work = asyncio.get_running_loop().create_task(self._actor.hear(_PipeHeard(entry, pipe)))
+            work = asyncio.get_running_loop().create_task(
+                self._actor.handle(_PipeMessage(entry, pipe))
+            )
             self._working.add(work)
             work.add_done_callback(self._working.discard)
 
     async def close(self) -> None:
-        """Hang up; the relays exit by that."""
+        """Disconnect all relays, which makes them exit."""
         for work in list(self._working):
             work.cancel()
         await asyncio.gather(*self._working, return_exceptions=True)
@@ -75,7 +77,7 @@ class _Lines:
 
 
 class _Pipe:
-    """What is written to a client; all answers and streams are the same place."""
+    """The output to a client; all responses and streams share it."""
 
     def __init__(self, line: int, recorder: Recorder, writer: asyncio.StreamWriter) -> None:
         self.line = line
@@ -87,7 +89,7 @@ class _Pipe:
     def is_open(self) -> bool:
         return not self._is_lost.is_set()
 
-    async def say(self, message: Any, *, event_id: str | None = None) -> None:
+    async def send(self, message: Any, *, event_id: str | None = None) -> None:
         if self.is_open:
             self._recorder.add(Kind.SENT, "A", self.line, message=message)
             self._writer.write(json.dumps(message).encode() + b"\n")
@@ -107,12 +109,12 @@ class _Pipe:
         await self._is_lost.wait()
 
     def lose(self) -> None:
-        """The relay is gone."""
+        """Note that the relay has disconnected."""
         self._is_lost.set()
 
 
-class _PipeHeard:
-    """A line of a client."""
+class _PipeMessage:
+    """A line from a client."""
 
     def __init__(self, entry: Entry, pipe: _Pipe) -> None:
         self.entry = entry
@@ -128,7 +130,7 @@ class _PipeHeard:
     async def answer(
         self, message: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        await self._pipe.say(message)
+        await self._pipe.send(message)
 
     async def stream(self, *, headers: Mapping[str, str] | None = None) -> Stream:
         return self._pipe

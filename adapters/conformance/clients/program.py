@@ -1,4 +1,4 @@
-"""A client as a process: started, watched, and never left behind."""
+"""Run a client as a process group, and terminate it completely."""
 
 import asyncio
 import contextlib
@@ -14,28 +14,28 @@ import attrs
 from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.target import split_command
 
-__all__ = ["Ran", "command_line", "relay_command", "run_program"]
+__all__ = ["ProcessResult", "command_line", "relay_command", "run_program"]
 
 _MOST_WORDS: Final = 20_000
-_START_S: Final = 30.0  # until the first word
-_STEP_S: Final = 1.0  # between asking to end and forcing it
+_START_S: Final = 30.0  # until the first message
+_STEP_S: Final = 1.0  # between SIGTERM and SIGKILL
 _SCENARIO: Final = "MCP_CONFORMANCE_SCENARIO"
 
 
 @attrs.frozen
-class Ran:
-    """How a run of a client went."""
+class ProcessResult:
+    """The outcome of a client's run."""
 
     returncode: int | None
-    """None if it had to be stopped."""
+    """None if the client had to be stopped."""
     words: str
-    """The end of what it wrote to its standard error."""
+    """The end of its standard error output."""
 
 
 def command_line(command: str, *, url: str, server: str) -> list[str]:
-    """What starts the client: `{url}` and `{server}` are filled in.
+    """Return the client's command with `{url}` and `{server}` filled in.
 
-    Without either, the URL is the last argument.  `{server}` stands for one argument, or, as an
+    Without either, the URL becomes the last argument. `{server}` stands for one argument or, as an
     argument of its own, for the whole command of a server.
     """
     words = split_command(command)
@@ -51,7 +51,7 @@ def command_line(command: str, *, url: str, server: str) -> list[str]:
 
 
 def relay_command(port: int) -> str:
-    """What a client starts as its server."""
+    """Return the command that a client starts as its server."""
     module = "taskmachine.adapters.conformance.clients.relay"
     return shlex.join([sys.executable, "-m", module, "--port", str(port)])
 
@@ -62,12 +62,12 @@ async def run_program(
     within_s: float,
     *,
     begun: asyncio.Event,
-    over: Callable[[Ran], None],
-) -> Ran:
-    """Run a client to its end, or stop it; its process group is empty afterwards.
+    over: Callable[[ProcessResult], None],
+) -> ProcessResult:
+    """Run a client until it exits, or stop it; afterwards its process group is empty.
 
-    Its time counts from when it has `begun` to talk.  `over` is told when it has ended, or before
-    it is stopped: what comes then is our doing.
+    Its time starts when `begun` is set by its first message. `over` is called when it has exited,
+    or before it is stopped: later messages are caused by the tester.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -85,13 +85,13 @@ async def run_program(
     reading = asyncio.get_running_loop().create_task(_keep(process.stderr, kept))
     try:
         returncode = await _wait(process, begun, within_s)
-        over(Ran(returncode, ""))
+        over(ProcessResult(returncode, ""))
     finally:
         await _end(process)
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reading
-    return Ran(returncode, kept.decode(errors="replace"))
+    return ProcessResult(returncode, kept.decode(errors="replace"))
 
 
 async def _wait(
@@ -117,7 +117,7 @@ async def _keep(stderr: asyncio.StreamReader, kept: bytearray) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the whole group to end, then force it; also whom the client has left behind."""
+    """Terminate the process group, including processes that the client left behind."""
     if process.returncode is None:
         _signal(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):

@@ -1,11 +1,11 @@
-"""A client as the receiver of tasks (2025-11-25): we ask it for some, and handle them."""
+"""Exercise a client as the receiver of tasks (2025-11-25)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import result
-from taskmachine.adapters.conformance.clients.incoming import Heard, Stream
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage, Stream
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor, Session
 from taskmachine.adapters.conformance.clients.script import FORM, SAMPLING, Question, text_result
 from taskmachine.adapters.conformance.history import TERMINAL
@@ -19,10 +19,10 @@ _UNKNOWN: Final = "no-such-task"
 _POLLS: Final = 20
 
 
-async def drive(actor: LegacyActor, heard: Heard) -> None:
-    """While a plain call is open, everything that can be asked of a receiver."""
-    session = actor.session_of(heard)
-    stream = await heard.stream()
+async def drive(actor: LegacyActor, incoming: ClientMessage) -> None:
+    """Send every kind of request to the client while an ordinary call is open."""
+    session = actor.session_of(incoming)
+    stream = await incoming.stream()
     requestor = _Requestor(session, stream)
     for question, path in ((FORM, ("elicitation", "create")), (SAMPLING, _SAMPLING)):
         if session.has("tasks", "requests", *path) and session.has(question.kind):
@@ -34,7 +34,7 @@ async def drive(actor: LegacyActor, heard: Heard) -> None:
     await requestor.say_what_wants_no_answer()
     if session.has("sampling"):
         await requestor.sample_nonsense()
-    await stream.say(result(heard.entry.body["id"], text_result("thank you")))
+    await stream.send(result(incoming.entry.body["id"], text_result("done")))
     await stream.close()
 
 
@@ -42,22 +42,22 @@ _SAMPLING: Final = ("sampling", "createMessage")
 
 
 class _Requestor:
-    """Handles the tasks of the client."""
+    """The requestor of the client's tasks."""
 
     def __init__(self, session: Session, stream: Stream) -> None:
         self._session = session
         self._stream = stream
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result; empty if there is an error, or no answer."""
+        """Return the result of a request, empty without one."""
         request = self._session.expect(method, params)
-        await self._stream.say(request)
+        await self._stream.send(request)
         answer = await self._session.answer_to(request)
         found = None if answer is None else answer.get("result")
         return found if isinstance(found, dict) else {}
 
     async def go_through(self, question: Question) -> None:
-        """One task to its end, one that is cancelled, and the same question plainly."""
+        """Let one task complete, cancel another, and send the same request without a task."""
         await self.ask(question.method, question.params)
         task_id = await self._create(question)
         if task_id is None:
@@ -83,9 +83,9 @@ class _Requestor:
             await self._give_up_result(third)
 
     async def _give_up_result(self, task_id: str) -> None:
-        """Cancel a `tasks/result` that waits, and let the task end."""
+        """Cancel a blocked `tasks/result`, and let the task complete."""
         request = self._session.expect("tasks/result", {"taskId": task_id})
-        await self._stream.say(request)
+        await self._stream.send(request)
         await self._notify("notifications/cancelled", {"requestId": request["id"]})
         for _ in range(_POLLS):
             task = await self.ask("tasks/get", {"taskId": task_id})
@@ -95,17 +95,19 @@ class _Requestor:
         await self._session.answer_to(request, _LATE_S)
 
     async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
-        await self._stream.say({"jsonrpc": "2.0", "method": method, "params": dict(params)})
+        await self._stream.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
     async def say_what_wants_no_answer(self) -> None:
-        """Notifications that nobody knows, cancellations of nothing; then what can be answered."""
+        """Send unknown notifications and pointless cancellations, then a request."""
         await self._notify("notifications/com.example/unknown", {"what": "nothing"})
         await self._notify("notifications/cancelled", {"requestId": "never-sent"})
-        await self._notify("notifications/cancelled", {"reason": "of nothing"})
+        await self._notify("notifications/cancelled", {"reason": "unknown request"})
         await self.ask("ping", {})
 
     async def sample_nonsense(self) -> None:
-        """Content that is none; with tools, their results missing or mixed with others."""
+        """Send invalid sampling content, and tool results that are missing or mixed with other
+        content.
+        """
         await self._sample([{"role": "user", "content": {"type": "no such type"}}])
         if self._session.has("sampling", "tools"):
             ask = {"role": "user", "content": {"type": "text", "text": "What is the weather?"}}
@@ -138,7 +140,7 @@ class _Requestor:
         await self.ask("tasks/list", {"cursor": "not a cursor"})
 
     async def ask_for_strangers(self) -> None:
-        """Ids that the client never gave out."""
+        """Use task ids that the client never issued."""
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
             if method != "tasks/cancel" or self._session.has("tasks", "cancel"):
                 await self.ask(method, {"taskId": _UNKNOWN})

@@ -1,4 +1,4 @@
-"""Runs a client through all scenarios, and judges what it said."""
+"""Run a client through all scenarios, and judge its messages."""
 
 import asyncio
 import random
@@ -8,20 +8,20 @@ from typing import Any, Final, Literal
 
 from taskmachine.adapters.conformance.clients.actor import Ids
 from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
-from taskmachine.adapters.conformance.clients.http import serving
+from taskmachine.adapters.conformance.clients.http import serve_http
 from taskmachine.adapters.conformance.clients.incoming import Actor
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.scenarios import SCENARIOS as LEGACY
 from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor
 from taskmachine.adapters.conformance.clients.mcp_2026_07_28.scenarios import SCENARIOS as MODERN
-from taskmachine.adapters.conformance.clients.pipes import piping
+from taskmachine.adapters.conformance.clients.pipes import serve_relays
 from taskmachine.adapters.conformance.clients.program import (
-    Ran,
+    ProcessResult,
     command_line,
     relay_command,
     run_program,
 )
-from taskmachine.adapters.conformance.clients.report import Played, judge_clients
+from taskmachine.adapters.conformance.clients.report import ClientRun, judge_clients
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.adapters.conformance.clients.view import (
     STOPPED,
@@ -37,10 +37,10 @@ from taskmachine.adapters.conformance.report import Run
 from taskmachine.adapters.conformance.run import Options
 from taskmachine.adapters.conformance.target import Revision
 
-__all__ = ["SCENARIOS", "Runner", "play", "run_client"]
+__all__ = ["SCENARIOS", "Runner", "run_client", "run_scenario"]
 
-AT_ONCE: Final = 4
-"""Clients that run at the same time."""
+CONCURRENCY: Final = 4
+"""Number of clients that run concurrently."""
 
 Transport = Literal["stdio", "http"]
 
@@ -52,25 +52,25 @@ async def run_client(
     revision: Revision,
     options: Options,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Run the client once for each scenario, and judge it by everything that it said.
+    """Run the client once for each scenario, and judge everything that it sent.
 
-    CannotCheck if the command cannot be started.  With `{server}` in it the client speaks
-    over pipes, else over HTTP.  `tell` is told what goes on, for whoever watches.
+    With `{server}` in the command the client uses stdio, else HTTP.  `on_progress` receives the
+    name of each scenario.  Raise CannotCheck if the command cannot be started.
     """
     began = time.monotonic()
     transport: Transport = "stdio" if "{server}" in command else "http"
     fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
-    played: list[Played] = []
+    played: list[ClientRun] = []
     stopped: str | None = None
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
 
     async def one(scenario: Scenario) -> None:
         async with room:
-            tell(scenario.name)
+            on_progress(scenario.name)
             run = _program(command, scenario)
-            played.append(await play(run, scenario, transport, options.seed))
+            played.append(await run_scenario(run, scenario, transport, options.seed))
 
     try:
         async with asyncio.timeout(options.budget_s):
@@ -80,7 +80,7 @@ async def run_client(
             else:
                 stopped = _silence(revision, played[0])
     except TimeoutError:
-        stopped = f"the budget of {options.budget_s:g} s was over"
+        stopped = f"the budget of {options.budget_s:g} s ran out"
     requirements = requirements_of_clients(revision)
     played.sort(key=lambda one: fitting.index(one.scenario))
     return Run(
@@ -95,17 +95,19 @@ async def run_client(
     )
 
 
-Runner = Callable[[str, asyncio.Event, Callable[[Ran], None]], Awaitable[Ran]]
+Runner = Callable[[str, asyncio.Event, Callable[[ProcessResult], None]], Awaitable[ProcessResult]]
 """Runs a client with an address: a URL, or the command of a server.
 
-It is told when the client has begun to talk, and tells when it is over.
+The event is set when the client has sent its first message; the callback is called at its end.
 """
 
 
-async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int = 0) -> Played:
-    """One run of a client."""
+async def run_scenario(
+    run: Runner, scenario: Scenario, transport: Transport, seed: int = 0
+) -> ClientRun:
+    """Run a client through one scenario."""
     begun = asyncio.Event()
-    recorder = _Attentive(lambda: time.monotonic() * 1_000, begun)
+    recorder = _StartRecorder(lambda: time.monotonic() * 1_000, begun)
     ids = Ids(random.Random(f"{seed} {scenario.revision} {scenario.name}"))
     actor: Actor
     if scenario.revision == "2025-11-25":
@@ -113,42 +115,45 @@ async def play(run: Runner, scenario: Scenario, transport: Transport, seed: int 
     else:
         actor = ModernActor(scenario, recorder, ids, has_lines=transport == "stdio")
 
-    def over(ran: Ran) -> None:
+    def over(ran: ProcessResult) -> None:
         how = STOPPED if ran.returncode is None else f"exit status {ran.returncode}"
         recorder.add(Kind.EXITED, "A", 0, text=how)
 
     if transport == "http":
-        async with serving(actor, recorder) as url:
+        async with serve_http(actor, recorder) as url:
             ran = await run(url, begun, over)
     else:
-        async with piping(actor, recorder) as port:
+        async with serve_relays(actor, recorder) as port:
             ran = await run(relay_command(port), begun, over)
     history = until_stopped(recorder.history(scenario.revision, transport, {"A": None}))
-    return Played(scenario, without_other_era(history), ran)
+    return ClientRun(scenario, without_other_era(history), ran)
 
 
-class _Attentive(Recorder):
-    """Notices when the client begins to talk."""
+class _StartRecorder(Recorder):
+    """A recorder that signals the client's first message."""
 
     def __init__(self, clock: Callable[[], float], begun: asyncio.Event) -> None:
         super().__init__(clock)
         self._begun = begun
 
     def add(self, *arguments: Any, **more: Any) -> Entry:
-        self._begun.set()  # nobody else says anything first
+        self._begun.set()  # the client always sends first
         return super().add(*arguments, **more)
 
 
 def _program(command: str, scenario: Scenario) -> Runner:
-    async def run(address: str, begun: asyncio.Event, over: Callable[[Ran], None]) -> Ran:
+    async def run(
+        address: str, begun: asyncio.Event, over: Callable[[ProcessResult], None]
+    ) -> ProcessResult:
         words = command_line(command, url=address, server=address)
         return await run_program(words, scenario.name, scenario.patience_s, begun=begun, over=over)
 
     return run
 
 
-def _silence(revision: str, played: Played) -> str:
+def _silence(revision: str, played: ClientRun) -> str:
     last = played.ran.words.strip().splitlines()[-1:]
-    said = f"; its last words: {last[0][:200]}" if last else ""
-    how = "was stopped" if played.ran.returncode is None else f"left with {played.ran.returncode}"
-    return f"the client did not speak {revision}, and {how}{said}"
+    log = f"; last line on its standard error: {last[0][:200]}" if last else ""
+    status = played.ran.returncode
+    how = "was stopped" if status is None else f"exited with status {status}"
+    return f"the client completed no request of {revision} and {how}{log}"

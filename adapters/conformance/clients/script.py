@@ -1,20 +1,20 @@
-"""What a scripted server offers: tools, the lives of their tasks, and scenarios of both."""
+"""Scripts of servers: tools, the behaviour of their tasks, and scenarios."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 import attrs
 
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 
 __all__ = [
     "FORM",
     "SAMPLING",
     "WITHOUT_MODE",
-    "Broken",
-    "Life",
     "Question",
     "Scenario",
+    "TaskControl",
+    "TaskError",
     "Tool",
     "Where",
     "breaks",
@@ -25,26 +25,26 @@ __all__ = [
 
 Revision = Literal["2025-11-25", "2026-07-28"]
 Where = Literal["result", "listening", "poll"]
-"""Of 2025-11-25: on which stream a question goes to the client."""
+"""The stream on which a request goes to the client (2025-11-25)."""
 
 
 @attrs.frozen
 class Question:
-    """Something that a task wants to know."""
+    """A request for input by a task."""
 
     kind: Literal["elicitation", "sampling"]
     params: Mapping[str, Any]
     unless: str | None = None
-    """Asked only if the client declared the kind without this part of it."""
+    """Skip the request if the client declared this sub-capability."""
 
     def fits(self, capabilities: Mapping[str, Any]) -> bool:
-        """Whether it is asked of a client with these capabilities."""
+        """Return whether to send it to a client with these capabilities."""
         declared = capabilities.get(self.kind)
         return isinstance(declared, dict) and (self.unless is None or self.unless not in declared)
 
     @property
     def method(self) -> str:
-        """Of the request."""
+        """The method of the request."""
         return {"elicitation": "elicitation/create", "sampling": "sampling/createMessage"}[
             self.kind
         ]
@@ -71,8 +71,8 @@ SAMPLING: Final = Question(
 )
 
 
-class Broken(Exception):
-    """A task ends with a JSON-RPC error."""
+class TaskError(Exception):
+    """Ends a task with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -80,55 +80,56 @@ class Broken(Exception):
         self.message = message
 
 
-class Life(Protocol):
-    """A task in the hands of its tool."""
+class TaskControl(Protocol):
+    """Control over a task, for its tool."""
 
     interval_ms: int
-    """The poll interval that is shown from now on."""
+    """The poll interval to report from now on."""
 
     async def work(self, ms: float) -> None:
-        """Let time pass, as `working`."""
+        """Let time pass in status `working`."""
 
-    async def tell(self) -> None:
-        """Push the status to whoever listens."""
+    async def notify(self) -> None:
+        """Push the status to subscribers."""
 
     async def ask(
         self, *questions: Question, where: Where = "result", lingers_ms: float = 0
     ) -> Sequence[Any] | None:
-        """The answers to these questions, asked at once; None if there are none in time.
+        """Ask these questions together, and return the responses, or None if they do not arrive in
+        time.
 
-        Kinds that the client did not declare are never asked.  Of 2026-07-28 the questions stay
-        in sight for a while after they were answered.
+        Kinds that the client did not declare are never asked. In 2026-07-28 `lingers_ms` keeps the
+        questions visible after they were answered.
         """
 
 
 def text_result(text: str) -> dict[str, Any]:
-    """A tool result."""
+    """Build a tool result with one text."""
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 
-async def _live(life: Life) -> dict[str, Any]:
-    await life.work(700)
+async def _live(task: TaskControl) -> dict[str, Any]:
+    await task.work(700)
     return text_result("done")
 
 
 @attrs.frozen
 class Tool:
-    """One tool; `words` are for whoever writes the client."""
+    """A tool; `words` is its description for the author of the client."""
 
     name: str
     words: str
     support: Literal["optional", "required", "forbidden"] | None = "optional"
-    live: Callable[[Life], Awaitable[dict[str, Any]]] = _live
-    """The life of its task, and the result."""
+    run: Callable[[TaskControl], Awaitable[dict[str, Any]]] = _live
+    """Controls the task and returns the result."""
     schema: Mapping[str, Any] = attrs.field(factory=lambda: {"type": "object", "properties": {}})
-    respond: Callable[[Any, Heard], Awaitable[None]] | None = None
-    """Answers `tools/call` in a way of its own, given the actor."""
+    respond: Callable[[Any, ClientMessage], Awaitable[None]] | None = None
+    """Answers `tools/call` instead of the actor."""
     task_id: str | None = None
-    """For ids that are unusual."""
+    """Replaces the generated id."""
 
-    def shown(self, revision: Revision) -> dict[str, Any]:
-        """As `tools/list` has it."""
+    def document(self, revision: Revision) -> dict[str, Any]:
+        """Return the tool as in `tools/list`."""
         tool: dict[str, Any] = {
             "name": self.name,
             "description": self.words,
@@ -141,35 +142,35 @@ class Tool:
 
 @attrs.frozen
 class Scenario:
-    """One run of a client: what it finds, and what the server does to it."""
+    """One run of a client: tools and behaviour of the server."""
 
     name: str
     words: str
     revision: Revision
     pages: tuple[tuple[Tool, ...], ...]
-    """Of `tools/list`."""
+    """Pages of `tools/list`."""
     transports: tuple[Literal["stdio", "http"], ...] = ("http",)
     capabilities: Mapping[str, Any] | None = None
-    """What the server declares, if not all that it has."""
+    """Declared capabilities, if not all."""
     patience_s: float = 20.0
     hello_ms: float = 0
-    """How long the first answer takes."""
+    """Delay of the first response."""
     version: str | None = None
-    """The version that `initialize` is answered with, if not the right one."""
+    """The version in the `initialize` result, if not the right one."""
     forgets_sessions: bool = False
     """Whether the session is forgotten after the first call."""
     refuses_version: bool = False
-    """Of 2026-07-28: whether no request finds its version supported."""
+    """2026-07-28: reject every request with an unsupported version."""
     ignores_task_ids: bool = False
-    """Of 2026-07-28: whether subscriptions are acknowledged without their tasks."""
+    """2026-07-28: acknowledge subscriptions without their task ids."""
     lists_as_task: bool = False
-    """Of 2026-07-28: whether `tools/list` is answered with a task, which is nonsense."""
+    """2026-07-28: answer `tools/list` with a task, which is invalid."""
     old_error: int | None = None
-    """Of 2025-11-25: the error that a modern request is answered with."""
+    """2025-11-25: the error code for modern requests."""
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """By name."""
+        """The tools by name."""
         return {tool.name: tool for page in self.pages for tool in page}
 
 
@@ -178,22 +179,22 @@ WITHOUT_MODE: Final = Question(
 )
 
 
-async def paced(life: Life) -> dict[str, Any]:
-    """Changes its poll interval on the way."""
-    life.interval_ms = 400
-    await life.work(1_000)
-    life.interval_ms = 700
-    await life.work(1_600)
-    return text_result("done, at your pace")
+async def paced(task: TaskControl) -> dict[str, Any]:
+    """Change the poll interval twice."""
+    task.interval_ms = 400
+    await task.work(1_000)
+    task.interval_ms = 700
+    await task.work(1_600)
+    return text_result("done")
 
 
-async def fails(life: Life) -> dict[str, Any]:
-    """Ends with a result that is an error."""
-    await life.work(300)
-    return {**text_result("it did not work"), "isError": True}
+async def fails(task: TaskControl) -> dict[str, Any]:
+    """Return a result with `isError`."""
+    await task.work(300)
+    return {**text_result("the tool failed"), "isError": True}
 
 
-async def breaks(life: Life) -> dict[str, Any]:
-    """Ends with an error of JSON-RPC."""
-    await life.work(300)
-    raise Broken(-32603, "it broke")
+async def breaks(task: TaskControl) -> dict[str, Any]:
+    """End with a JSON-RPC error."""
+    await task.work(300)
+    raise TaskError(-32603, "the tool broke")

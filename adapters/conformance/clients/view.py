@@ -1,4 +1,4 @@
-"""A history as the client saw it."""
+"""The history from the client's point of view."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,8 +19,8 @@ __all__ = [
     "without_other_era",
 ]
 
-STOPPED: Final = "it was stopped"
-"""The text of the entry that says that the client did not end by itself."""
+STOPPED: Final = "the tester stopped it"
+"""Text of the entry for a client that did not exit by itself."""
 
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -34,10 +34,11 @@ _MIRRORED: Final = {
 
 @lru_cache(maxsize=64)
 def as_client(history: History) -> History:
-    """The same history from the other side.
+    """Return the same history with the directions swapped.
 
-    `exchanges` are the requests of the client with our answers, `questions` are ours with its
-    answers, `by_task` holds the tasks as we showed them, LEFT is where the client hung up.
+    `exchanges` are the client's requests with the server's responses, `questions` the server's
+    requests with the client's responses, `by_task` the tasks as the server showed them, and LEFT is
+    where the client disconnected.
     """
     entries = tuple(
         attrs.evolve(entry, kind=_MIRRORED.get(entry.kind, entry.kind)) for entry in history.entries
@@ -46,7 +47,7 @@ def as_client(history: History) -> History:
 
 
 def original(history: History, entry: Entry) -> Entry:
-    """The entry of the history that a mirrored one stands for."""
+    """Return the original of a mirrored entry."""
     return _by_number(history)[entry.number]
 
 
@@ -56,7 +57,7 @@ def _by_number(history: History) -> Mapping[int, Entry]:
 
 
 def speaks(history: History) -> bool:
-    """Whether the client made itself understood in this revision."""
+    """Return whether the client completed a request in this revision."""
     answered = [
         e for e in as_client(history).exchanges if "result" in (e.response or e.request).body
     ]
@@ -66,7 +67,7 @@ def speaks(history: History) -> bool:
 
 
 def client_info(history: History) -> Mapping[str, Any]:
-    """What the client says of itself."""
+    """Return the client's description of itself."""
     for entry in history.heard:
         for info in (entry.params.get("clientInfo"), entry.meta.get(_INFO)):
             if isinstance(info, dict):
@@ -75,7 +76,7 @@ def client_info(history: History) -> Mapping[str, Any]:
 
 
 def until_stopped(history: History) -> History:
-    """Without what happened after the client was stopped: that was our doing."""
+    """Drop entries after the client was stopped, since the tester caused them."""
     kept: list[Entry] = []
     for entry in history.entries:
         kept.append(entry)
@@ -85,7 +86,7 @@ def until_stopped(history: History) -> History:
 
 
 def without_other_era(history: History) -> History:
-    """Without the requests by which a client finds out that we are of 2025-11-25."""
+    """Drop requests by which the client detected that the server implements 2025-11-25."""
     if history.revision != "2025-11-25":
         return history
     modern = [entry for entry in history.heard if entry.is_request and VERSION in entry.meta]

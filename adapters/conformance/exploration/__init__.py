@@ -1,1 +1,1 @@
-"""Exploration: random moves against a target, and the replays of those that show a fault."""
+"""Exploration: random moves against a target, and replays of the moves that show a fault."""

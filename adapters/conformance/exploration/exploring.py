@@ -1,4 +1,4 @@
-"""Exploration: random moves against a live target, shrunk to the fewest that show a fault."""
+"""Explore a target with random moves, and shrink each fault to the fewest moves."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -11,33 +11,33 @@ from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
-from taskmachine.adapters.conformance.exploration.moves import MOST_TASKS, ROLES, Move, Walk
+from taskmachine.adapters.conformance.exploration.moves import MOST_TASKS, ROLES, Example, Move
 from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.report import judge_all
 from taskmachine.adapters.conformance.wire.caller import TargetLost
 
-__all__ = ["Fault", "explore", "walk"]
+__all__ = ["Fault", "explore", "run_moves"]
 
 STEPS: Final = 10
 MOST_FAULTS: Final = 5
-"""Different ones that are shrunk; each costs many runs."""
+"""Maximum number of distinct faults to shrink; each needs many examples."""
 
 
 class Limits(Protocol):
-    """How much is tried."""
+    """How much to explore."""
 
     @property
     def seed(self) -> int: ...
     @property
     def examples(self) -> int: ...
     def wanted(self, ids: list[str]) -> frozenset[str]:
-        """Those of the requirements that count."""
+        """Return the selected requirements."""
 
 
 @attrs.frozen
 class Fault(Exception):
-    """Some moves broke a requirement."""
+    """A sequence of moves that violates a requirement."""
 
     id: str
     words: str
@@ -45,11 +45,11 @@ class Fault(Exception):
 
 
 async def explore(
-    harness: Harness, limits: Limits, left_ms: float, tell: Callable[[str], None]
+    harness: Harness, limits: Limits, left_ms: float, on_progress: Callable[[str], None]
 ) -> Mapping[str, Fault]:
-    """What was found that the probes had not found, with the fewest moves that show it.
+    """Return faults that the probes did not find, each with the fewest moves that show it.
 
-    When the time is over, moves do nothing any more, and so nothing more is found.
+    After the deadline examples do nothing, so that no more faults are found.
     """
     if not any(role in harness.profile.calls for role in ROLES):
         return {}
@@ -68,7 +68,7 @@ async def explore(
         seen: list[Fault] = []
 
         async def judged(moves: tuple[Move, ...], seen: list[Fault] = seen) -> None:
-            fault = await walk(harness, limits, moves, frozenset(known))
+            fault = await run_moves(harness, limits, moves, frozenset(known))
             if fault is not None:
                 seen.append(fault)
                 raise fault
@@ -76,9 +76,9 @@ async def explore(
         machine = _machine(harness, in_loop, judged)
         try:
             await asyncio.to_thread(_run, machine, limits.seed, limits.examples)
-        except (Fault, FlakyFailure):  # one that does not come each time is one, too
+        except (Fault, FlakyFailure):  # a fault that does not occur each time counts, too
             fault = min(seen, key=lambda one: len(one.moves))
-            tell(f"{fault.id}: {fault.words}")
+            on_progress(f"{fault.id}: {fault.words}")
             faults[fault.id] = fault
             known.add(fault.id)
         else:
@@ -86,21 +86,21 @@ async def explore(
     return faults
 
 
-async def walk(
+async def run_moves(
     harness: Harness,
     limits: Limits,
     moves: tuple[Move, ...],
     known: frozenset[str] = frozenset(),
 ) -> Fault | None:
-    """Make these moves; what they break that was not known."""
+    """Make these moves, and return the first violation that is not known."""
     since = len(harness.recorder)
-    one = Walk(harness)
+    one = Example(harness)
     try:
         for move in moves:
             await one.make(move)
         await one.end()
     except TargetLost:
-        pass  # what was heard until then is judged
+        pass  # judge the messages recorded until then
     for id, words in _broken(harness, limits, since):
         if id not in known:
             return Fault(id, words, moves)
@@ -134,7 +134,10 @@ def _machine(
     in_loop: Callable[[Coroutine[Any, Any, Any]], Any],
     judged: Callable[[tuple[Move, ...]], Coroutine[Any, Any, None]],
 ) -> type[RuleBasedStateMachine]:
-    """The moves that this target allows; they are made when the example is complete."""
+    """Return a state machine with the moves that this target supports.
+
+    It collects moves, and makes them when the example is complete.
+    """
     roles = [role.value for role in ROLES if role in harness.profile.calls]
     task = st.integers(0, MOST_TASKS - 1)
     lookups = ["tasks/get", "tasks/cancel"]

@@ -1,6 +1,6 @@
-"""The moves of an exploration: small things that callers do, legal or not, and how to do them.
+"""The moves of an exploration: small actions of callers, legal or not.
 
-A move is plain data, so that a list of moves can be kept in a file and made again.
+A move is plain data, so that it can be written to a file and repeated.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from taskmachine.adapters.conformance.profile import Role
 from taskmachine.adapters.conformance.wire.answering import answer
 from taskmachine.adapters.conformance.wire.caller import LONGEST_POLL_MS, Caller, Pending
 
-__all__ = ["MOST_TASKS", "ROLES", "Move", "Walk"]
+__all__ = ["MOST_TASKS", "ROLES", "Example", "Move"]
 
 Move = Mapping[str, Any]
 
@@ -26,32 +26,32 @@ ENOUGH_MS: Final = 3_000.0
 
 
 @attrs.define
-class Walk:
-    """One example: the tasks it made, and what they want."""
+class Example:
+    """One example: the tasks it created and their state."""
 
     harness: Harness
     tasks: list[str] = attrs.field(factory=list)
     waiting: dict[str, Pending] = attrs.field(factory=dict)
     asked: list[tuple[Caller, Entry]] = attrs.field(factory=list)
     cursor: Any = None
-    shown: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    looked: dict[str, float] = attrs.field(factory=dict)
+    last_seen: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    polled_at: dict[str, float] = attrs.field(factory=dict)
 
     async def make(self, move: Move) -> None:
-        """Make one move; one that makes no sense now is none."""
+        """Make a move; skip it if it is impossible in the current state."""
         caller = await self.harness.caller()
         caller.answering = lambda question: self.asked.append((caller, question))
         do: Callable[[Caller, Move], Coroutine[Any, Any, None]] = getattr(self, f"_{move['do']}")
         await do(caller, move)
 
     async def end(self) -> None:
-        """Answer what is open, end what still runs, and look at everything once more."""
+        """Answer open questions, end running tasks, and poll each task once more."""
         caller = await self.harness.caller()
         caller.answering = lambda question: answer(question.method, question.params)
         for asker, question in self.asked:
             await asker.reply(question, answer(question.method, question.params))
         for task_id in self.tasks:
-            if self.shown.get(task_id, {}).get("status") in (None, "working", "input_required"):
+            if self.last_seen.get(task_id, {}).get("status") in (None, "working", "input_required"):
                 await caller.cancel(task_id)
             await caller.get(task_id)
         for waiting in self.waiting.values():
@@ -68,7 +68,7 @@ class Walk:
             return
         options = {"ttl": move["ttl"]} if "ttl" in move else {}
         if move.get("reports"):
-            options["meta"] = {"progressToken": f"walk-{len(self.harness.recorder)}"}
+            options["meta"] = {"progressToken": f"run_moves-{len(self.harness.recorder)}"}
         task_id = await caller.create(call, **options)
         if task_id is not None:
             self.tasks.append(task_id)
@@ -77,19 +77,19 @@ class Walk:
         task_id = self._task(move)
         if task_id is None:
             return
-        await self._rest(caller, task_id)
+        await self._wait_for_interval(caller, task_id)
         other = move.get("related")
         meta = None if other is None else {RELATED: {"taskId": other}}
         seen = await caller.get(task_id, meta=meta)
-        self.shown[task_id] = seen.fields
-        self.looked[task_id] = self.harness.recorder.now()
+        self.last_seen[task_id] = seen.fields
+        self.polled_at[task_id] = self.harness.recorder.now()
 
-    async def _rest(self, caller: Caller, task_id: str) -> None:
-        """As long as the target wants between two looks, up to a second."""
-        shown = self.shown.get(task_id, {})
-        interval = shown.get("pollInterval", shown.get("pollIntervalMs"))
-        if isinstance(interval, int | float) and task_id in self.looked:
-            left = self.looked[task_id] + interval - self.harness.recorder.now()
+    async def _wait_for_interval(self, caller: Caller, task_id: str) -> None:
+        """Wait for the task's poll interval, up to `LONGEST_POLL_MS`."""
+        task = self.last_seen.get(task_id, {})
+        interval = task.get("pollInterval", task.get("pollIntervalMs"))
+        if isinstance(interval, int | float) and task_id in self.polled_at:
+            left = self.polled_at[task_id] + interval - self.harness.recorder.now()
             await caller.pause(max(0.0, min(left, LONGEST_POLL_MS)))
 
     async def _pause(self, caller: Caller, move: Move) -> None:
@@ -99,15 +99,15 @@ class Walk:
         task_id = self._task(move)
         if task_id is None or self.harness.revision != "2025-11-25":
             return
-        if task_id not in self.waiting or self.waiting[task_id].is_over:
+        if task_id not in self.waiting or self.waiting[task_id].is_done:
             self.waiting[task_id] = caller.start("tasks/result", {"taskId": task_id})
             await caller.pause(5)
 
     async def _leave(self, caller: Caller, move: Move) -> None:
-        """Break off a call that waits."""
+        """Abandon a waiting `tasks/result`."""
         task_id = self._task(move)
         if task_id in self.waiting and self.harness.transport == "http":
-            await self.waiting.pop(task_id).leave()
+            await self.waiting.pop(task_id).abandon()
 
     async def _list(self, caller: Caller, move: Move) -> None:
         if self.harness.revision != "2025-11-25" or "list" not in _tasks_of(caller):
@@ -117,7 +117,7 @@ class Walk:
         self.cursor = listed.fields.get("nextCursor")
 
     async def _answer(self, caller: Caller, move: Move) -> None:
-        """All or the first of the open questions: well, badly, or not at all."""
+        """Answer all or the first of the open questions, correctly or not."""
         if self.harness.revision == "2026-07-28":
             await self._update(caller, move)
             return
@@ -129,8 +129,8 @@ class Walk:
 
     async def _update(self, caller: Caller, move: Move) -> None:
         task_id = self._task(move)
-        shown = {} if task_id is None else self.shown.get(task_id, {})
-        requests = shown.get("inputRequests")
+        task = {} if task_id is None else self.last_seen.get(task_id, {})
+        requests = task.get("inputRequests")
         if task_id is None or not isinstance(requests, dict):
             return
         keys = list(requests) if move["which"] == "all" else list(requests)[:1]
@@ -150,11 +150,11 @@ class Walk:
             await caller.cancel(task_id)
 
     async def _unknown(self, caller: Caller, move: Move) -> None:
-        """An id that nobody has issued."""
+        """Use a task id that was never issued."""
         await caller.request(move["method"], {"taskId": NEVER_ISSUED, **move.get("more", {})})
 
     async def _foreign(self, caller: Caller, move: Move) -> None:
-        """Another caller's task."""
+        """Use another caller's task."""
         task_id = self._task(move)
         if task_id is not None and self.harness.has_two_principals:
             other = await self.harness.caller("B")

@@ -1,4 +1,4 @@
-"""Replays: the moves that showed a fault, kept in a file and made again."""
+"""Replays: moves that showed a fault, written to a file and repeated."""
 
 import json
 import time
@@ -11,7 +11,7 @@ import attrs
 from taskmachine.adapters.conformance.catalogue import requirements_of_servers
 from taskmachine.adapters.conformance.discovery import list_tools
 from taskmachine.adapters.conformance.errors import CannotCheck
-from taskmachine.adapters.conformance.exploration.exploring import walk
+from taskmachine.adapters.conformance.exploration.exploring import run_moves
 from taskmachine.adapters.conformance.exploration.moves import Move
 from taskmachine.adapters.conformance.harness import Harness
 from taskmachine.adapters.conformance.profile import Profile, Role, ToolCall
@@ -27,7 +27,7 @@ __all__ = ["Replay", "read_replay", "replay", "write_replays"]
 
 @attrs.frozen
 class Replay:
-    """A fault that was found by exploration."""
+    """A fault found by exploration."""
 
     revision: Revision
     id: str
@@ -36,27 +36,27 @@ class Replay:
 
 
 def read_replay(text: str) -> Replay:
-    """From a file that `write_replays` wrote; CannotCheck if it is none."""
+    """Parse a file that `write_replays` wrote. Raise CannotCheck if it is not one."""
     try:
         read = json.loads(text)
         calls = {Role(role): ToolCall(**call) for role, call in read["calls"].items()}
         if read["id"] not in requirements_of_servers(read["revision"]):
-            raise ValueError(f"no requirement {read['id']!r}")
+            raise ValueError(f"unknown requirement {read['id']!r}")
         return Replay(read["revision"], read["id"], tuple(read["moves"]), calls)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise CannotCheck(f"this is no replay file: {error!r}") from None
+        raise CannotCheck(f"not a replay file: {error!r}") from None
 
 
 async def replay(target: Target, again: Replay, options: Options) -> Finding:
-    """Make the moves again, and judge the requirement that they broke."""
+    """Repeat the moves, and judge the requirement that they violated."""
     recorder = Recorder(lambda: time.monotonic() * 1_000)
     profile = Profile(again.calls)
     harness = Harness(target, again.revision, recorder, seed=options.seed, profile=profile)
     try:
         await list_tools(await harness.caller())
-        await walk(harness, options, again.moves)
+        await run_moves(harness, options, again.moves)
     except TargetLost as error:
-        raise CannotCheck(f"the target cannot be talked to: {error}") from None
+        raise CannotCheck(f"cannot connect to the target: {error}") from None
     finally:
         await harness.close()
     requirements = requirements_of_servers(again.revision)
@@ -65,7 +65,7 @@ async def replay(target: Target, again: Replay, options: Options) -> Finding:
 
 
 def write_replays(report: Report, folder: Path) -> None:
-    """A replay for each fault that exploration found, and the requests of every failure."""
+    """Write a replay for each fault of exploration, and the requests of every violation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for run in report.runs:

@@ -1,1 +1,1 @@
-"""The probes: what is said to a target, so that the checks have something to judge."""
+"""Probes: conversations with a target that give the checks something to judge."""

@@ -1,4 +1,4 @@
-"""Abuse: what no client should ever send.  Afterwards, is the target still there?"""
+"""Send invalid messages, and check afterwards that the target still answers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -53,23 +53,23 @@ _FIELDS: Final = {
 
 
 async def _all(pending: list[Pending]) -> None:
-    """Wait for all at once: whoever answers none costs the patience of one."""
+    """Send all requests concurrently, so that unanswered ones share one time limit."""
     await asyncio.gather(*(one.answer() for one in pending))
 
 
 @probe(alone=True)
 async def malformed_messages(harness: Harness) -> None:
-    """Bytes that are no message, and messages that are no request."""
+    """Send bytes that are not messages, and messages that are not requests."""
     caller = await harness.caller(fresh=True)
     sent = [caller.begin(body) for body in MALFORMED]
-    if harness.transport == "http":  # a pipe says nothing to most of these
+    if harness.transport == "http":  # on stdio most of these get no response
         await _all(sent)
     await _still_answers(harness, caller)
 
 
 @probe(alone=True)
 async def wrong_types(harness: Harness) -> None:
-    """Every field of every task method, with every type that it should not have."""
+    """Send every field of every task method with every wrong type."""
     caller = await harness.caller(fresh=True)
     await _all([caller.start(method, params) for method, params in _wrong(harness.revision)])
     await _still_answers(harness, caller)
@@ -93,14 +93,14 @@ def _wrong(revision: str) -> Iterator[tuple[str, Any]]:
 
 @probe(alone=True)
 async def unknown_methods(harness: Harness) -> None:
-    """Methods that nobody has heard of."""
+    """Send unknown methods."""
     caller = await harness.caller()
     await _all([caller.start(method, {}) for method in UNKNOWN_METHODS])
 
 
 @probe(Role.COMPLETES, alone=True)
 async def wrong_arguments(harness: Harness) -> None:
-    """A tool that can be a task, with arguments of every wrong type."""
+    """Call a task-capable tool with arguments of every wrong type."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.COMPLETES]
     task: dict[str, Any] = {"task": {}} if harness.revision == "2025-11-25" else {}
@@ -109,8 +109,8 @@ async def wrong_arguments(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=("2025-11-25",), alone=True)
-async def strange_ttls(harness: Harness) -> None:
-    """Lifetimes that are negative, huge, or no numbers; and a `task` that is no object."""
+async def invalid_ttls(harness: Harness) -> None:
+    """Request negative, huge and non-numeric ttls, and send a `task` that is not an object."""
     caller = await harness.caller()
     params = harness.profile.calls[Role.COMPLETES].params
     tasks = [{"ttl": ttl} for ttl in STRANGE_TTLS] + [1, "now", [], True]
@@ -119,6 +119,6 @@ async def strange_ttls(harness: Harness) -> None:
 
 async def _still_answers(harness: Harness, caller: Caller) -> None:
     method = "ping" if harness.revision == "2025-11-25" else "server/discover"
-    if caller.death is None:
+    if caller.closed_reason is None:
         await caller.request(method)
-        await harness.leave(caller)
+        await harness.release(caller)

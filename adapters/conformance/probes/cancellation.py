@@ -1,4 +1,4 @@
-"""`notifications/cancelled`: in time, too late, and for nothing."""
+"""Send `notifications/cancelled` in time, too late, and for unknown requests."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 CANCELLED: Final = "notifications/cancelled"
 STEP_MS: Final = 20.0
 LONG_MS: Final = 5_500.0
-"""Whoever is not done then is late."""
+"""Calls that take longer are not waited for."""
 
 MALFORMED: Final[tuple[Any, ...]] = (
     {"requestId": []},
@@ -26,69 +26,71 @@ MALFORMED: Final[tuple[Any, ...]] = (
 
 
 def _can_cancel(harness: Harness) -> bool:
-    """Over HTTP, 2026-07-28 cancels by hanging up."""
+    """Return False for 2026-07-28 over HTTP, where a client cancels by closing the stream."""
     return harness.revision == "2025-11-25" or harness.transport == "stdio"
 
 
 async def _cancel(caller: Caller, id: Any) -> None:
-    await caller.notify(CANCELLED, {"requestId": id, "reason": "It is not needed any more."})
+    await caller.notify(CANCELLED, {"requestId": id, "reason": "no longer needed"})
 
 
-async def _until_heard(caller: Caller, pending: Pending, method: str, ms: float) -> Entry | None:
-    """What comes under that name meanwhile, if it comes in time."""
+async def _first_notification(
+    caller: Caller, pending: Pending, method: str, ms: float
+) -> Entry | None:
+    """Wait for the first notification with this method; None if it does not arrive in time."""
     for _ in range(int(ms / STEP_MS)):
         found = [entry for entry in pending.heard() if entry.method == method]
-        if found or pending.is_over:
+        if found or pending.is_done:
             return found[0] if found else None
         await caller.pause(STEP_MS)
     return None
 
 
 @probe()
-async def cancel_at_work(harness: Harness) -> None:
-    """A plain call that reports progress, cancelled after its first report."""
+async def cancel_working_call(harness: Harness) -> None:
+    """Cancel an ordinary call after its first progress notification."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW)
     if call is None or not _can_cancel(harness):
         return
     caller = await harness.caller(fresh=True)
     token = {"progressToken": f"cancelled-{harness.random.getrandbits(48):x}"}
     pending = caller.start_call(call, as_task=False, meta=token)
-    await _until_heard(caller, pending, "notifications/progress", 1_000)
-    if pending.is_over:
+    await _first_notification(caller, pending, "notifications/progress", 1_000)
+    if pending.is_done:
         return
     await _cancel(caller, pending.id)
     await caller.request("tools/list")
     heard = len(pending.heard())
     await caller.pause(10 * STEP_MS)
-    if len(pending.heard()) > heard and not pending.is_over:  # it goes on: for how long?
+    if len(pending.heard()) > heard and not pending.is_done:  # for how long does it continue?
         await pending.answer(LONG_MS)
     await caller.request("tools/list")
-    await pending.leave()
-    await harness.leave(caller)
+    await pending.abandon()
+    await harness.release(caller)
 
 
 @probe(Role.SLOW, revisions=("2025-11-25",))
 async def cancel_a_blocked_result(harness: Harness) -> None:
-    """`tasks/result` that waits, cancelled; then the task ends, and nobody waits for it."""
+    """Cancel a blocked `tasks/result`; then let the task complete without waiting for it."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.SLOW])
     if task_id is None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
     await caller.get(task_id)
-    if result.is_over:
+    if result.is_done:
         return
     await _cancel(caller, result.id)
     await caller.get(task_id)
     await caller.cancel(task_id)
     await caller.get(task_id)
     await caller.pause(5 * STEP_MS)
-    await result.leave()
+    await result.abandon()
 
 
 @probe(Role.COMPLETES)
-async def cancel_what_became_a_task(harness: Harness) -> None:
-    """The call that made a task, cancelled after its answer: the task goes on."""
+async def cancel_after_task_creation(harness: Harness) -> None:
+    """Cancel the request that created a task, after its response: the task must continue."""
     if not _can_cancel(harness):
         return
     caller = await harness.caller()
@@ -109,8 +111,10 @@ async def cancel_what_became_a_task(harness: Harness) -> None:
 
 
 @probe()
-async def cancel_nothing(harness: Harness) -> None:
-    """Cancellations that are too early, too late, of nothing, or none; after each a question."""
+async def cancel_unknown_requests(harness: Harness) -> None:
+    """Send cancellations that are too early, too late, unknown or malformed, each followed by a
+    request.
+    """
     if not _can_cancel(harness):
         return
     caller = await harness.caller(fresh=True)
@@ -119,7 +123,7 @@ async def cancel_nothing(harness: Harness) -> None:
         racing = caller.start_call(call, as_task=False)
         await _cancel(caller, racing.id)
         await caller.request("tools/list")
-        await racing.leave()
+        await racing.abandon()
     finished = caller.start("tools/list")
     await finished.answer()
     for id in (finished.id, 987_654, "nobody-has-asked-this"):
@@ -129,31 +133,31 @@ async def cancel_nothing(harness: Harness) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": CANCELLED}
         await caller.send(message if params is None else {**message, "params": params})
         await caller.request("tools/list")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
 async def answer_too_late(harness: Harness) -> None:
-    """A task that is cancelled while it asks; its question is answered afterwards."""
+    """Cancel a task that awaits input, then answer its request."""
     caller = await harness.caller(fresh=True)
     caller.answering = lambda _: None
     task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is None:
         return
     result = caller.start("tasks/result", {"taskId": task_id})
-    question = await _until_heard(caller, result, "elicitation/create", 2_000)
+    question = await _first_notification(caller, result, "elicitation/create", 2_000)
     await caller.cancel(task_id)
     if question is not None:
-        await _until_heard(caller, result, CANCELLED, 300)
+        await _first_notification(caller, result, CANCELLED, 300)
         await caller.reply(question, {"result": {"action": "cancel"}})
     await caller.request("tools/list")
     await result.answer(1_000)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=("2025-11-25",))
 async def answer_in_time(harness: Harness) -> None:
-    """A task that is answered, and looked at until its end and a little longer."""
+    """Answer a task's requests, and poll it until shortly after its end."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is None:

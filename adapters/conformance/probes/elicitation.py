@@ -1,4 +1,4 @@
-"""Questions: asked of clients that can do this or that, and answered wrongly."""
+"""Requests for input: sent to clients with different capabilities, and answered incorrectly."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,13 +27,13 @@ LONG_MS: Final = 5_500.0
 
 
 def wrong_content(schema: Any) -> dict[str, Any]:
-    """A form with an object in each field, which no field can be."""
+    """Return form content with an object in each field, which no schema allows."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return {name: {"text": MARK} for name in properties or {}} or {"text": MARK}
 
 
 def wrong_message() -> dict[str, Any]:
-    """What no model has ever said."""
+    """Return a sampling result with invalid content."""
     return {"role": "assistant", "content": {"type": "text", "text": [MARK]}, "model": "none"}
 
 
@@ -44,12 +44,12 @@ def _wrong(method: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**right, "action": "accept", "content": wrong_content(params.get("requestedSchema"))}
 
 
-# --- 2025-11-25 ------------------------------------------------------------------------------
+# --- 2025-11-25 ----------------------------------------------------------------------------------
 
 
 @probe(revisions=OLD)
-async def ask_clients_that_can(harness: Harness) -> None:
-    """Every kind of client is asked, as a task and plainly."""
+async def clients_with_each_capability(harness: Harness) -> None:
+    """Let clients with every set of capabilities be asked, with and without a task."""
     for capabilities in CLIENTS:
         caller = await harness.caller(fresh=True, capabilities=capabilities)
         for role in QUESTIONS:
@@ -57,12 +57,12 @@ async def ask_clients_that_can(harness: Harness) -> None:
             if call is not None:
                 await _ask(caller, call)
                 await caller.call(call, as_task=False)
-        await harness.leave(caller)
+        await harness.release(caller)
 
 
 @probe(revisions=OLD)
-async def answer_wrongly(harness: Harness) -> None:
-    """Each question is answered with what it did not ask for."""
+async def answer_incorrectly(harness: Harness) -> None:
+    """Answer each request with a response to another kind of request."""
     caller = await harness.caller(fresh=True)
 
     def wrong(entry: Entry) -> Reply:
@@ -73,11 +73,11 @@ async def answer_wrongly(harness: Harness) -> None:
         call = harness.profile.get(role)
         if call is not None:
             await _ask(caller, call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _ask(caller: Caller, call: ToolCall) -> None:
-    """Run a task and what it asks; not longer than that takes."""
+    """Run a task and answer its requests within a time limit."""
     task_id = await caller.create(call)
     if task_id is None:
         return
@@ -85,14 +85,14 @@ async def _ask(caller: Caller, call: ToolCall) -> None:
     if await caller.until(task_id, "input_required", within_ms=1_000) is not None:
         await result.answer(1_000)
         await caller.until(task_id, within_ms=100)
-    if not result.is_over:
+    if not result.is_done:
         await caller.cancel(task_id)
         await result.answer(500)
 
 
 @probe(Role.ASKS, revisions=OLD, transports=("http",))
-async def ask_one_of_two(harness: Harness) -> None:
-    """A question of one principal's task, and what another one can do about it."""
+async def answer_as_another_principal(harness: Harness) -> None:
+    """Let one principal's task send a request, and answer it as another principal."""
     if not harness.has_two_principals:
         return
     one, other = await harness.caller("A", fresh=True), await harness.caller("B")
@@ -118,15 +118,15 @@ async def ask_one_of_two(harness: Harness) -> None:
         await result.answer(1_000)
         await other.request("tasks/get", params)
         await other.request("tasks/result", params, wait_ms=500)
-    await harness.leave(one)
+    await harness.release(one)
 
 
-# --- 2026-07-28 ------------------------------------------------------------------------------
+# --- 2026-07-28 ----------------------------------------------------------------------------------
 
 
 @probe(revisions=NEW)
-async def ask_requests_that_can(harness: Harness) -> None:
-    """Every kind of client is asked, as a task and plainly."""
+async def requests_with_each_capability(harness: Harness) -> None:
+    """Let clients with every set of capabilities be asked, with and without a task."""
     caller = await harness.caller()
     extensions = caller.capabilities.get("extensions", {})
     for capabilities in CLIENTS:
@@ -145,8 +145,8 @@ async def ask_requests_that_can(harness: Harness) -> None:
 
 
 @probe(Role.ASKS, revisions=NEW)
-async def refuse(harness: Harness) -> None:
-    """The question of a task is declined, and cancelled."""
+async def decline_and_cancel(harness: Harness) -> None:
+    """Decline and cancel the elicitation of a task."""
     caller = await harness.caller()
     for action in ("decline", "cancel"):
         task_id = await caller.create(harness.profile.calls[Role.ASKS])
@@ -166,8 +166,8 @@ async def refuse(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def answer_tasks_wrongly(harness: Harness) -> None:
-    """Answers without the shape of one, then answers that break their schema."""
+async def answer_tasks_incorrectly(harness: Harness) -> None:
+    """Send malformed responses, then responses that violate the requested schema."""
     caller = await harness.caller()
     for role in QUESTIONS:
         call = harness.profile.get(role)

@@ -21,7 +21,7 @@ def _token(harness: Harness) -> dict[str, str]:
 
 @probe()
 async def plain_calls_with_tokens(harness: Harness) -> None:
-    """Calls that are no tasks; what is said after their answers comes before the next one."""
+    """Make ordinary calls with tokens; late notifications would precede the next response."""
     caller = await harness.caller()
     reports = harness.profile.get(Role.REPORTS, Role.SLOW)
     reporting = None
@@ -38,7 +38,7 @@ async def plain_calls_with_tokens(harness: Harness) -> None:
 
 @probe(revisions=("2025-11-25",))
 async def tasks_with_tokens(harness: Harness) -> None:
-    """Tasks whose progress is heard while their results are waited for; which have other tokens."""
+    """Receive progress while waiting for results, whose requests have other tokens."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW, Role.COMPLETES)
     if call is not None:
         caller = await harness.caller()

@@ -1,4 +1,4 @@
-"""Races: two things at once, and what is left of them a while later."""
+"""Concurrent requests whose outcome depends on timing, and a later look at the result."""
 
 import asyncio
 from typing import Final
@@ -11,7 +11,7 @@ from taskmachine.adapters.conformance.wire.caller import Caller, Pending
 __all__: list[str] = []
 
 SWEPT_MS: Final = (0, 1, 2, 4, 8, 16, 32)
-"""Between the creation of a task and its cancellation."""
+"""Delays between the creation of a task and its cancellation."""
 
 WAITERS: Final = 8
 LONGEST_REST_MS: Final = 4_000.0
@@ -19,7 +19,7 @@ MOST_LOOKED_AT: Final = 60
 
 
 async def _collect(harness: Harness, caller: Caller, task_id: str) -> None:
-    """See how a task is now, and what came of it."""
+    """Get the task and its result."""
     await caller.get(task_id)
     if harness.revision == "2025-11-25":
         await caller.request("tasks/result", {"taskId": task_id})
@@ -27,7 +27,7 @@ async def _collect(harness: Harness, caller: Caller, task_id: str) -> None:
 
 @probe(Role.COMPLETES)
 async def cancel_against_completion(harness: Harness) -> None:
-    """Cancel a task that is about to complete, a little later each time."""
+    """Cancel a task that is about to complete, with increasing delays."""
     caller = await harness.caller()
     for delay_ms in SWEPT_MS:
         task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
@@ -41,7 +41,7 @@ async def cancel_against_completion(harness: Harness) -> None:
 
 @probe(Role.SLOW)
 async def cancel_twice_at_once(harness: Harness) -> None:
-    """Two cancellations that cross, and a look at the task between them."""
+    """Send two cancellations concurrently, with a poll between them."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.SLOW])
     if task_id is None:
@@ -55,21 +55,21 @@ async def cancel_twice_at_once(harness: Harness) -> None:
 
 @probe(Role.COMPLETES, revisions=("2025-11-25",))
 async def many_wait_for_one_result(harness: Harness) -> None:
-    """Several `tasks/result` for one task; one of them is broken off."""
+    """Send several `tasks/result` requests for one task, and abandon one of them."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
     if task_id is None:
         return
     waiting = [caller.start("tasks/result", {"taskId": task_id}) for _ in range(WAITERS)]
     if harness.transport == "http":
-        await waiting.pop().leave()
+        await waiting.pop().abandon()
     await _all(waiting)
     await _collect(harness, caller, task_id)
 
 
 @probe(Role.COMPLETES)
 async def many_tasks_at_once(harness: Harness) -> None:
-    """Several tasks of the same tool, side by side."""
+    """Run several tasks of one tool concurrently."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.COMPLETES]
     made = await asyncio.gather(*(caller.create(call) for _ in range(WAITERS)))
@@ -77,8 +77,8 @@ async def many_tasks_at_once(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, alone=True)
-async def look_again_much_later(harness: Harness) -> None:
-    """Cancel a slow task, wait until its work would be over; then look at all tasks of the run."""
+async def poll_after_the_work(harness: Harness) -> None:
+    """Cancel a slow task, wait until its work would have ended, then poll all tasks of the run."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call)
@@ -91,7 +91,7 @@ async def look_again_much_later(harness: Harness) -> None:
 
 @probe(Role.SLOW, revisions=("2025-11-25",), alone=True)
 async def ttl_shorter_than_the_work(harness: Harness) -> None:
-    """A task that may be forgotten before it is over."""
+    """Create a task whose ttl ends before its work."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call, ttl=100)

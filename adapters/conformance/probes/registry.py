@@ -1,4 +1,4 @@
-"""How probes are kept."""
+"""The registry of probes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -20,9 +20,9 @@ class Probe:
     revisions: tuple[str, ...]
     transports: tuple[str, ...]
     needs: tuple[Role, ...]
-    """Skipped unless the profile has a call for each."""
+    """Skip the probe unless the profile has a call for each role."""
     alone: bool
-    """Whether nothing else may go on at the same time: it may harm the target."""
+    """Whether no other probe may run concurrently, since this one may disturb the target."""
 
 
 PROBES: Final[list[Probe]] = []
@@ -34,7 +34,7 @@ def probe(
     transports: tuple[str, ...] = ("stdio", "http"),
     alone: bool = False,
 ) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[Harness], Awaitable[None]]]:
-    """Register a probe.  It is bounded by whoever runs it, and may simply return when stuck."""
+    """Register a probe. The runner limits its time, and it may return early."""
 
     def register(run: Callable[[Harness], Awaitable[None]]) -> Callable[[Harness], Awaitable[None]]:
         name = f"{run.__module__.partition('.probes.')[2]}.{run.__name__}"

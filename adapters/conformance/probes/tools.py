@@ -1,4 +1,4 @@
-"""Tools: lists of them, and calls that are wrong."""
+"""Tool lists and invalid calls."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,17 +13,17 @@ NONSENSE = "no-such-tool-anywhere"
 
 
 @probe(revisions=("2026-07-28",))
-async def list_here_and_there(harness: Harness) -> None:
-    """The tools, over two connections in turn."""
+async def list_on_two_connections(harness: Harness) -> None:
+    """List the tools on two connections in turn."""
     here, there = await harness.caller(), await harness.caller(fresh=True)
     for caller in (here, there, here, there):
         await caller.request("tools/list")
-    await harness.leave(there)
+    await harness.release(there)
 
 
 @probe()
 async def unknown_tools(harness: Harness) -> None:
-    """A tool that does not exist, plainly and as a task."""
+    """Call an unknown tool, with and without a task."""
     caller = await harness.caller()
     for as_task in (True, False):
         call = ToolCall(NONSENSE)
@@ -34,7 +34,7 @@ async def unknown_tools(harness: Harness) -> None:
 
 @probe()
 async def wrong_arguments(harness: Harness) -> None:
-    """Calls without what is required, and with objects for numbers and texts."""
+    """Call tools without required arguments, and with objects instead of numbers and strings."""
     caller = await harness.caller()
     tools = harness.history().tools
     known = {call.name: call for call in harness.profile.calls.values()}
@@ -50,7 +50,7 @@ async def wrong_arguments(harness: Harness) -> None:
 
 
 def _wrong(call: ToolCall, schema: Any) -> Iterator[Mapping[str, Any]]:
-    """At most two ways to get it wrong."""
+    """Return at most two invalid sets of arguments."""
     schema = schema if isinstance(schema, dict) else {}
     required, properties = schema.get("required"), schema.get("properties")
     if isinstance(required, list) and required:
@@ -64,7 +64,7 @@ def _wrong(call: ToolCall, schema: Any) -> Iterator[Mapping[str, Any]]:
 
 @probe(transports=("http",))
 async def call_without_credentials(harness: Harness) -> None:
-    """A call by nobody, and one by somebody who cannot be."""
+    """Call without credentials, and with invalid ones."""
     call = harness.profile.get(Role.PLAIN, Role.COMPLETES)
     if call is None or harness.target.principal("A") is None:
         return
@@ -75,7 +75,7 @@ async def call_without_credentials(harness: Harness) -> None:
 
 @probe(revisions=("2025-11-25",), alone=True)
 async def cursors(harness: Harness) -> None:
-    """Every list with a cursor that was never given out, and each given one twice."""
+    """Send invalid cursors to every list, and each valid cursor twice."""
     caller = await harness.caller()
     quick = harness.profile.get(Role.COMPLETES)
     for _ in range(3 if quick is not None else 0):

@@ -1,1 +1,1 @@
-"""What came out, for people and for programs."""
+"""Report formats."""

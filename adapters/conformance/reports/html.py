@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else."""
+"""The report as one self-contained HTML page."""
 
 from collections.abc import Iterator
 from html import escape
@@ -18,13 +18,12 @@ _COUNTED: Final = (
 
 
 def render(report: Report) -> str:
-    """Summary, state diagram with the moves that were seen, requirements, transcripts."""
+    """Render summary, state diagram, requirements and transcripts."""
     runs = "\n".join(_run(run, report) for run in report.runs)
     page = files(__package__ or "").joinpath("page.html").read_text("utf-8")
-    said = {0: "No MUST is broken.", 1: "Some MUST are broken.", 3: "No tool can be a task."}
     return (
         page.replace("{{target}}", escape(report.target))
-        .replace("{{verdict}}", escape(said.get(report.exit_status(), "")))
+        .replace("{{verdict}}", escape(report.summary))
         .replace("{{seed}}", str(report.seed))
         .replace("{{runs}}", runs)
     )
@@ -37,7 +36,7 @@ def _run(run: Run, report: Report) -> str:
     )
     order = {id: place for place, id in enumerate(finding.id for finding in run.broken)}
     rows = sorted(run.findings, key=lambda f: order.get(f.id, len(order)))
-    stopped = f"<p>It ended early: {escape(run.stopped)}.</p>" if run.stopped else ""
+    stopped = f"<p>Stopped early: {escape(run.stopped)}.</p>" if run.stopped else ""
     tools = "".join(
         f"<li><b>{role}</b> {escape(call.name)}</li>" for role, call in run.profile.calls.items()
     )
@@ -48,7 +47,7 @@ def _run(run: Run, report: Report) -> str:
 <p>{run.exercised} of {run.observable} requirements exercised in {run.took_ms / 1_000:.1f} s.</p>
 {stopped}
 <figure>{draw(run)}
-<figcaption>The moves of tasks that were seen, and how often.</figcaption></figure>
+<figcaption>Observed status transitions and their counts.</figcaption></figure>
 <ul class="tools">{tools}</ul>
 <div class="requirements">{"".join(_row(f, f.id in report.known, url) for f in rows)}</div>
 </section>"""
@@ -63,7 +62,7 @@ def _row(finding: Finding, is_known: bool, url: str | None) -> str:
 <span class=level>{requirement.level}</span>
 <span class=says>{escape(requirement.says)}</span></summary>
 <p>{escape(requirement.page)}, {escape(requirement.section)};
-put to the test {finding.times} times.</p>
+exercised {finding.times} times.</p>
 {seen}{"".join(_transcript(finding, url))}</details>"""
 
 
@@ -72,11 +71,11 @@ def _transcript(finding: Finding, url: str | None) -> Iterator[str]:
         return
     yield _block(lines(finding.transcript))
     if finding.verdict in (Verdict.FAIL, Verdict.WARNING):
-        yield f"<p>To say it again:</p>{_block(pasteable(finding.transcript, url))}"
+        yield f"<p>To reproduce:</p>{_block(pasteable(finding.transcript, url))}"
 
 
-def _block(told: Iterator[str]) -> str:
-    return f"<pre>{escape(chr(10).join(told))}</pre>"
+def _block(text: Iterator[str]) -> str:
+    return f"<pre>{escape(chr(10).join(text))}</pre>"
 
 
 def _css(verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""The report for programs."""
+"""The report as JSON."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ __all__ = ["render"]
 
 
 def render(report: Report) -> str:
-    """The report as JSON; `version` changes when its form does."""
+    """Render the report; `version` changes when its format does."""
     document = {
         "version": 1,
         "target": report.target,
@@ -56,17 +56,17 @@ def _finding(finding: Finding, is_known: bool) -> dict[str, Any]:
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    written: dict[str, Any] = {
         "atMs": round(entry.at, 1),
         "kind": entry.kind.value,
         "caller": entry.caller,
         "line": entry.line,
     }
     if entry.message is not MISSING:
-        told["message"] = entry.message
+        written["message"] = entry.message
     if entry.text is not None:
-        told["text"] = entry.text
+        written["text"] = entry.text
     if entry.http is not None:
         http = {"method": entry.http.method, "status": entry.http.status}
-        told["http"] = {name: value for name, value in http.items() if value}
-    return told
+        written["http"] = {name: value for name, value in http.items() if value}
+    return written

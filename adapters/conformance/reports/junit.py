@@ -1,4 +1,4 @@
-"""The report for continuous integration: one test case for each requirement."""
+"""The report as JUnit XML: one test case per requirement."""
 
 from xml.etree import ElementTree
 
@@ -12,9 +12,9 @@ _NOT_DECIDED = (Verdict.INCONCLUSIVE, Verdict.NOT_APPLICABLE)
 
 
 def render(report: Report) -> str:
-    """JUnit XML: failures are failures, known ones and what is undecided count as skipped.
+    """Render failures as failures; known failures and undecided requirements as skipped.
 
-    Warnings and notes pass, and say what was seen in their output.
+    Warnings and notes pass, with their description in the test case's output.
     """
     suites = ElementTree.Element("testsuites", name="taskmachine check")
     for run in report.runs:
@@ -40,7 +40,7 @@ def _suite(run: Run, report: Report) -> ElementTree.Element:
 
 def _case(finding: Finding, is_known: bool) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=finding.requirement.page, name=finding.id)
-    told = printable("\n".join([finding.words, *lines(finding.transcript)]))
+    details = printable("\n".join([finding.words, *lines(finding.transcript)]))
     if finding.verdict in _NOT_DECIDED:
         ElementTree.SubElement(case, "skipped", message=printable(finding.words))
     elif finding.verdict is Verdict.FAIL and is_known:
@@ -49,14 +49,14 @@ def _case(finding: Finding, is_known: bool) -> ElementTree.Element:
         failure = ElementTree.SubElement(
             case, "failure", message=printable(finding.words), type=finding.requirement.level
         )
-        failure.text = told
+        failure.text = details
     elif finding.verdict is not Verdict.PASS:
-        ElementTree.SubElement(case, "system-out").text = f"{finding.verdict}: {told}"
+        ElementTree.SubElement(case, "system-out").text = f"{finding.verdict}: {details}"
     return case
 
 
 def printable(text: str) -> str:
-    """XML has no way to write most control characters; a target may send them all."""
+    """Replace control characters that XML cannot represent; a target may send any of them."""
     return "".join(
         c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text
     )

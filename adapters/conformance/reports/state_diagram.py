@@ -1,4 +1,4 @@
-"""The states of a task as a picture: which moves were seen, and which of them are legal."""
+"""An SVG of a task's states with the observed and the legal transitions."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +11,7 @@ __all__ = ["draw"]
 
 WIDTH: Final = 640
 HEIGHT: Final = 300
-_PLACES: Final = {  # the middle of each box
+_PLACES: Final = {  # centre of each box
     "working": (110, 80),
     "input_required": (110, 220),
     "completed": (520, 50),
@@ -22,9 +22,10 @@ _BOX: Final = (130, 36)
 
 
 def draw(run: Run) -> str:
-    """An SVG: grey for a legal move that was not seen, green for one that was, red for others.
+    """Draw legal transitions that were not observed in grey, observed ones in green, illegal in
+    red.
 
-    What was seen may skip states: whoever polls does not see every move.
+    Observed transitions may skip states, since polling does not see every change.
     """
     rules = load_lifecycle()["generation"][run.revision]
     legal = {(a, b) for a, b in rules["edges"]}
@@ -39,7 +40,7 @@ def draw(run: Run) -> str:
     return f'<svg {size} role="img">{_STYLE}{"".join(parts)}</svg>'
 
 
-_STYLE: Final = """<title>States of tasks and the moves that were seen</title>
+_STYLE: Final = """<title>Task states and observed transitions</title>
 <style>text{font:13px system-ui,sans-serif;fill:currentColor;text-anchor:middle}
 rect{fill:none;stroke:currentColor}.legal{stroke:#8886;stroke-dasharray:4 4}
 .seen{stroke:#43a047;stroke-width:2}.broken{stroke:#e53935;stroke-width:2.5}
@@ -61,12 +62,12 @@ def _boxes(ends: set[str]) -> Iterator[str]:
 def _edge(start: str, end: str, count: int, kind: str) -> str:
     (x1, y1), (x2, y2) = _PLACES[start], _PLACES[end]
     half_width, half_height = _BOX[0] / 2, _BOX[1] / 2
-    if x1 == x2:  # above each other: go and come back side by side
+    if x1 == x2:  # vertical neighbours: opposite arrows side by side
         aside = 18 if y1 < y2 else -18
         down = 1 if y1 < y2 else -1
         y1, y2 = round(y1 + down * half_height), round(y2 - down * half_height)
         x1, x2 = x1 + aside, x2 + aside
-        if abs(y2 - y1) > 120:  # past the one between them
+        if abs(y2 - y1) > 120:  # bend around the box between them
             bend = x1 + 90
             path = f"M{x1} {y1}C{bend} {y1} {bend} {y2} {x2} {y2}"
         else:

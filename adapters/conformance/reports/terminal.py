@@ -1,4 +1,4 @@
-"""The report for people at a terminal: what is broken first, and how to see it oneself."""
+"""The report for a terminal: violations first, each with its transcript."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -29,15 +29,16 @@ MOST_NOTES = 20
 
 @contextlib.contextmanager
 def progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """Says what goes on, in one line that is gone afterwards; nothing where nobody watches."""
-    with console.status("saying hello") as status:
+    """Show the current step in a transient line on interactive terminals."""
+    with console.status("connecting") as status:
         yield lambda words: status.update(escape(words))
 
 
 def show(report: Report, console: Console) -> None:
-    """All of it, a table for each revision."""
+    """Show each run with its findings and a table of verdicts by page."""
     for run in report.runs:
         _show_run(run, report, console)
+    console.print(f"\n[bold]{report.summary}[/]")
 
 
 def _show_run(run: Run, report: Report, console: Console) -> None:
@@ -51,7 +52,7 @@ def _show_run(run: Run, report: Report, console: Console) -> None:
         show_finding(finding, console, is_known=finding.id in report.known)
     notes = [f for f in run.findings if f.verdict is Verdict.NOTE]
     if notes:
-        console.print("\n[bold]Notes[/]: what the specification leaves open")
+        console.print("\n[bold]Notes[/] (not violations)")
         for finding in notes[:MOST_NOTES]:
             words = f"  {finding.id}: {finding.words}"
             console.print(words, style="cyan", markup=False, highlight=False)
@@ -60,19 +61,19 @@ def _show_run(run: Run, report: Report, console: Console) -> None:
     console.print()
     console.print(_sections(run))
     if not run.is_client:
-        roles = ", ".join(f"{role} {call.name}" for role, call in run.profile.calls.items())
-        console.print(f"Tools: {roles or 'none can be a task'}", markup=False)
+        roles = ", ".join(f"{role}={call.name}" for role, call in run.profile.calls.items())
+        console.print(f"Tools by role: {roles or 'none; no tool runs as a task'}", markup=False)
     console.print(
         f"{run.exercised} of {run.observable} requirements exercised in "
         f"{run.took_ms / 1_000:.1f} s; seed {report.seed}"
-        + (f"; it ended early: {run.stopped}" if run.stopped else ""),
+        + (f"; stopped early: {run.stopped}" if run.stopped else ""),
         markup=False,
         highlight=False,
     )
 
 
 def show_finding(finding: Finding, console: Console, *, is_known: bool = False) -> None:
-    """One requirement: what it says, what was seen, and the shortest transcript of it."""
+    """Show a requirement, the observation and its transcript."""
     colour = _COLOURS[finding.verdict]
     known = " [dim](known)[/]" if is_known else ""
     level = finding.requirement.level
@@ -81,12 +82,12 @@ def show_finding(finding: Finding, console: Console, *, is_known: bool = False) 
     console.print(f"  {finding.requirement.says}", markup=False, highlight=False)
     times = f" ({finding.broken} of {finding.times} times)" if finding.times > 1 else ""
     console.print(f"  Seen: {finding.words}{times}", style=colour, markup=False, highlight=False)
-    told = list(lines(finding.transcript))
-    for line in told[:MOST_LINES]:
+    transcript = list(lines(finding.transcript))
+    for line in transcript[:MOST_LINES]:
         shown = line if len(line) <= 400 else f"{line[:400]} ..."
         console.print(f"    {shown}", style="dim", markup=False, highlight=False)
-    if len(told) > MOST_LINES:
-        console.print(f"    ... and {len(told) - MOST_LINES} more", style="dim")
+    if len(transcript) > MOST_LINES:
+        console.print(f"    ... and {len(transcript) - MOST_LINES} more", style="dim")
 
 
 def _sections(run: Run) -> Table:
@@ -102,7 +103,7 @@ def _sections(run: Run) -> Table:
 
 
 def list_requirements(console: Console, revisions: Sequence[str]) -> None:
-    """Every requirement of these revisions, and whether it is checked."""
+    """List the requirements of these revisions, and which have no check."""
     for revision in revisions:
         table = Table("id", "level", "requirement", box=None, pad_edge=False)
         for requirement in requirements_of_servers(revision).values():

@@ -1,1 +1,1 @@
-"""The wire between the tester and a target: connections, messages, headers, events."""
+"""The wire between tester and target: connections, messages, headers, events."""

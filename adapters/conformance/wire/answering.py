@@ -1,4 +1,4 @@
-"""What a caller answers when a target asks: a form from its schema, sampling with a canned text."""
+"""Answers to requests of a target: forms from their schema, sampling with a fixed text."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,7 +8,7 @@ from taskmachine.adapters.conformance.history import RELATED
 __all__ = ["Reply", "answer", "fill_in"]
 
 Reply = Mapping[str, Any]
-"""The part of a response that is not its id: `{"result": ...}` or `{"error": ...}`."""
+"""A response without its id: `{"result": ...}` or `{"error": ...}`."""
 
 _SAID: Final = {
     "role": "assistant",
@@ -25,7 +25,7 @@ _TEXTS: Final = {
 
 
 def answer(method: Any, params: Mapping[str, Any]) -> Reply:
-    """Accept whatever can be accepted; the task that asks is named again in the answer."""
+    """Accept whatever can be accepted; repeat the related-task metadata."""
     match method:
         case "ping":
             result: dict[str, Any] = {}
@@ -46,7 +46,7 @@ def answer(method: Any, params: Mapping[str, Any]) -> Reply:
 
 
 def fill_in(schema: Any) -> dict[str, Any]:
-    """A form, filled in: required fields, and those that have a default."""
+    """Fill in the required fields of a form and those with a default."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return {}

@@ -1,4 +1,4 @@
-"""A caller of a target: what most probes want to say, in short."""
+"""A caller of a target: the requests that most probes send."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ EVENTS: Final = "text/event-stream"
 
 
 class Caller(Connection):
-    """One caller on one line; of 2025-11-25 it introduces itself first."""
+    """A client of the target on one connection."""
 
     server: Mapping[str, Any] = {}
-    """What the target said of itself: the result of `initialize` or `server/discover`."""
+    """The target's description of itself: the result of `initialize` or `server/discover`."""
 
-    async def introduce(self, *, wait_ms: float | None = None) -> Exchange:
-        """Say hello, as the revision has it."""
+    async def handshake(self, *, wait_ms: float | None = None) -> Exchange:
+        """Perform the handshake of the revision."""
         if self._revision == "2026-07-28":
             hello = await self.request("server/discover", wait_ms=wait_ms)
         else:
@@ -49,16 +49,16 @@ class Caller(Connection):
     async def call(
         self, call: ToolCall, *, as_task: bool = True, ttl: Any = MISSING, **options: Any
     ) -> Exchange:
-        """`tools/call`.  Of 2025-11-25 with `params.task` if `as_task`.
+        """Send `tools/call`; in 2025-11-25 with `params.task` if `as_task`.
 
-        Of 2026-07-28 the extension is declared if `as_task`, and the target decides.
+        In 2026-07-28 `as_task` declares the extension, and the target decides.
         """
         return await self.start_call(call, as_task=as_task, ttl=ttl, **options).answer()
 
     def start_call(
         self, call: ToolCall, *, as_task: bool = True, ttl: Any = MISSING, **options: Any
     ) -> Pending:
-        """The same, without waiting."""
+        """Like `call`, without waiting."""
         params = call.params
         if self._revision == "2025-11-25":
             if as_task:
@@ -70,22 +70,22 @@ class Caller(Connection):
         return self.start("tools/call", params, **options)
 
     async def create(self, call: ToolCall, **options: Any) -> str | None:
-        """Like `call`; the id of the task, None if there is none."""
+        """Call a tool, and return the id of the task, or None without one."""
         fields = (await self.call(call, **options)).fields
         task = fields.get("task") if self._revision == "2025-11-25" else fields
         id = task.get("taskId") if isinstance(task, dict) else None
         return id if isinstance(id, str) else None
 
     async def get(self, task_id: Any, **options: Any) -> Exchange:
-        """`tasks/get`."""
+        """Send `tasks/get`."""
         return await self.request("tasks/get", {"taskId": task_id}, **options)
 
     async def cancel(self, task_id: Any, **options: Any) -> Exchange:
-        """`tasks/cancel`."""
+        """Send `tasks/cancel`."""
         return await self.request("tasks/cancel", {"taskId": task_id}, **options)
 
     async def answer_inputs(self, task: Mapping[str, Any]) -> Exchange | None:
-        """Answer all that a task of 2026-07-28 asks, by `tasks/update`."""
+        """Answer all input requests of a 2026-07-28 task by `tasks/update`."""
         requests = task.get("inputRequests")
         if not isinstance(requests, dict) or not requests:
             return None
@@ -101,10 +101,10 @@ class Caller(Connection):
     async def until(
         self, task_id: str, *statuses: str, within_ms: float = PATIENCE_MS
     ) -> Mapping[str, Any] | None:
-        """Poll until one of these statuses, or any terminal one, and return the task as shown.
+        """Poll until one of these statuses or a terminal one, and return the task.
 
-        What it asks meanwhile is answered.  None if it is not there in time, or answers with an
-        error.  Honours the interval that the target wants, up to a second.
+        Requests of the task are answered meanwhile. Return None after `within_ms` or an error.
+        Respects the target's poll interval up to a second.
         """
         wanted = {*statuses, "completed", "failed", "cancelled"}
         deadline = self._recorder.now() + within_ms
@@ -128,22 +128,22 @@ class Caller(Connection):
                 await self.pause(_interval(fields))
         finally:
             for one in waiting:
-                if not one.is_over:
-                    await one.leave()
+                if not one.is_done:
+                    await one.abandon()
 
     async def _listen(self) -> list[Pending]:
-        """The stream of a GET, where a target may ask as well as on that of `tasks/result`."""
+        """Open the GET stream, on which a target may send requests as well as on `tasks/result`."""
         if self.pipe is not None:
             return []
         stream = self.begin(b"", method="GET", headers={"accept": EVENTS, "content-type": None})
         for _ in range(LISTENING_MS // STEP_MS):
-            if stream.head is not None or stream.is_over:
+            if stream.head is not None or stream.is_done:
                 break
             await self.pause(STEP_MS)
         return [stream]
 
     async def pause(self, ms: float) -> None:
-        """Let time pass."""
+        """Sleep."""
         await asyncio.sleep(ms / 1_000)
 
 

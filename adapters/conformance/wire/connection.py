@@ -1,4 +1,4 @@
-"""One line to a target: whatever is said goes out, and whatever comes is written down."""
+"""A connection to a target that records everything sent and received."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ import httpx
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, Http, Kind, id_key
 from taskmachine.adapters.conformance.recorder import MOST_BYTES, Flooded, Recorder
+from taskmachine.adapters.conformance.wire.annotations import header_parameters
 from taskmachine.adapters.conformance.wire.answering import Reply, answer
-from taskmachine.adapters.conformance.wire.marks import followed_marks
 from taskmachine.adapters.conformance.wire.metadata import routing_headers, with_meta
 from taskmachine.adapters.conformance.wire.pending import Pending, TargetLost, Work
 from taskmachine.adapters.conformance.wire.sse import EventReader
 from taskmachine.adapters.conformance.wire.transports import (
-    Pipe,
-    Web,
+    HttpTransport,
+    StdioTransport,
     parse,
     read_body,
     read_events,
@@ -32,11 +32,10 @@ LONGEST_RETRY_MS: Final = 1_000.0
 
 
 class Connection:
-    """One caller's connection: says whatever it is told to say, right or wrong.
+    """A caller's connection; sends any message, valid or not.
 
-    Each request carries what its revision wants: a session, or metadata and headers.  Questions
-    of the target are answered by `answering`, without delay; if that returns None, a question is
-    left open for `reply`.
+    Requests carry what their revision requires: a session, or metadata and headers. `answering`
+    answers the target's requests immediately; if it returns None, a request stays open for `reply`.
     """
 
     def __init__(
@@ -47,28 +46,28 @@ class Connection:
         *,
         capabilities: Mapping[str, Any],
         headers: Mapping[str, str],
-        web: Web | None = None,
+        web: HttpTransport | None = None,
         patience_ms: float = PATIENCE_MS,
     ) -> None:
         self.name = name
         self.line = recorder.new_line()
         self.start_ms = 0.0
-        """How much longer the first answer of a process may take."""
+        """Additional time for the first response of a process."""
         self._patience_ms = patience_ms
-        self._has_heard = False
+        self._has_received = False
         self._has_left = False
         self.answering: Callable[[Entry], Reply | None] = lambda entry: answer(
             entry.method, entry.params
         )
-        self.death: str | None = None
-        """Why nothing can be said any more."""
+        self.closed_reason: str | None = None
+        """Why the connection cannot be used any more."""
         self.session: dict[str, str] = {}
-        """Headers that stand for the session of 2025-11-25."""
+        """Headers of the 2025-11-25 session."""
         self.capabilities = dict(capabilities)
-        """Of the client."""
+        """The client's capabilities."""
         self.mirrored: dict[str, Mapping[tuple[str, ...], str]] = {}
-        """Tools whose parameters go into headers: 2026-07-28."""
-        self.pipe: Pipe | None = None
+        """2026-07-28: by tool, the parameters that headers repeat."""
+        self.pipe: StdioTransport | None = None
         self._revision = revision
         self._recorder = recorder
         self._headers = dict(headers)
@@ -79,33 +78,33 @@ class Connection:
 
     @property
     def patience_ms(self) -> float:
-        """How long an answer is awaited."""
-        return self._patience_ms if self._has_heard else self._patience_ms + self.start_ms
+        """Time limit of a response."""
+        return self._patience_ms if self._has_received else self._patience_ms + self.start_ms
 
-    # --- the beginning and the end ---------------------------------------------------------------
+    # --- opening and closing ---------------------------------------------------------------------
 
     async def connect(self, command: Sequence[str]) -> None:
-        """Start the process of a target on pipes."""
-        self.pipe = Pipe(self._line_heard, self._lost)
+        """Start the target's process."""
+        self.pipe = StdioTransport(self._line_received, self._lost)
         await self.pipe.start(command)
 
     async def close(self) -> None:
-        """Leave the target: break off what is open, end the session or the process."""
-        await asyncio.gather(*(work.break_off() for work in self._work))
+        """End open requests, then the session or the process."""
+        await asyncio.gather(*(work.cancel() for work in self._work))
         if self.pipe is not None:
-            is_ours = self.death is None
+            is_ours = self.closed_reason is None
             if is_ours:
-                self._add(Kind.LEFT, text="we closed its input")
-                self.death = "we left"
+                self._add(Kind.LEFT, text="the tester closed its input")
+                self.closed_reason = "the tester disconnected"
             leaves = await self.pipe.close()
             if is_ours and leaves:
-                self._add(Kind.EXITED, text="its process left by itself")
+                self._add(Kind.EXITED, text="its process exited")
             elif is_ours:
-                self._add(Kind.GAVE_UP, text="its process had to be ended")
-        elif "mcp-session-id" in self.session and self.death is None:
+                self._add(Kind.GAVE_UP, text="its process had to be killed")
+        elif "mcp-session-id" in self.session and self.closed_reason is None:
             await self.send(b"", method="DELETE", wait_ms=2_000)
 
-    # --- saying ----------------------------------------------------------------------------------
+    # --- sending ---------------------------------------------------------------------------------
 
     def start(
         self,
@@ -116,11 +115,10 @@ class Connection:
         headers: Mapping[str, str | None] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Pending:
-        """Send a request; TargetLost if there is nobody.
+        """Send a request. Raise TargetLost if the connection has ended.
 
-        `headers` overrides what HTTP would have; None takes one out.  `meta` is merged into
-        `params._meta`; None takes out a key that is there by itself.  `params` of any JSON type
-        are sent as they are; without an id the next number is used.
+        `headers` overrides HTTP headers, `meta` is merged into `params._meta`; None removes an
+        entry of either. `params` may be of any JSON type. Without an id the next number is used.
         """
         message = {"jsonrpc": "2.0", "id": next(self._ids) if id is None else id, "method": method}
         filled = self._with_meta(params, meta)
@@ -131,13 +129,13 @@ class Connection:
     async def request(
         self, method: str, params: Any = None, *, wait_ms: float | None = None, **options: Any
     ) -> Exchange:
-        """`start`, then `answer`."""
+        """Send a request and wait for the response."""
         return await self.start(method, params, **options).answer(wait_ms)
 
     async def notify(
         self, method: str, params: Any = None, *, headers: Mapping[str, str | None] | None = None
     ) -> Entry | None:
-        """Send a notification.  Over HTTP the head of the answer."""
+        """Send a notification, and return the head of the HTTP response."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         filled = self._with_meta(params, None) if self._revision == "2026-07-28" else params
         if filled is not None:
@@ -145,7 +143,7 @@ class Connection:
         return (await self.send(message, headers=headers)).head
 
     async def reply(self, question: Entry, reply: Reply) -> Entry | None:
-        """Answer a question of the target.  Over HTTP the head of what it says to that."""
+        """Answer a request of the target, and return the head of the HTTP response."""
         message = {"jsonrpc": "2.0", "id": question.body.get("id"), **reply}
         return (await self.send(message)).head
 
@@ -157,10 +155,10 @@ class Connection:
         headers: Mapping[str, str | None] | None = None,
         wait_ms: float | None = None,
     ) -> Exchange:
-        """Send whatever: bytes as they are, all else as JSON; over HTTP with any HTTP method.
+        """Send bytes unchanged or anything else as JSON, over HTTP with any method.
 
-        Over HTTP the exchange ends with the answer.  On a pipe it is the answer to the id of the
-        message, if it has one and a method.
+        Over HTTP the exchange ends with the HTTP response, on stdio with the response to the
+        message's id, if it has a method and an id.
         """
         pending = self.begin(body, method=method, headers=headers)
         if self.pipe is not None and not pending.request.is_request and wait_ms is None:
@@ -170,12 +168,12 @@ class Connection:
     def begin(
         self, body: Any, *, method: str = "POST", headers: Mapping[str, str | None] | None = None
     ) -> Pending:
-        """The same, without waiting."""
+        """Like `send`, without waiting."""
         return self._start(body, method, self._all_headers(body, headers))
 
     def _start(self, body: Any, method: str, headers: Mapping[str, str]) -> Pending:
-        if self.death is not None:
-            raise TargetLost(self.death)
+        if self.closed_reason is not None:
+            raise TargetLost(self.closed_reason)
         if isinstance(body, bytes):
             raw, (message, text) = body, parse(body)
         else:
@@ -222,42 +220,42 @@ class Connection:
         return {name: value for name, value in headers.items() if value is not None}
 
     def learn_tools(self, tools: Any) -> None:
-        """Which parameters go into headers; marks that are against the rules are not followed."""
+        """Learn which parameters headers repeat; tools with invalid annotations have none."""
         for tool in tools if isinstance(tools, list) else ():
             with contextlib.suppress(TypeError, KeyError):
-                self.mirrored[tool["name"]] = followed_marks(tool["inputSchema"])
+                self.mirrored[tool["name"]] = header_parameters(tool["inputSchema"])
 
-    # --- hearing ---------------------------------------------------------------------------------
+    # --- receiving -------------------------------------------------------------------------------
 
     def _add(self, kind: Kind, **what: Any) -> Entry:
         return self._recorder.add(kind, self.name, self.line, **what)
 
     def gave_up(self, pending: Pending, limit_ms: float) -> Entry:
-        """Write down that nobody waits any more."""
+        """Record that the caller stopped waiting."""
         waited = {"id": pending.id}
         return self._add(
             Kind.GAVE_UP, post=pending.request.post, message=waited, text=f"{limit_ms:g} ms"
         )
 
     def heard_since(self, pending: Pending) -> Sequence[Entry]:
-        """What came on the stream of a request, or on the pipe since it was sent."""
+        """Return the messages on the request's stream, or on stdio since it was sent."""
         return self._recorder.heard_since(pending.request)
 
-    def _line_heard(self, line: bytes) -> None:
-        self._has_heard = True
+    def _line_received(self, line: bytes) -> None:
+        self._has_received = True
         try:
-            self._recorder.refuse_floods(len(line))
+            self._recorder.check_limits(len(line))
             message, text = parse(line)
             self._take(self._add(Kind.HEARD, message=message, text=text), None)
         except Flooded as error:
             assert self.pipe is not None
             self.pipe.kill()
-            if self.death is None:
+            if self.closed_reason is None:
                 self._lost(str(error), False)
 
     def _lost(self, why: str, is_gone: bool) -> None:
         end = self._add(Kind.EXITED if is_gone else Kind.ENDED, text=why)
-        self.death = why
+        self.closed_reason = why
         for pending in list(self._pending.values()):
             pending.settle(end=end)
         self._pending.clear()
@@ -271,7 +269,7 @@ class Connection:
             pending.others.append(entry)
         if entry.is_request:
             reply = self.answering(entry)
-            if reply is not None and self.death is None:
+            if reply is not None and self.closed_reason is None:
                 self._begin(self._reply(entry, reply))
 
     async def _reply(self, question: Entry, reply: Reply) -> None:
@@ -333,27 +331,27 @@ class Connection:
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             return self._add(Kind.ENDED, post=post, text=f"{type(error).__name__}: {error}")
         except Flooded as error:
-            self.death = str(error)
-            return self._add(Kind.ENDED, post=post, text=self.death)
+            self.closed_reason = str(error)
+            return self._add(Kind.ENDED, post=post, text=self.closed_reason)
         except asyncio.CancelledError:
             pending.settle(end=self._add(Kind.LEFT, post=post))
             raise
         return self._add(Kind.ENDED, post=post, text=text)
 
     def _notice_lost_session(self, status: int, method: str, sent: Mapping[str, str]) -> None:
-        """2025-11-25:session-404-starts-anew, unless we ended it or spoke of another one."""
+        # 2025-11-25:session-404-starts-anew, unless the tester ended or changed the session
         own = self.session.get("mcp-session-id")
         if method == "DELETE" and sent.get("mcp-session-id") == own:
             self._has_left = True
         elif status == 404 and own and sent.get("mcp-session-id") == own and not self._has_left:
-            self.death = "its session is gone"
+            self.closed_reason = "its session has ended"
 
     async def _whole(
         self, response: httpx.Response, kind: str, pending: Pending, post: int
     ) -> str | None:
-        """Take the body as one message; if it is none, and does not say so, its text."""
+        """Take the body as one message, or its text if it is neither JSON nor declared as such."""
         body = await read_body(response)
-        self._recorder.refuse_floods(len(body))
+        self._recorder.check_limits(len(body))
         if not body.strip():
             return None
         message, text = parse(body)
@@ -366,7 +364,7 @@ class Connection:
         self, response: httpx.Response, reader: EventReader, pending: Pending, post: int
     ) -> None:
         async for event in read_events(response, reader):
-            self._recorder.refuse_floods(len(event.data))
+            self._recorder.check_limits(len(event.data))
             http = Http(event_id=event.id, retry_ms=reader.retry_ms)
             if not event.data:
                 self._add(Kind.EVENT, post=post, http=http)

@@ -1,4 +1,4 @@
-"""Values in headers of 2026-07-28: plain ASCII as it is, all else in Base64 between markers."""
+"""Header values of 2026-07-28: plain ASCII unchanged, other text as marked Base64."""
 
 import base64
 import binascii
@@ -11,17 +11,17 @@ _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 def to_text(value: Any) -> str:
-    """Return the text that stands for a parameter: booleans in lower case."""
+    """Return a parameter as text: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def to_base64(text: str) -> str:
-    """Encode a text, needed or not."""
+    """Encode a text in marked Base64."""
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def encode_value(text: str) -> str:
-    """Encode a text unless a header carries it unchanged, and a reader takes it as it is."""
+    """Encode a text unless a header can carry it unchanged and unambiguously."""
     # 2026-07-28:header-value-base64, 2026-07-28:header-sentinel-lookalike-encoded
     is_visible = all(" " <= character <= "~" or character == "\t" for character in text)
     is_plain = is_visible and text != "" and text == text.strip() and not is_encoded(text)
@@ -29,12 +29,12 @@ def encode_value(text: str) -> str:
 
 
 def is_encoded(value: str) -> bool:
-    """Tell whether a value stands between the markers."""
+    """Return whether a value is marked Base64."""
     return _ENCODED.fullmatch(value) is not None
 
 
 def decode_value(value: str) -> str | None:
-    """Return the text that a value stands for; None if its Base64 is broken."""
+    """Decode a value; None if its Base64 is invalid."""
     encoded = _ENCODED.fullmatch(value)
     if encoded is None:
         return value

@@ -1,4 +1,4 @@
-"""What a proper request of each revision carries besides its parameters."""
+"""Metadata and headers that each revision requires in a request."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -14,7 +14,7 @@ CLIENT: Final = {"name": "taskmachine-check", "version": version("taskmachine")}
 MODERN: Final = "2026-07-28"
 
 Mirrored = Mapping[str, Mapping[tuple[str, ...], str]]
-"""For each tool the paths of the parameters that headers repeat, and the names of the headers."""
+"""Names of the headers that repeat parameters, by tool and parameter path."""
 
 NAMED_BY: Final = {
     "tools/call": "name",
@@ -24,15 +24,15 @@ NAMED_BY: Final = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""The parameter that the header `Mcp-Name` repeats."""
+"""The parameter that the `Mcp-Name` header repeats, by method."""
 
 
 def with_meta(
     params: Any, given: Mapping[str, Any] | None, capabilities: Mapping[str, Any] | None
 ) -> Any:
-    """The parameters with metadata: of 2026-07-28 if there are capabilities, and what is given.
+    """Add metadata to parameters: that of 2026-07-28 if there are capabilities, then the given.
 
-    None takes out a key.  Parameters that are no object stay as they are.
+    None removes a key. Parameters that are not an object stay unchanged.
     """
     if params is not None and not isinstance(params, dict):
         return params
@@ -53,7 +53,7 @@ def with_meta(
 
 
 def routing_headers(body: Any, mirrored: Mirrored) -> dict[str, str]:
-    """The headers by which 2026-07-28 repeats what the body says."""
+    """Return the headers by which 2026-07-28 repeats parts of the body."""
     headers = {"mcp-protocol-version": MODERN}
     if not isinstance(body, dict) or not isinstance(body.get("method"), str):
         return headers

@@ -1,4 +1,4 @@
-"""A request that was sent and may be answered."""
+"""A request that awaits its response."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -12,46 +12,46 @@ __all__ = ["Pending", "TargetLost", "Work"]
 
 
 class TargetLost(Exception):
-    """There is nobody to talk to any more."""
+    """The connection to the target has ended."""
 
 
 class Asker(Protocol):
-    """Who sent it."""
+    """The sender of a request."""
 
     @property
     def patience_ms(self) -> float:
-        """How long an answer is awaited."""
+        """Time limit of a response."""
 
     def gave_up(self, pending: "Pending", limit_ms: float) -> Entry:
-        """Write down that nobody waits any more."""
+        """Record that the sender stopped waiting."""
 
     def heard_since(self, pending: "Pending") -> Sequence[Entry]:
-        """What came on the stream of a request, or on the pipe since it was sent."""
+        """Return the messages on the request's stream, or on stdio since it was sent."""
 
 
 class Work:
-    """Something that goes on beside, until it is broken off.
+    """A background task that can be cancelled.
 
-    By a scope of anyio: from the cancellation of asyncio httpx does not shield the connections
-    that it is about to close, and they would stay open.
+    It uses an anyio scope: httpx does not shield closing connections from asyncio cancellation, and
+    they would stay open.
     """
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._scope = anyio.CancelScope()
-        self.task = asyncio.create_task(self._go_on(work))
+        self.task = asyncio.create_task(self._run(work))
 
-    async def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         with self._scope:
             await work
 
-    async def break_off(self) -> None:
-        """Returns when it is over."""
+    async def cancel(self) -> None:
+        """Cancel the work, and wait until it has ended."""
         self._scope.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
 
 class Pending:
-    """A request that was sent; its answer is awaited, or not."""
+    """A request that was sent; its response can be awaited."""
 
     def __init__(self, caller: Asker, request: Entry) -> None:
         self.request = request
@@ -66,18 +66,18 @@ class Pending:
 
     @property
     def exchange(self) -> Exchange:
-        """As far as it has come."""
+        """The exchange so far."""
         return Exchange(self.request, self.response, self.head, self.end, tuple(self.others))
 
     @property
-    def is_over(self) -> bool:
-        """Whether there is an answer, or none will come."""
+    def is_done(self) -> bool:
+        """Whether the response has arrived or will never arrive."""
         return self._over.is_set()
 
     async def answer(self, wait_ms: float | None = None) -> Exchange:
-        """The exchange once it is answered, broken off, or we gave up, which is written down.
+        """Wait for the response, the end of the connection or the time limit, which is recorded.
 
-        Never raises: look at `is_answered`, `error`, `result`, `status`.
+        Never raises: see `is_answered`, `error`, `result`, `status`.
         """
         limit = self._caller.patience_ms if wait_ms is None else wait_ms
         try:
@@ -88,17 +88,17 @@ class Pending:
         return self.exchange
 
     def heard(self) -> Sequence[Entry]:
-        """What came on its stream so far, or on the pipe since it was sent."""
+        """Return the messages on the request's stream so far, or on stdio since it was sent."""
         return self._caller.heard_since(self)
 
-    async def leave(self) -> None:
-        """Break off: over HTTP the connection is closed, on a pipe nobody waits any more."""
+    async def abandon(self) -> None:
+        """Abandon the request: close the HTTP connection; on stdio only stop waiting."""
         if self.work is not None:
-            await self.work.break_off()
+            await self.work.cancel()
         self._over.set()
 
     def settle(self, *, response: Entry | None = None, end: Entry | None = None) -> None:
-        """It is answered, or broken off."""
+        """Record the response or the end."""
         self.response = self.response or response
         self.end = end or self.end
         self._over.set()

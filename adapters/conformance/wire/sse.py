@@ -14,26 +14,26 @@ _MILLISECONDS: Final = re.compile(r"[0-9]{1,15}")
 
 
 class EventTooLarge(ValueError):
-    """A target sends an event that is larger than the reader takes."""
+    """The target sent an event that exceeds the limit."""
 
 
 @attrs.frozen
 class Event:
-    """One event with data; the data may be empty."""
+    """An event with data, which may be empty."""
 
     data: str
     id: str | None = None
-    """The id that stands in this event; None if it has none."""
+    """The id in this event, or None."""
 
 
 class EventReader:
-    """Reads the events of one stream, over one connection or several in turn."""
+    """Parses the events of one stream, over one or several connections in turn."""
 
     def __init__(self, max_bytes: int) -> None:
         self.last_event_id = ""
-        """Where to resume the stream; empty if the target gave no id."""
+        """The id from which to resume; empty if the target sent none."""
         self.retry_ms: int | None = None
-        """The reconnection time that the target asks for."""
+        """The reconnection time that the target requested."""
         self._max_bytes = max_bytes
         self.reconnect()
 

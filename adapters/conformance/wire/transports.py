@@ -1,4 +1,4 @@
-"""What carries the bytes to a target and back: a process and its pipes, or HTTP requests."""
+"""Transports to a target: a process with pipes, or HTTP."""
 
 import asyncio
 import contextlib
@@ -17,35 +17,35 @@ from taskmachine.adapters.conformance.history import MISSING
 from taskmachine.adapters.conformance.recorder import MOST_BYTES
 from taskmachine.adapters.conformance.wire.sse import Event, EventReader, EventTooLarge
 
-__all__ = ["Pipe", "Web", "parse", "read_body", "read_events"]
+__all__ = ["HttpTransport", "StdioTransport", "parse", "read_body", "read_events"]
 
-LEAVING_S: Final = 5.0  # for a process whose input was closed
-PATIENCE_S: Final = 2.0  # for each further step of its way out: told, forced
+LEAVING_S: Final = 5.0  # for a process to exit after its input was closed
+PATIENCE_S: Final = 2.0  # for each further step: terminate, kill
 KEPT_STDERR: Final = 40  # lines
 CHUNK: Final = 65_536
 CONNECT_S: Final = 5.0
 KEEPALIVE_S: Final = 2.0
-"""Most servers close idle connections after 5 s: not while we send a request."""
+"""Most servers close idle connections after 5 s; the tester closes them earlier, to avoid races."""
 MOST_SHOWN: Final = 200  # characters of a log
 _WORDS: Final = re.compile(r"\w.*\w")
 
 
 def parse(text: bytes) -> tuple[Any, str | None]:
-    """The JSON value, or MISSING and the text as far as it can be shown."""
+    """Decode JSON, or return MISSING and a printable text."""
     try:
         return json.loads(text.decode("utf-8")), None
     except (ValueError, RecursionError):
         return MISSING, text[:2_000].decode("utf-8", "replace")
 
 
-class Pipe:
-    """A target that is a child process: a message on each line.
+class StdioTransport:
+    """A target that is a child process: one message per line.
 
-    It has a process group of its own, so that whatever it starts ends with it.
+    It has its own process group, so that its descendants end with it.
     """
 
     def __init__(self, heard: Callable[[bytes], None], over: Callable[[str, bool], None]) -> None:
-        """`over` is told why nothing will come any more, and whether the process is gone."""
+        """Initialize; `over` receives the reason of the end, and whether the process exited."""
         self.stderr: deque[str] = deque(maxlen=KEPT_STDERR)
         self._heard = heard
         self._over = over
@@ -54,7 +54,7 @@ class Pipe:
         self._is_closing = False
 
     async def start(self, command: Sequence[str]) -> None:
-        """Start the process; CannotCheck if there is no such thing."""
+        """Start the process. Raise CannotCheck if it cannot be started."""
         pipe = asyncio.subprocess.PIPE
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -74,9 +74,9 @@ class Pipe:
             self._process.stdin.write(line + b"\n")
 
     async def close(self) -> bool:
-        """Close its input, wait, terminate it, wait, kill it and what it left behind.
+        """Close the input, then terminate, then kill the process group.
 
-        Whether it left by itself.
+        Return whether the process exited by itself.
         """
         self._is_closing = True
         assert self._process.stdin is not None
@@ -99,7 +99,7 @@ class Pipe:
         return leaves
 
     def kill(self) -> None:
-        """At once."""
+        """Kill the process group."""
         self._is_closing = True
         self._signal(signal.SIGKILL)
 
@@ -132,7 +132,7 @@ class Pipe:
         self._end("it closed its output", False)
 
     async def _last_words(self) -> str:
-        """The last line of its log, which often says why."""
+        """Return the last line of the log, which often contains the reason."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await asyncio.shield(self._readers[1])
@@ -149,8 +149,8 @@ class Pipe:
             self._over(why, is_gone)
 
 
-class Web:
-    """A target behind a URL."""
+class HttpTransport:
+    """A target with a URL."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], *, keepalive_s: float = KEEPALIVE_S
@@ -159,9 +159,9 @@ class Web:
         try:
             parsed = httpx.URL(url)
         except httpx.InvalidURL as error:
-            raise CannotCheck(f"{url!r} is no URL: {error}") from None
+            raise CannotCheck(f"{url!r} is not a URL: {error}") from None
         if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise CannotCheck(f"{url!r} is no http:// or https:// URL")
+            raise CannotCheck(f"{url!r} is not an http:// or https:// URL")
         self._client = httpx.AsyncClient(
             headers={"User-Agent": "taskmachine-check", **headers},
             timeout=httpx.Timeout(None, connect=CONNECT_S),
@@ -174,7 +174,7 @@ class Web:
     async def open(
         self, method: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request; httpx.HTTPError if that or reading the answer fails."""
+        """Send a request. Raise httpx.HTTPError if it or the response fails."""
         async with self._client.stream(
             method, self.url, headers=dict(headers), content=body
         ) as response:
@@ -186,17 +186,17 @@ class Web:
 
 
 async def read_body(response: httpx.Response) -> bytes:
-    """All of it, as far as it is judged."""
+    """Read the body up to the limit."""
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise httpx.ReadError(f"an answer of more than {MOST_BYTES} bytes")
+            raise httpx.ReadError(f"it sent a response of more than {MOST_BYTES} bytes")
     return bytes(body)
 
 
 async def read_events(response: httpx.Response, reader: EventReader) -> AsyncIterator[Event]:
-    """The events of a stream."""
+    """Yield the events of a stream."""
     try:
         async for chunk in response.aiter_bytes():
             for event in reader.feed(chunk):

@@ -1,11 +1,11 @@
-// Keeps a page of the console up to date.  Pages work without it, too: reload them.
+// Keeps a page of the console up to date.  Without it pages work after a reload.
 
 const page = document.body.dataset;
 const connection = document.getElementById("connection");
 
-// --- times that go on ---------------------------------------------------------------------
+// --- relative times -----------------------------------------------------------------------
 
-const ahead = Number(page.now) - Date.now(); // of the clock in this machine
+const ahead = Number(page.now) - Date.now(); // of the browser's clock
 
 function duration(milliseconds) {
   const seconds = Math.floor(Math.max(0, milliseconds) / 1000);
@@ -25,7 +25,7 @@ function tick(within = document) {
   }
 }
 
-// --- pieces that are put in place ---------------------------------------------------------
+// --- replacing pieces ---------------------------------------------------------------------
 
 function parsed(html) {
   const template = document.createElement("template");
@@ -34,7 +34,7 @@ function parsed(html) {
   return template.content;
 }
 
-// What has the focus, or is unfolded, stays so.
+// Keep the focus and open details.
 function replace(old, fresh) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   const path = focused && placeOf(focused, old);
@@ -94,7 +94,7 @@ const task = {
     for (const [name, html] of Object.entries(pieces)) {
       const old = document.getElementById(name);
       const fresh = parsed(html).firstElementChild;
-      // The same may be sent again after a break: somebody may be typing in it.
+      // The same may be sent again after a reconnect: keep what the user types.
       if (old && old.dataset.digest !== fresh.dataset.digest) replace(old, fresh);
     }
     const words = state.replace("_", " ");
@@ -104,7 +104,7 @@ const task = {
     if (isOver) stop("This task has ended.");
   },
   forgotten() {
-    stop("This task has been forgotten.");
+    stop("This task has been deleted.");
   },
 };
 
@@ -144,13 +144,13 @@ function stop(words) {
 
 async function lost() {
   status("lost", "Connection lost. Trying again…");
-  if (source?.readyState !== EventSource.CLOSED) return; // the browser comes back by itself
+  if (source?.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
   stop();
-  try { // a visit that is over is no lost connection
+  try { // distinguish an expired session from a lost connection
     const answer = await fetch(location.href, { method: "HEAD", redirect: "manual" });
     if (answer.type === "opaqueredirect" || answer.status === 404) return location.reload();
   } catch {
-    // nobody there yet
+    // the server is not reachable yet
   }
   retry = setTimeout(start, 2000);
 }
@@ -167,7 +167,7 @@ if (page.live) {
     status("", "This task has ended.");
   } else {
     page.state = document.title.match(/: (\w+) ·/)?.[1];
-    // A page that nobody looks at needs no stream; it catches up when they do.
+    // A hidden page needs no stream; it catches up when it is shown.
     const follow = () => (document.hidden ? stop() : start());
     document.addEventListener("visibilitychange", follow);
     follow();

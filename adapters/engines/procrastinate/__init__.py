@@ -1,1 +1,1 @@
-"""An engine for many machines: procrastinate, on the PostgreSQL of the store."""
+"""An engine for many machines: procrastinate, on the PostgreSQL database of the store."""

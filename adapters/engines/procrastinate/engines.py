@@ -1,6 +1,6 @@
-"""The two halves of the engine: replicas write tickets, workers take them and run the tools.
+"""The two halves of the engine: replicas write tickets, workers fetch them and run the tools.
 
-Workers write tickets, too, for tasks that they give back.
+Workers also write tickets, for tasks that they release.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final
 
 from taskmachine.adapters.engines.procrastinate.tickets import Tickets, queue_of
-from taskmachine.adapters.engines.worker import LOOK_S, MOST_QUEUED, Workshop
+from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
-from taskmachine.adapters.runtime.engine import Duty
+from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.waiting import persevere
+from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import Worker
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.tools.registry import Threads, Tool
@@ -25,18 +25,18 @@ __all__ = ["ReplicaEngine", "WorkerEngine"]
 
 log: Final = logging.getLogger("taskmachine")
 
-POLL_S: Final = 1.0
-"""How often to look for a ticket that nobody told us of."""
+FETCH_S: Final = 1.0
+"""How often to fetch a ticket without a notification."""
 
 
 class ReplicaEngine:
-    """Runs no tool.  Each task that enters the queue gets a ticket in the same transaction."""
+    """Runs no tools.  Each task that enters the queue gets a ticket in the same transaction."""
 
     def __init__(self, service: TaskService, tools: Mapping[str, Tool]) -> None:
         store = service.store
         if not isinstance(store, PostgreSQLStore):
             raise ConfigurationError(
-                "the engine procrastinate needs a store in PostgreSQL: --store postgresql://..."
+                "the engine procrastinate requires a PostgreSQL store: --store postgresql://..."
             )
         self._store = store
         self._tickets = Tickets(store.address, tools)
@@ -46,7 +46,7 @@ class ReplicaEngine:
         self._store.join(self._tickets.write_within)
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
         return {}
 
     async def shutdown(self, grace_s: float | None = None) -> None:
@@ -54,7 +54,7 @@ class ReplicaEngine:
 
 
 class WorkerEngine(ReplicaEngine):
-    """Takes tickets for its tools while there is room, and runs them."""
+    """Fetches tickets for its tools while it has room, and runs the tools."""
 
     def __init__(
         self,
@@ -67,49 +67,49 @@ class WorkerEngine(ReplicaEngine):
         self._tools = tools
         self._queues = [queue_of(name) for name in tools]
         self._room = asyncio.Event()
-        self._workshop = Workshop(service, tools, threads, new_worker, self._room.set)
+        self._worker = TaskWorker(service, tools, threads, new_worker, self._room.set)
         self._unknown: set[str] = set()
         self._without_ticket: set[str] = set()
 
     async def start(self) -> None:
         await super().start()
-        await self._workshop.enlist()
+        await self._worker.enlist()
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
         return {
-            "the beat of the worker": self._beat,
-            "the search for tickets": self._take,
-            "the news of tickets": self._listen,
-            "the end of tickets": self._delete,
-            "the care for tickets": self._look,
+            "worker heartbeat": self._beat,
+            "fetching of tickets": self._fetch,
+            "notification of tickets": self._listen,
+            "deletion of tickets": self._delete,
+            "recovery of tickets": self._recover,
         }
 
     async def shutdown(self, grace_s: float | None = None) -> None:
-        await self._workshop.shutdown(grace_s)
+        await self._worker.shutdown(grace_s)
         await super().shutdown(grace_s)
 
-    # --- what it keeps doing -----------------------------------------------------------------
+    # --- periodic jobs -----------------------------------------------------------------------
 
     async def _beat(self) -> float:
         await self._tickets.beat()
-        return await self._workshop.beat()
+        return await self._worker.beat()
 
-    async def _take(self) -> float:
+    async def _fetch(self) -> float:
         while True:
-            while not self._workshop.has_room:
+            while not self._worker.has_room:
                 self._room.clear()
                 await self._room.wait()
             ticket = await self._tickets.fetch(self._queues)
             if ticket is None:
-                await self._tickets.wait(POLL_S)
+                await self._tickets.wait(FETCH_S)
             else:
                 task_id, number = ticket
-                self._workshop.begin(task_id, partial(self._claim, task_id, number))
+                self._worker.begin(task_id, partial(self._claim, task_id, number))
 
     async def _claim(self, task_id: str, number: int) -> Claim | None:
-        # Not given up: nobody else looks for a ticket that a living worker has.
-        held = await persevere(lambda: self._workshop.claim(task_id))
+        # Retried without limit: no other worker recovers a ticket of a live worker.
+        held = await retry_store_errors(lambda: self._worker.claim(task_id))
         self._tickets.finish(number)
         return held
 
@@ -119,17 +119,17 @@ class WorkerEngine(ReplicaEngine):
 
     async def _listen(self) -> float:
         await self._tickets.listen(self._queues)
-        return POLL_S
+        return FETCH_S
 
-    async def _look(self) -> float:
-        """Find what nobody told us: tickets and claims that got lost, and tasks without a ticket.
+    async def _recover(self) -> float:
+        """Recover lost tickets and claims, and queued tasks without a ticket.
 
-        The latter were brought from another store, or put into the queue by a process that does
-        not know of tickets.  A look may come between a ticket and its task, so it takes two.
+        The latter were imported from another store or queued by a process with another engine.
+        Only tasks without a ticket in two consecutive calls count, as a ticket may be in progress.
         """
-        await self._workshop.give_back_lost()
+        await self._worker.give_back_lost()
         if stalled := await self._tickets.retry_stalled():
-            log.info("%d tickets of lost workers are there again", stalled)
+            log.info("requeued %d tickets of lost workers", stalled)
         queued = await self._store.queued(MOST_QUEUED)
         missing = await self._tickets.missing(queued)
         for task in missing:
@@ -139,10 +139,10 @@ class WorkerEngine(ReplicaEngine):
         names = Counter(task.call.name or "" for task in queued)
         for name in names.keys() - self._tools.keys() - self._unknown:
             log.warning(
-                "%d tasks wait for the tool '%s', which this worker does not have:"
-                " they are left for one that has it",
-                names[name],
+                "queued tasks of the tool '%s': %d; this worker does not provide it and leaves"
+                " them to other workers",
                 name,
+                names[name],
             )
         self._unknown = names.keys() - self._tools.keys()
-        return LOOK_S
+        return POLL_S

@@ -1,6 +1,6 @@
-"""Tasks that are run by workers elsewhere: procrastinate, on the PostgreSQL database of the store.
+"""Entry points of the engine procrastinate, which runs tools in separate worker processes.
 
-What it is made of needs the extra `procrastinate`, and is imported when somebody uses it.
+It requires the extra `procrastinate`, which is imported only when the engine is used.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ def for_replicas(
     threads: Threads,
     new_worker: Callable[[], Worker],
 ) -> Engine:
-    """Runs no task itself: each one that enters the queue gets a ticket there."""
+    """Return an engine that runs no tools and writes a ticket for each queued task."""
     with _installed():
         from taskmachine.adapters.engines.procrastinate.engines import ReplicaEngine
     return ReplicaEngine(service, tools)
@@ -33,7 +33,7 @@ def for_workers(
     threads: Threads,
     new_worker: Callable[[], Worker],
 ) -> Engine:
-    """Takes tickets for these tools, from whatever replica, and runs them."""
+    """Return an engine that fetches tickets of any replica for these tools and runs them."""
     with _installed():
         from taskmachine.adapters.engines.procrastinate.engines import WorkerEngine
     return WorkerEngine(service, tools, threads, new_worker)
@@ -45,6 +45,6 @@ def _installed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise ConfigurationError(
-            f"the engine procrastinate needs the package {error.name or 'procrastinate'}:"
+            f"the engine procrastinate requires the package {error.name or 'procrastinate'}:"
             " pip install 'taskmachine[procrastinate]'"
         ) from error

@@ -1,7 +1,7 @@
 """The tables of procrastinate, in the schema of the store.
 
-So they are backed up with the tasks, and nobody else's workers see the tickets.  Migrations are
-procrastinate's own; `meta` tells which one was the last.
+There they are backed up together with the tasks, and workers of other applications do not see the
+tickets.  Migrations are those of procrastinate; `meta` records the last one.
 """
 
 from pathlib import Path
@@ -25,9 +25,9 @@ _SET_LAST: Final = """
 
 
 async def prepare(address: Address) -> None:
-    """Make the tables, or bring them up to date; `ConfigurationError` if they are too new.
+    """Create or migrate the tables; `ConfigurationError` if they are too new.
 
-    Any number of processes may do so at once: one makes them, the others wait for it.
+    Several processes may call this concurrently: one migrates, the others wait.
     """
     known = {path.name: path for path in Path(SchemaManager.get_migrations_path()).glob("*.sql")}
     newest = max(known)
@@ -43,8 +43,8 @@ async def prepare(address: Address) -> None:
                     last = await _last(session)
                     if last is not None and last > newest:
                         raise ConfigurationError(
-                            f"{address.place} has tables of a newer procrastinate ('{last}'), this"
-                            f" one knows up to '{newest}': use the newer program that made them"
+                            f"{address.place} has tables of a newer procrastinate ('{last}'); this"
+                            f" version supports up to '{newest}': upgrade procrastinate"
                         )
                     await session.send(f"SET LOCAL search_path TO {address.schema}")
                     scripts = (
@@ -57,7 +57,7 @@ async def prepare(address: Address) -> None:
                     await session.send(_SET_LAST, (newest.encode(),))
             except errors.InsufficientPrivilege as error:
                 raise ConfigurationError(
-                    f"{address.place} does not let this user make the tables of procrastinate"
+                    f"{address.place}: this user may not create the tables of procrastinate"
                     f" in the schema '{address.schema}': {str(error).splitlines()[0]}"
                 ) from None
 

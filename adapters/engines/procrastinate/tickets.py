@@ -1,12 +1,12 @@
-"""Tickets: jobs of procrastinate, each of which says that one task waits for a worker.
+"""Tickets: jobs of procrastinate, one for each queued task.
 
-A ticket is written in the transaction in which its task enters the queue, fetched by one worker
-that has the tool, and deleted as soon as the task is claimed: from then on lease and fence take
-care of the task.  A ticket too many does no harm, as there is nothing to claim; one that got lost
-with its worker is retried.
+A ticket is written in the transaction that puts its task into the queue, fetched by one worker that
+has the tool, and deleted once the task is claimed: from then on lease and fence protect the task.
+A superfluous ticket is harmless, as its task cannot be claimed; a ticket of a lost worker is
+retried.
 
-This speaks to procrastinate's `JobManager`.  Its `Worker` ends whenever the database is away for
-a moment, and waits for all that runs before it does.
+This module uses procrastinate's `JobManager`.  Procrastinate's `Worker` is not used: it exits
+whenever the database is briefly unavailable, after waiting for every running job.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.postgresql.connections import (
     WAIT_S,
     Address,
-    heeding_cancellation,
     make_pool,
+    reraising_cancellation,
 )
 from taskmachine.adapters.stores.postgresql.faults import explain
 from taskmachine.adapters.tools.registry import Priority, Tool
@@ -40,21 +40,21 @@ log: Final = logging.getLogger("taskmachine")
 
 NAME: Final = "taskmachine"
 PRIORITIES: Final[dict[Priority, int]] = {"low": -1, "normal": 0, "high": 1}
-"""Of tools.  What callers say of their tasks does not count, as it would among all callers."""
+"""Priorities of tools.  Those that callers request are ignored, as they affect all callers."""
 
 STALLED_S: Final = 15.0
-"""After which a worker that says nothing has lost its tickets: as long as a lease."""
+"""A worker without a heartbeat for this long has lost its tickets; the same as a lease."""
 
 POOL_SIZE: Final = 3
 
 GATHER_S: Final = 0.05
-"""How long a ticket that is to be deleted waits for others."""
+"""How long finished tickets are collected before they are deleted together."""
 
 
 def queue_of(tool: str) -> str:
-    """A queue for each tool, so that nobody fetches what it cannot run.
+    """Return the queue of a tool, so that workers fetch only tickets that they can run.
 
-    Its name has to fit into that of a channel of PostgreSQL.
+    Its name must fit into the name of a PostgreSQL channel.
     """
     if re.fullmatch(r"[A-Za-z0-9_./-]{1,40}", tool):
         return tool
@@ -77,13 +77,13 @@ class Tickets:
         self._has_finished = asyncio.Event()
 
     async def open(self) -> None:
-        """`ConfigurationError` if the tables are not for us."""
+        """Create the tables if necessary, and connect."""
         await prepare(self._address)
         await self._pool.open()
         await self._app.open_async(self._pool)
 
     async def close(self) -> None:
-        """What was fetched and not finished is for others."""
+        """Disconnect; other workers retry tickets that are not finished."""
         if self._worker_id is not None:
             with suppress(StoreError):
                 await self._delete_finished()
@@ -95,22 +95,22 @@ class Tickets:
     # --- writing them ------------------------------------------------------------------------
 
     async def write_within(self, connection: AsyncConnection[Any], task: Task) -> None:
-        """A ticket for a task, in the transaction that puts it into the queue."""
+        """Write a ticket in the transaction that puts its task into the queue."""
         try:
-            # For this transaction only: the store may stand behind a pooler that forgets it.
+            # For this transaction only: the store may be behind a connection pooler.
             await connection.execute(self._path, (True,))
             await self._defer(task, connection)
         except ConnectorException as error:
-            raise _cause(error) from error  # the store knows which of them it may repeat
+            raise _cause(error) from error  # the store decides which errors it may retry
 
     async def write(self, task: Task) -> None:
-        """A ticket for a task that has none, unless somebody else was faster."""
+        """Write a ticket for a queued task, unless it already has one."""
         async with self._translated():
             with suppress(AlreadyEnqueued):
                 await self._defer(task, None)
 
     async def missing(self, tasks: Iterable[Task]) -> list[Task]:
-        """Those of these queued tasks for which there is no ticket."""
+        """Return those of these queued tasks that have no ticket."""
         by_lock = {_lock(task): task for task in tasks}
         async with self._translated():
             rows = await self._app.connector.execute_query_all_async(
@@ -124,7 +124,7 @@ class Tickets:
     # --- taking them -------------------------------------------------------------------------
 
     async def fetch(self, queues: Collection[str]) -> tuple[str, int] | None:
-        """The id of the next task, and the number of its ticket."""
+        """Return the id of the next task and the number of its ticket, or None."""
         async with self._translated():
             if self._worker_id is None:
                 self._worker_id = await self._jobs.register_worker()
@@ -132,7 +132,7 @@ class Tickets:
             try:
                 job = await self._jobs.fetch_job(queues, self._worker_id)
             except ConnectorException:
-                self._worker_id = None  # perhaps we were given up: under another number, then
+                self._worker_id = None  # it may have been pruned: register again
                 raise
         if job is None:
             return None
@@ -140,44 +140,44 @@ class Tickets:
         return str(job.task_kwargs["task_id"]), job.id
 
     def finish(self, number: int) -> None:
-        """A ticket has served its purpose: it is deleted soon, together with others."""
+        """Mark a ticket as finished; it is deleted soon, together with others."""
         self._finished.append(number)
         self._has_finished.set()
 
     async def delete_finished(self) -> None:
-        """Wait for tickets that have served their purpose, and delete them."""
+        """Wait for finished tickets and delete them."""
         await self._has_finished.wait()
         await asyncio.sleep(GATHER_S)
         await self._delete_finished()
 
     async def wait(self, seconds: float) -> None:
-        """Until there may be another ticket, or for so long."""
+        """Wait for the notification of a new ticket, at most for `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._hint.wait()
 
     async def listen(self, queues: Collection[str]) -> None:
-        """Be told of new tickets, for ever.  Where nobody can be told, `wait` is enough."""
+        """Receive notifications of new tickets, forever.  Without them `wait` times out."""
 
-        async def hear(**_: Any) -> None:
+        async def on_notification(**_: Any) -> None:
             self._hint.set()
 
         async with self._translated():
-            await self._jobs.listen_for_jobs(on_notification=hear, queues=queues)
+            await self._jobs.listen_for_jobs(on_notification=on_notification, queues=queues)
 
     async def beat(self) -> None:
-        """Say that the tickets that we have fetched are in good hands."""
+        """Send the heartbeat that protects fetched tickets."""
         if self._worker_id is not None:
             async with self._translated():
                 await self._jobs.update_heartbeat(self._worker_id)
 
     async def retry_stalled(self) -> int:
-        """Put back what workers have fetched that are gone; how many."""
+        """Requeue tickets of lost workers; return how many."""
         async with self._translated():
             stalled = list(await self._jobs.get_stalled_jobs(seconds_since_heartbeat=STALLED_S))
         for job in stalled:
             try:
-                async with self._translated(psycopg.errors.RaiseException):  # it moved on
+                async with self._translated(psycopg.errors.RaiseException):  # it was finished
                     await self._jobs.retry_job(job)
             except AlreadyEnqueued:
                 self.finish(job.id or 0)
@@ -185,7 +185,7 @@ class Tickets:
             await self._jobs.prune_stalled_workers(STALLED_S)
         return len(stalled)
 
-    # --- how it is done ----------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------
 
     async def _delete_finished(self) -> None:
         finished = [*self._finished]
@@ -193,7 +193,7 @@ class Tickets:
             await self._app.connector.execute_query_async(
                 "DELETE FROM procrastinate_jobs WHERE id = ANY (%(finished)s)", finished=finished
             )
-        del self._finished[: len(finished)]  # not before: a living worker's are not retried
+        del self._finished[: len(finished)]  # only now: tickets of a live worker are not retried
         if not self._finished:
             self._has_finished.clear()
 
@@ -211,15 +211,15 @@ class Tickets:
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(self._path, (False,))
-        # What a crash of the server takes back are steps of tickets: they are made again.  Those
-        # that are written with their task are as durable as that.
+        # A crash of the database may undo changes of tickets, which are then repeated.  A ticket
+        # that is written with its task is as durable as the task.
         await connection.execute("SET synchronous_commit TO off")
 
     @asynccontextmanager
     async def _translated(self, *ignored: type[Exception]) -> AsyncIterator[None]:
-        """Errors of procrastinate as those of the store, but for what may be ignored."""
+        """Raise errors of procrastinate as errors of the store, except those to ignore."""
         try:
-            with heeding_cancellation():
+            with reraising_cancellation():
                 yield
         except AlreadyEnqueued:
             raise
@@ -232,7 +232,7 @@ class Tickets:
 
 
 def _lock(task: Task) -> str:
-    """Names one stay in the queue: each one ends with a claim, which raises the fence."""
+    """Return a name for one stay of a task in the queue; each claim raises the fence."""
     return f"{task.id}:{task.fence}"
 
 

@@ -1,6 +1,7 @@
-"""The client: what a session returns and raises, and the questions of a server."""
+"""The client: sessions, tasks, exceptions, and the questions of a server."""
 
 from taskmachine.adapters.client.answering import Answer
+from taskmachine.adapters.client.connection import Connection, Listener, Transport
 from taskmachine.adapters.client.errors import (
     BadAnswer,
     CallFailed,
@@ -12,7 +13,6 @@ from taskmachine.adapters.client.errors import (
     SessionLost,
 )
 from taskmachine.adapters.client.forms import Field, fields_of
-from taskmachine.adapters.client.line import Line, Listener, Transport
 from taskmachine.adapters.client.receiving import Receiver
 from taskmachine.adapters.client.remote_task import Question, RemoteTask, Update
 from taskmachine.adapters.client.session import Session
@@ -23,10 +23,10 @@ __all__ = [
     "BadAnswer",
     "CallFailed",
     "Cancelled",
+    "Connection",
     "ConnectionLost",
     "Declined",
     "Field",
-    "Line",
     "Listener",
     "NoAnswer",
     "Question",

@@ -1,4 +1,4 @@
-"""The conformance tester, for programs: what `taskmachine check` does.  docs/howto/check.md."""
+"""The conformance tests of `taskmachine check`, for programs.  See docs/howto/check.md."""
 
 from taskmachine.adapters.bridges.required import require
 

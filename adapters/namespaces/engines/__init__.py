@@ -1,9 +1,9 @@
-"""Engines, which run the tools of tasks: choosing one, and writing one (docs/howto/adapters.md)."""
+"""Engines, which run the tools of tasks: how to choose or write one (docs/howto/adapters.md)."""
 
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
-from taskmachine.adapters.runtime.engine import Duty, Engine, MakeEngine, find_engine
+from taskmachine.adapters.runtime.engine import Engine, MakeEngine, PeriodicJob, find_engine
 from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.tools.errors import Gone
@@ -11,11 +11,11 @@ from taskmachine.adapters.tools.registry import Threads, Tool
 
 __all__ = [
     "Claim",
-    "Duty",
     "Engine",
     "Gone",
     "LocalEngine",
     "MakeEngine",
+    "PeriodicJob",
     "Surroundings",
     "TaskService",
     "Threads",

@@ -1,10 +1,10 @@
-"""Servers as parts of a program: HTTP, pipes, the console, and who is let in."""
+"""Parts of a server: HTTP, stdio, the console and authentication."""
 
 from taskmachine.adapters.bridges.required import require
 
 require("starlette", "server", "1.0")
 
-from taskmachine.adapters.console import Console, Door, LinkDoor, TokenDoor  # noqa: E402
+from taskmachine.adapters.console import Console, LinkLogin, Login, TokenLogin  # noqa: E402
 from taskmachine.adapters.server.application import make_application, serve_http  # noqa: E402
 from taskmachine.adapters.server.json_log import JsonLines  # noqa: E402
 from taskmachine.adapters.transports.auth.authentication import (  # noqa: E402
@@ -30,16 +30,16 @@ __all__ = [
     "Caller",
     "Console",
     "Conversation",
-    "Door",
     "HeaderAuthenticator",
     "JsonLines",
     "JwtAuthenticator",
-    "LinkDoor",
+    "LinkLogin",
+    "Login",
     "Owners",
     "Principal",
     "Settings",
     "StaticTokenAuthenticator",
-    "TokenDoor",
+    "TokenLogin",
     "Transport",
     "Unauthorized",
     "load_settings",

@@ -1,4 +1,4 @@
-"""Stores: opening one by its URL, and writing one.  The guide: docs/howto/adapters.md."""
+"""Stores: how to open one by its URL, and how to write one (docs/howto/adapters.md)."""
 
 from taskmachine.adapters.stores import (
     MAX_REPORTS,

@@ -1,4 +1,4 @@
-"""Telemetry: traces and metrics by OpenTelemetry."""
+"""Traces and metrics with OpenTelemetry."""
 
 from taskmachine.adapters.bridges.required import require
 

@@ -1,1 +1,1 @@
-"""Test kits for what a runtime is made of: the contract of engines, and a virtual clock."""
+"""Test kits for parts of a runtime: the contract of engines, and a virtual clock."""

@@ -1,7 +1,7 @@
 """The test kit of the engine contract, for authors of engines.
 
-Needs pytest, which the package itself does not.  One fixture makes it run: a function that makes a
-new, empty place and returns a function that opens a runtime there.  That runtime takes the tasks;
+Requires pytest, which the package itself does not.  Provide one fixture: a function that makes a
+new, empty place and returns a function that opens a runtime there.  That runtime creates the tasks;
 its engine, or workers that the same context starts, must run the tools within the limits.
 
     class TestMyEngine(EngineContract):
@@ -33,13 +33,13 @@ from taskmachine.statemachine import Call, Cause, Reply, State, Task
 __all__ = ["EngineContract", "NewRuntimePlace", "RuntimePlace"]
 
 RuntimePlace = Callable[[Tools, Limits], AbstractAsyncContextManager[Runtime]]
-"""Opens a runtime with these tools and limits; whoever opens it again finds the same tasks."""
+"""Opens a runtime with these tools and limits; opening it again finds the same tasks."""
 
 NewRuntimePlace = Callable[[], RuntimePlace]
 """Makes a place without tasks."""
 
 PATIENCE_S: Final = 20.0
-"""For each test: an engine may look for its tasks every few seconds."""
+"""Maximum duration of a test: an engine may poll for its tasks every few seconds."""
 
 _OWNER: Final = "alice"
 _NAME: Final = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
@@ -47,8 +47,8 @@ _ADA: Final = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
 
 
 @attrs.define
-class _Bench:
-    """Tools that note what they do, and go on when the test opens the gate."""
+class _Recorder:
+    """Tools that record their runs and wait until the test opens the gate."""
 
     tools: Tools = attrs.field(factory=Tools)
     runs: list[str] = attrs.field(factory=list)
@@ -101,18 +101,18 @@ class _Bench:
 
 
 class EngineContract:
-    """What every engine must do, sentence by sentence."""
+    """The requirements on every engine, one test for each."""
 
     def test_a_task_is_run_once_and_its_outcome_is_stored(self, new_place: NewRuntimePlace) -> None:
-        async def scene(runtime: Runtime, bench: _Bench) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
             task = await _ended(runtime, await _create(runtime, "quick"))
-            assert (task.state, bench.runs) == (State.COMPLETED, ["quick"])
+            assert (task.state, recorder.runs) == (State.COMPLETED, ["quick"])
             assert b"done" in _result(task)
 
         _play(new_place(), scene)
 
     def test_an_error_of_a_tool_is_an_outcome(self, new_place: NewRuntimePlace) -> None:
-        async def scene(runtime: Runtime, bench: _Bench) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
             task = await _ended(runtime, await _create(runtime, "broken"))
             assert task.outcome is not None
             assert task.outcome.is_error
@@ -121,7 +121,7 @@ class EngineContract:
         _play(new_place(), scene)
 
     def test_a_tool_that_takes_too_long_is_stopped(self, new_place: NewRuntimePlace) -> None:
-        async def scene(runtime: Runtime, bench: _Bench) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
             task = await _ended(runtime, await _create(runtime, "slow"))
             assert task.outcome is not None
             assert (task.state, task.outcome.cause) == (State.FAILED, Cause.TIMED_OUT)
@@ -129,41 +129,41 @@ class EngineContract:
         _play(new_place(), scene)
 
     def test_a_cancellation_reaches_the_tool_and_is_final(self, new_place: NewRuntimePlace) -> None:
-        async def scene(runtime: Runtime, bench: _Bench) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
             task = await _create(runtime, "gated")
-            await bench.began.wait()
+            await recorder.began.wait()
             await runtime.service.perform(_OWNER, Cancel(task.id))
-            await bench.cleaned.wait()
-            bench.gate.set()
+            await recorder.cleaned.wait()
+            recorder.gate.set()
             task = await _ended(runtime, task)
-            assert (task.state, bench.running) == (State.CANCELLED, 0)
+            assert (task.state, recorder.running) == (State.CANCELLED, 0)
 
         _play(new_place(), scene)
 
     def test_a_tool_that_stays_goes_on_with_the_answer(self, new_place: NewRuntimePlace) -> None:
-        _play(new_place(), lambda runtime, bench: _ask(runtime, bench, "stays", runs=1))
+        _play(new_place(), lambda runtime, recorder: _ask(runtime, recorder, "stays", runs=1))
 
     def test_a_tool_that_parks_is_run_again_with_the_answer(
         self, new_place: NewRuntimePlace
     ) -> None:
-        _play(new_place(), lambda runtime, bench: _ask(runtime, bench, "parks", runs=2))
+        _play(new_place(), lambda runtime, recorder: _ask(runtime, recorder, "parks", runs=2))
 
     def test_no_more_tools_run_than_the_limit_says(self, new_place: NewRuntimePlace) -> None:
-        async def scene(runtime: Runtime, bench: _Bench) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
             first = [await _create(runtime, "gated") for _ in range(2)]
-            await bench.is_full.wait()
+            await recorder.is_full.wait()
             third = await _create(runtime, "quick")
             third = await runtime.service.collect(_OWNER, third.id, timeout_s=0.5)
-            assert (third.state, bench.runs) == (State.SUBMITTED, ["gated", "gated"])
-            bench.gate.set()
+            assert (third.state, recorder.runs) == (State.SUBMITTED, ["gated", "gated"])
+            recorder.gate.set()
             ended = [await _ended(runtime, task) for task in (*first, third)]
             assert {task.state for task in ended} == {State.COMPLETED}
 
         _play(new_place(), scene, Limits(concurrency=2))
 
     def test_a_shutdown_gives_back_what_did_not_end(self, new_place: NewRuntimePlace) -> None:
-        """The next engine on the same place runs it; the first one's leg leaves no outcome."""
-        place, first, second = new_place(), _Bench(), _Bench()
+        """The next engine on the same place runs it; the first run leaves no outcome."""
+        place, first, second = new_place(), _Recorder(), _Recorder()
 
         async def main() -> None:
             async with place(first.tools, Limits()) as runtime:
@@ -178,24 +178,24 @@ class EngineContract:
         _run(main)
 
 
-async def _ask(runtime: Runtime, bench: _Bench, tool: str, runs: int) -> None:
+async def _ask(runtime: Runtime, recorder: _Recorder, tool: str, runs: int) -> None:
     task = await _create(runtime, tool)
     while task.state is not State.INPUT_REQUIRED:
         task = await runtime.service.wait(_OWNER, task.id, after=task.version)
     await runtime.service.perform(_OWNER, Answer(task.id, _ADA))
     assert b"Hello, Ada!" in _result(await _ended(runtime, task))
-    assert bench.runs == [tool] * runs
+    assert recorder.runs == [tool] * runs
 
 
 def _play(
     place: RuntimePlace,
-    scene: Callable[[Runtime, _Bench], Awaitable[None]],
+    scene: Callable[[Runtime, _Recorder], Awaitable[None]],
     limits: Limits | None = None,
 ) -> None:
     async def main() -> None:
-        bench = _Bench()
-        async with place(bench.tools, limits or Limits()) as runtime:
-            await scene(runtime, bench)
+        recorder = _Recorder()
+        async with place(recorder.tools, limits or Limits()) as runtime:
+            await scene(runtime, recorder)
 
     _run(main)
 

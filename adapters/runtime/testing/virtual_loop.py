@@ -1,14 +1,13 @@
-"""An event loop without a world: time is virtual, the order is chosen by a seed.
+"""A simulated event loop: time is virtual, and a seed chooses the order of callbacks.
 
-Nothing is waited for: when no callback is ready, time jumps to the next timer.  There are no
-sockets, threads or signals.  Every callback belongs to the simulated `Process` that its context
-names, so a process can be killed between two callbacks (what it had to do never happens, not even
-a `finally`) or paused for a while, as a machine that swaps or a laptop that sleeps.
+When no callback is ready, time jumps to the next timer.  There are no sockets, threads or signals.
+Every callback belongs to the simulated `Process` that its context names, so a process can be killed
+between two callbacks (the rest never happens, not even a `finally`) or paused for a while, like a
+machine that swaps or a laptop that sleeps.
 
-asyncio promises that callbacks of one loop run in the order in which they became ready.  A
-process is one loop, so that promise is kept inside each process, and the seed chooses whose turn
-it is.  A `wild` loop breaks it and takes any callback that is ready: more orders than can happen,
-which code has to survive that relies on no order at all.
+asyncio guarantees that callbacks of one loop run in the order in which they became ready.  A
+process is one loop, so each process keeps that guarantee, and the seed chooses which process
+runs next.  A `wild` loop takes any ready callback: it tests code that must not rely on any order.
 """
 
 import asyncio
@@ -26,15 +25,15 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 MAX_STEPS: Final = 200_000
-"""Callbacks in one moment of virtual time: beyond that it is an endless loop."""
+"""Callbacks in one instant of virtual time; more of them are an endless loop."""
 
 
 class Stuck(Exception):
-    """Nothing will ever happen again, or nothing but the same."""
+    """The loop can make no progress: no timer is left, or callbacks repeat endlessly."""
 
 
 class Process:
-    """What lives and dies together.  `context` is for whatever is to run in it."""
+    """A simulated process.  Code that runs in `context` belongs to it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,7 +41,7 @@ class Process:
         self.is_paused = False
         self.paused_s = 0.0
         self.tasks: list[asyncio.Task[Any]] = []
-        """Every task that was ever begun in it: kept, so that nothing ends by being collected."""
+        """Every task that was started in it, kept to avoid garbage collection."""
         self.on_death: list[Callable[[], None]] = []
         self.ready: deque[asyncio.Handle] = deque()
         self._context = contextvars.copy_context()
@@ -57,7 +56,7 @@ PROCESS: contextvars.ContextVar[Process] = contextvars.ContextVar("PROCESS")
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Use it by `run`, once, and `close` it."""
+    """Call `run` once, then `close`."""
 
     def __init__(self, random: Random, *, wild: bool = False) -> None:
         super().__init__()
@@ -70,9 +69,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.outside = Process("outside")
         self._processes = [self.outside]
         self.escaped: list[str] = []
-        """Exceptions that nobody caught."""
+        """Exceptions that were not caught."""
         self.exits = 0
-        """Processes that left by SystemExit."""
+        """Number of processes that exited by SystemExit."""
         self.set_debug(False)
         self.set_task_factory(self._new_task)
         self.set_exception_handler(self._note)
@@ -82,7 +81,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._processes.append(process)
         return process
 
-    # --- what a loop is asked ----------------------------------------------------------------
+    # --- interface of an event loop ----------------------------------------------------------
 
     def time(self) -> float:
         return self._now
@@ -117,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Left where it is: whoever comes by drops it."""
+        """Leave the timer in the queue; `_pass_time` skips it."""
 
     def _new_task(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
@@ -130,17 +129,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.escaped.append(f"{context['message']}: {context.get('exception')!r}")
 
-    # --- life and death ----------------------------------------------------------------------
+    # --- failures of processes ---------------------------------------------------------------
 
     def kill(self, process: Process) -> None:
-        """From here on nothing of it happens."""
+        """Kill a process: none of its callbacks runs any more."""
         process.is_dead = True
         process.ready.clear()
         for act in process.on_death:
             act()
 
     def pause(self, process: Process, seconds: float) -> None:
-        """Nothing of it happens for so long; then everything that has become due."""
+        """Pause a process; its due callbacks run afterwards."""
         if process.is_dead or process.is_paused:
             return
 
@@ -154,7 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --- running -----------------------------------------------------------------------------
 
     def run(self, main: Coroutine[Any, Any, _T]) -> _T:
-        """Until `main` is done; `Stuck` if it never will be."""
+        """Run until `main` is done; raise `Stuck` if it cannot finish."""
         with self._running():
             task = self.create_task(main, context=self.outside.context)
             moment, steps = self._now, 0
@@ -203,10 +202,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         finally:
             asyncio._set_running_loop(before)
 
-    # --- the end -----------------------------------------------------------------------------
+    # --- shutdown ----------------------------------------------------------------------------
 
-    def unheard(self, process: Process) -> list[str]:
-        """Exceptions of tasks that nobody asked for: asyncio would complain some time later."""
+    def unretrieved(self, process: Process) -> list[str]:
+        """Return exceptions of tasks that were never retrieved, which asyncio would log later."""
         return [
             f"exception of a task was never retrieved: {task!r}"
             for task in process.tasks
@@ -214,20 +213,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         ]
 
     def close(self) -> None:
-        """Let go of everything that is not done, in silence.
+        """Close all unfinished tasks silently.
 
-        What `finally` blocks do now happens after the end of the world: no callback runs any more.
+        Their `finally` blocks run, but callbacks that they schedule do not.
         """
         self._is_over = True
         with self._running():
-            self.set_task_factory(self._still_born)
+            self.set_task_factory(self._new_task_after_close)
             for process in self._processes:
                 for task in process.tasks:
                     if not task.done():
                         task._log_destroy_pending = False  # type: ignore[attr-defined]
-                        _bury(task.get_coro())
+                        _close(task.get_coro())
                     elif not task.cancelled():
-                        task.exception()  # now it counts as retrieved
+                        task.exception()  # marks it as retrieved
                 process.tasks.clear()
                 process.ready.clear()
                 process.on_death.clear()
@@ -235,17 +234,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers.clear()
         super().close()
 
-    def _still_born(
+    def _new_task_after_close(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
     ) -> "asyncio.Future[Any]":
         coroutine.close()
         return self.create_future()
 
 
-def _bury(coroutine: Any) -> None:
-    for _ in range(100):  # a `finally` that awaits begins to wait once more
+def _close(coroutine: Any) -> None:
+    for _ in range(100):  # a `finally` that awaits suspends again
         try:
             coroutine.close()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001, it is dead
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  the process is dead
             continue
         return

@@ -1,7 +1,7 @@
-"""Connections to a PostgreSQL server: where it is, a bounded number of them, and their loss.
+"""Connections to a PostgreSQL server: its address, a bounded pool, and retries.
 
-The server may go away at any moment and come back.  Whoever needs a connection meanwhile waits a
-few seconds for one, and is then told that there is none.
+The server may become unavailable at any moment.  An operation that needs a connection meanwhile
+waits a few seconds and then fails.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ __all__ = [
     "Row",
     "Session",
     "connect",
-    "heeding_cancellation",
     "make_pool",
     "read_url",
+    "reraising_cancellation",
 ]
 
 POOL_SIZE: Final = 10
 MAX_WAITING: Final = 10_000
-"""Operations; beyond it something is wrong with the server, and memory would be next."""
+"""Maximum number of waiting operations, which bounds memory if the server is too slow."""
 
 WAIT_S: Final = 5.0
 """How long an operation waits for a connection."""
 
 STATEMENT_MS: Final = 5_000
 ANSWER_S: Final = 15.0
-"""How long a server may be silent that has not closed the connection."""
+"""How long to wait for the answer of a server that has not closed the connection."""
 
 ATTEMPTS: Final = 5
-"""Of what the server has undone itself, since others were in the way."""
+"""Attempts of a transaction that the server rolls back because of conflicts."""
 
 _DEFAULTS: Final = {
     "application_name": "taskmachine",
@@ -67,7 +67,7 @@ _SETTINGS: Final = f"""
 _FORM: Final = "a PostgreSQL store is 'postgresql://USER@HOST/DATABASE'"
 
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
-# A pooler gave us another connection to the server than the one that has prepared the statement.
+# A connection pooler has switched to a server connection without the prepared statement.
 _UNPREPARED: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 
 T = TypeVar("T")
@@ -77,20 +77,20 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 @attrs.frozen
 class Address:
-    """Where the tables are."""
+    """The location of the tables."""
 
     conninfo: str = attrs.field(repr=False)
     place: str
-    """For sentences; it has no password."""
+    """The name of the database in messages, without a password."""
     schema: str
     pool_size: int
 
 
 def read_url(url: str) -> Address:
-    """`postgresql://USER:PASSWORD@HOST:PORT/DATABASE`, with what libpq knows behind a `?`.
+    """Parse `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`.
 
-    Beyond that `schema` (default: taskmachine) and `pool_size`.  No sentence repeats the URL, as
-    it may have a password.
+    Options are those of libpq, `schema` (default: taskmachine) and `pool_size`.  No error message
+    repeats the URL, as it may contain a password.
     """
     front, _, query = url.partition("?")
     options = parse_qsl(query, keep_blank_values=True)
@@ -104,12 +104,12 @@ def read_url(url: str) -> Address:
     schema = ours.get("schema", "taskmachine")
     if not re.fullmatch("[a-z_][a-z0-9_]{0,49}", schema) or schema.startswith("pg_"):
         raise ConfigurationError(
-            "the schema of the store must be up to 50 small letters, digits and underscores,"
-            f" and not begin with a digit or pg_: '{schema}'"
+            "the schema of the store must be up to 50 lower-case letters, digits and underscores,"
+            f" and must not begin with a digit or pg_: '{schema}'"
         )
     size = ours.get("pool_size", str(POOL_SIZE))
     if not re.fullmatch("[1-9][0-9]{0,3}", size):
-        raise ConfigurationError(f"the pool_size of the store must be 1 to 9999, not '{size}'")
+        raise ConfigurationError(f"the pool_size of the store must be 1 to 9999, got '{size}'")
     where = f"{given.get('host') or 'localhost'}:{given.get('port') or 5432}"
     name = given.get("dbname") or given.get("user")
     place = f"database '{name}' at {where}" if name else f"the database at {where}"
@@ -117,9 +117,9 @@ def read_url(url: str) -> Address:
 
 
 async def connect(address: Address) -> AsyncConnection[Row]:
-    """One connection, to be closed by the caller.
+    """Open a connection, which the caller must close.
 
-    `ConfigurationError` or `StoreError` if there is none.
+    `ConfigurationError` or `StoreError` if that fails.
     """
     try:
         connection = await AsyncConnection.connect(address.conninfo, autocommit=True)
@@ -128,7 +128,7 @@ async def connect(address: Address) -> AsyncConnection[Row]:
     try:
         with translated(address.place):
             await _configure(connection)
-    except BaseException:  # somebody may have stopped waiting
+    except BaseException:  # including cancellation
         await connection.close()
         raise
     return connection
@@ -142,7 +142,7 @@ Configure = Callable[[AsyncConnection[Row]], Awaitable[None]]
 
 
 def make_pool(address: Address, size: int, more: Configure | None = None) -> "AsyncConnectionPool":
-    """Up to so many connections, to be opened by the caller; `more` prepares each of them."""
+    """Return a closed pool of up to `size` connections; `more` configures each of them."""
 
     async def configure(connection: AsyncConnection[Row]) -> None:
         await connection.set_autocommit(True)
@@ -158,16 +158,16 @@ def make_pool(address: Address, size: int, more: Configure | None = None) -> "As
         configure=configure,
         timeout=WAIT_S,
         max_waiting=MAX_WAITING,
-        # The pool doubles its pauses until then; whoever asks afterwards makes it begin anew.
+        # The pool doubles its pauses up to this time; the next request restarts it.
         reconnect_timeout=WAIT_S - 1,
     )
 
 
 @contextmanager
-def heeding_cancellation() -> Iterator[None]:
-    """Whoever is stopped in this block is stopped at its end, at the latest.
+def reraising_cancellation() -> Iterator[None]:
+    """Raise a cancellation that was lost in this block at its end.
 
-    psycopg stands on `asyncio.wait_for`, which may lose that before Python 3.12.
+    psycopg uses `asyncio.wait_for`, which may lose one before Python 3.12.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
@@ -178,7 +178,7 @@ def heeding_cancellation() -> Iterator[None]:
 
 @attrs.frozen(eq=False)
 class Session:
-    """A connection for a while, with statements on the tables of one schema."""
+    """A borrowed connection that runs statements on the tables of one schema."""
 
     connection: AsyncConnection[Row]
     schema: str
@@ -194,12 +194,12 @@ class Session:
         return rows[0] if rows else None
 
     async def count(self, statement: str, parameters: Parameters = ()) -> int:
-        """How many rows it has written."""
+        """Run a statement and return the number of rows that it wrote."""
         cursor = await self.connection.execute(in_schema(statement, self.schema), parameters)
         return cursor.rowcount
 
     async def send(self, statement: str, parameters: Parameters = ()) -> None:
-        """Its answer is of no interest."""
+        """Run a statement and ignore its result."""
         await self.connection.execute(in_schema(statement, self.schema), parameters)
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
@@ -207,7 +207,7 @@ class Session:
 
 
 class Connections:
-    """A bounded number of connections, made when they are needed, and again when they break."""
+    """A bounded number of connections, opened on demand and replaced when they break."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -221,16 +221,15 @@ class Connections:
         await self._pool.close(WAIT_S)
 
     async def run(self, act: Callable[[Session], Awaitable[T]], *, reads: bool = False) -> T:
-        """What `act` answers; `StoreError` if it cannot be done.
+        """Run `act` on a connection and return its result; `StoreError` if it fails.
 
-        It is called again if the server has undone it, and what only `reads` also when the
-        connection broke over it.
+        It is retried if the server rolled it back, and with `reads` also if the connection broke.
         """
         attempt = 0
         while True:
             attempt += 1
             try:
-                with heeding_cancellation():
+                with reraising_cancellation():
                     async with asyncio.timeout(ANSWER_S):
                         return await self._once(act)
             except _UNPREPARED as error:
@@ -245,7 +244,7 @@ class Connections:
                     raise explain(self.address.place, error) from error
 
     async def _once(self, act: Callable[[Session], Awaitable[T]]) -> T:
-        connection = await self._living()
+        connection = await self._live_connection()
         try:
             if not self._prepares:
                 connection.prepare_threshold = None
@@ -253,25 +252,28 @@ class Connections:
         finally:
             await self._pool.putconn(connection)
 
-    async def _living(self) -> AsyncConnection[Row]:
+    async def _live_connection(self) -> AsyncConnection[Row]:
         while True:
             connection = await self._pool.getconn()
-            if not _has_something_to_say(connection):
+            if not _is_closed(connection):
                 return connection
             await connection.close()
             await self._pool.putconn(connection)
 
 
 def _is_loss(error: Exception) -> bool:
-    """Whether a connection broke that there was."""
+    """Return True if an established connection broke."""
     if isinstance(error, (errors.AdminShutdown, errors.CrashShutdown)):
         return True
     is_of_pool = isinstance(error, (PoolTimeout, TooManyRequests))
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not is_of_pool
 
 
-def _has_something_to_say(connection: AsyncConnection[Row]) -> bool:
-    """An idle connection is silent, unless the server has ended it: that is seen for nothing."""
+def _is_closed(connection: AsyncConnection[Row]) -> bool:
+    """Return True if either side has closed an idle connection, without a round trip.
+
+    An idle connection has no data to read unless the server has closed it.
+    """
     if connection.closed:
         return True
     ready = select.poll()

@@ -1,4 +1,4 @@
-"""What went wrong with a PostgreSQL server, in a sentence for whoever runs the program."""
+"""Errors of PostgreSQL as store errors, worded for operators."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,29 +15,29 @@ __all__ = ["explain", "refusal", "translated"]
 
 _REASONS: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
     (TooManyRequests, "is too busy: too many operations wait for a connection"),
-    (PoolTimeout, "cannot be reached, or is too busy to give us a connection"),
+    (PoolTimeout, "cannot be reached, or all connections are busy"),
     (TimeoutError, "does not answer"),
     (errors.QueryCanceled, "took too long and was stopped"),
     (errors.LockNotAvailable, "is locked by another program"),
     (errors.DiskFull, "cannot grow: the disk is full"),
-    (errors.ReadOnlySqlTransaction, "cannot be written to: it is a copy, or set to read only"),
-    (errors.InsufficientPrivilege, "does not let this user do that"),
-    (errors.TooManyConnections, "has no room for another connection"),
+    (errors.ReadOnlySqlTransaction, "is read-only: use the primary server"),
+    (errors.InsufficientPrivilege, "denies this user the necessary privilege"),
+    (errors.TooManyConnections, "accepts no more connections"),
     ((errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow), "is being restarted"),
-    (errors.ProgramLimitExceeded, "has no room for a record of this size"),
+    (errors.ProgramLimitExceeded, "cannot store a record of this size"),
 )
 
-# When connecting fails there is no code, only what the server said, in English or not.
+# A failed connection has no error code, only the server's message, possibly localized.
 _REFUSALS: Final = (
     ("password", "refuses the password of this user"),
-    ("no pg_hba.conf entry", "lets nobody in from here under this name"),
-    ("role ", "does not know this user"),
-    ("database ", "does not exist, or may not be connected to"),
+    ("no pg_hba.conf entry", "does not allow this user to connect from this host"),
+    ("role ", "has no such user"),
+    ("database ", "does not exist or refuses connections"),
 )
 
 
 def explain(place: str, error: Exception) -> StoreError:
-    """The same, as an error of the store."""
+    """Return an error as `StoreError`."""
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return StoreError(f"{place} {reason}")
@@ -47,11 +47,11 @@ def explain(place: str, error: Exception) -> StoreError:
 
 
 def refusal(place: str, error: psycopg.OperationalError) -> TaskmachineError:
-    """Why there is no connection: for somebody to set right, or something that may pass."""
+    """Return a failed connection as a configuration error, or as a temporary store error."""
     text = _sentence(error)
     fatal = text.partition("FATAL:")[2].strip()
     if "no password supplied" in text:
-        return ConfigurationError(f"{place} wants a password: the URL has none")
+        return ConfigurationError(f"{place} requires a password: add it to the URL")
     for begins, reason in _REFUSALS:
         if fatal.startswith(begins):
             return ConfigurationError(f"{place} {reason}: {fatal}")
@@ -60,9 +60,9 @@ def refusal(place: str, error: psycopg.OperationalError) -> TaskmachineError:
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Nothing of psycopg leaves this block.
+    """Raise errors of psycopg in this block as `StoreError`.
 
-    OverflowError and UnicodeError are what it raises for values that PostgreSQL does not have.
+    It raises OverflowError and UnicodeError for values that PostgreSQL does not support.
     """
     try:
         yield
@@ -71,7 +71,7 @@ def translated(place: str) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """The last line says it, if there are several, but hints and positions."""
+    """Return the last line of a message that is not a hint, detail or position."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("LINE ", "^", "HINT:", "DETAIL:"))]
     return " ".join((lines[-1] if lines else type(error).__name__).split())

@@ -1,7 +1,7 @@
-"""Looking tasks up, for many callers at a time by one statement.
+"""Batched lookups of tasks: one statement reads tasks for many callers.
 
-Whoever asks while others are being answered is gathered: one journey for all of them, which
-begins after they have asked.  Nobody waits for others to come.
+Lookups that arrive during a round trip to the server are collected for the next one, which starts
+after they arrived.  A lookup never waits for later ones.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from taskmachine.adapters.stores.postgresql.connections import MAX_WAITING, Conn
 
 __all__ = ["Lookups"]
 
-JOURNEYS: Final = 2
-"""At a time: while the answers of one are read, the server works on the next."""
+ROUND_TRIPS: Final = 2
+"""Concurrent round trips: the server works on one while the results of the other are read."""
 
 MOST: Final = 32
-"""Tasks of one journey: each may be some megabytes."""
+"""Tasks per round trip; each may have some megabytes."""
 
 _Record = bytes | None
 
 
 class Lookups:
-    """Records by their ids."""
+    """Loads records by task id."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._waiting: deque[tuple[str, asyncio.Future[_Record]]] = deque()
-        self._journeys: set[asyncio.Task[None]] = set()
+        self._round_trips: set[asyncio.Task[None]] = set()
 
     async def load(self, task_id: str) -> _Record:
         if len(self._waiting) >= MAX_WAITING:
@@ -38,35 +38,35 @@ class Lookups:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[_Record] = loop.create_future()
         self._waiting.append((task_id, found))
-        if len(self._journeys) < JOURNEYS:
-            self._journeys.add(loop.create_task(self._travel()))
+        if len(self._round_trips) < ROUND_TRIPS:
+            self._round_trips.add(loop.create_task(self._load_waiting()))
         return await found
 
     async def close(self) -> None:
-        """Back when everybody has an answer; nobody asks any more."""
-        while self._journeys:
-            await asyncio.wait(self._journeys)
+        """Wait until all lookups are answered; there must be no new ones."""
+        while self._round_trips:
+            await asyncio.wait(self._round_trips)
 
-    async def _travel(self) -> None:
+    async def _load_waiting(self) -> None:
         while self._waiting:
             asked = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
             records: Mapping[str, bytes] = {}
             failure: Exception | None = None
             try:
                 records = await self._read([*{task_id for task_id, _ in asked}])
-            except Exception as error:  # noqa: BLE001  it is theirs who asked
+            except Exception as error:  # noqa: BLE001  raised in the callers
                 failure = error
             for task_id, found in asked:
                 if found.done():
-                    continue  # nobody waits for it any more
+                    continue  # its caller was cancelled
                 if failure is None:
                     found.set_result(records.get(task_id))
                 else:
                     found.set_exception(failure)
-        # At once: whoever asks from now on needs another journey.
-        journey = asyncio.current_task()
-        assert journey is not None, "it is made a task"
-        self._journeys.discard(journey)
+        # Without an await in between: a later lookup must start another round trip.
+        current = asyncio.current_task()
+        assert current is not None, "it runs as an asyncio task"
+        self._round_trips.discard(current)
 
     async def _read(self, ids: Sequence[str]) -> Mapping[str, bytes]:
         async def read(session: Session) -> Mapping[str, bytes]:

@@ -1,6 +1,6 @@
-"""A store in a PostgreSQL database, by its URL: `postgresql://USER@HOST/DATABASE`.
+"""Entry points of the PostgreSQL store: `postgresql://USER@HOST/DATABASE`.
 
-What it is made of needs the extra `postgresql`, and is imported when somebody opens one.
+It requires the extra `postgresql`, which is imported only when such a store is opened.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ __all__ = ["find_schema", "open_postgresql"]
 
 
 async def open_postgresql(url: str) -> "PostgreSQLStore":
-    """The store in that database, whose tables are made if there are none.
+    """Open the store in a database; its tables are created if necessary.
 
-    `ConfigurationError` if they are not for us, `StoreError` if they cannot be used now.
+    `ConfigurationError` if the schema is not a store, `StoreError` if it cannot be used now.
     """
     with _installed():
         from taskmachine.adapters.stores.postgresql.connections import read_url
@@ -28,7 +28,7 @@ async def open_postgresql(url: str) -> "PostgreSQLStore":
 
 
 async def find_schema(url: str) -> Schema:
-    """What opening would find in that database; changes nothing."""
+    """Return the schema versions of the database without any change."""
     with _installed():
         from taskmachine.adapters.stores.postgresql.connections import read_url
         from taskmachine.adapters.stores.postgresql.schema import found
@@ -41,6 +41,6 @@ def _installed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise ConfigurationError(
-            f"PostgreSQL needs the package {error.name or 'psycopg'}:"
+            f"PostgreSQL requires the package {error.name or 'psycopg'}:"
             " pip install 'taskmachine[postgresql]'"
         ) from error

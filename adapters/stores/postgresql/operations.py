@@ -1,6 +1,6 @@
-"""What the store does to the tables, one function for each kind of write.
+"""The writes of the PostgreSQL store, one function for each kind.
 
-Each is a transaction of its own, or runs in one that undoes all of it when it raises.
+Each is one transaction, which is rolled back if it raises.
 """
 
 import zlib
@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 Joining = Callable[[AsyncConnection[Any], Task], Awaitable[None]]
-"""Joins the transaction in which a task enters the queue."""
+"""Called within the transaction in which a task enters the queue."""
 
 
 @attrs.define(eq=False, init=False)
 class Change:
-    """A version of a task with its new lines of history, encoded before a connection is taken."""
+    """A version of a task with its new history entries, encoded before taking a connection."""
 
     task: Task
     facts: dict[str, Any]
@@ -87,7 +87,7 @@ _NO_CAPS: Final = Caps(MAX_INTEGER, MAX_INTEGER, MAX_INTEGER, MAX_INTEGER)
 
 
 async def create(session: Session, change: Change, caps: Caps) -> Task | None:
-    """The task that its owner has under the same key; None if the new one was stored."""
+    """Store a new task, or return the one of the same owner and key."""
     alone_of_owner = alone_in_all = False
     while True:
         facts = {
@@ -110,8 +110,8 @@ async def create(session: Session, change: Change, caps: Caps) -> Task | None:
         if alone_of_owner >= is_near_of_owner and alone_in_all >= is_near_in_all:
             check_caps(caps, *counts)
             if is_known:
-                raise Conflict(f"task {change.task.id} is known")
-            # Somebody else has just stored one of this id or key: look again.
+                raise Conflict(f"task {change.task.id} exists already")
+            # Another process has just stored a task of this id or key: try again.
         alone_of_owner |= is_near_of_owner
         alone_in_all |= is_near_in_all
 
@@ -128,20 +128,20 @@ async def _add(session: Session, change: Change, facts: dict[str, Any]) -> Row:
 
 
 async def adopt(session: Session, change: Change) -> None:
-    """Store a task that was not there, whatever the caps."""
+    """Store a new task, ignoring the caps."""
     async with session.transaction():
         if await create(session, change, _NO_CAPS) is not None:
             raise Conflict(f"the key of task {change.task.id} is in use")
 
 
 async def commit(session: Session, change: Change, expected: int) -> None:
-    """Replace a version of a task, or delete it with all that belongs to it."""
+    """Replace a version of a task, or delete the task with its history and messages."""
     task, facts = change.task, {**change.facts, "expected": expected}
     if task.state is State.REMOVED:
         async with session.transaction():
             if not await session.rows(sql.DELETE, facts):
                 raise Conflict(f"task {task.id} is not at version {expected}")
-            # Only now nobody can add to them any more.
+            # From here on no other transaction can add to them.
             await session.send(sql.DELETE_HISTORY, (task.id,))
             await session.send(sql.DELETE_MESSAGES, (task.id,))
             await session.send(sql.DELETE_COUNTS, (task.owner, facts["shard"]))
@@ -154,7 +154,7 @@ async def commit(session: Session, change: Change, expected: int) -> None:
 
 
 async def _move(session: Session, facts: dict[str, Any], expected: int) -> None:
-    for was_live in (True, False):  # the second one hardly ever: what has ended is just deleted
+    for was_live in (True, False):  # finished tasks hardly ever move, except to be deleted
         live = facts["is_live"] - was_live
         move = {**facts, "was_live": was_live, "live": live}
         if await session.rows(sql.MOVE_AND_COUNT if live else sql.MOVE, move):
@@ -163,7 +163,7 @@ async def _move(session: Session, facts: dict[str, Any], expected: int) -> None:
 
 
 async def adopt_secret(session: Session, secret: bytes) -> None:
-    """Only before there are tasks."""
+    """Replace the secret of an empty store."""
     async with session.transaction():
         await session.send(sql.LOCK, (lock_key(session.schema, "tasks"),))
         row = await session.row(sql.RETAINED)
@@ -194,7 +194,7 @@ async def keep_session(session: Session, kept: KeptSession, maximum: int) -> Non
         return
     async with session.transaction():
         ((there,),) = await session.rows(sql.SESSIONS)
-        # Under the lock, as somebody else may have kept it in the meantime.
+        # Again under the lock, as another process may have stored it meanwhile.
         if await session.count(sql.REPLACE_SESSION, facts):
             return
         check_sessions(there, maximum)
@@ -203,7 +203,7 @@ async def keep_session(session: Session, kept: KeptSession, maximum: int) -> Non
 
 
 async def end_sessions(session: Session, statement: str, parameters: Sequence[Any]) -> int:
-    """How many that statement has deleted."""
+    """Run a statement that deletes sessions; return how many it deleted."""
     async with session.transaction():
         await session.rows(sql.SESSIONS)
         ended = await session.count(statement, parameters)

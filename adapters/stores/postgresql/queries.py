@@ -1,9 +1,9 @@
-"""Every statement that the PostgreSQL store runs on its tables, in any schema of a database.
+"""Every statement of the PostgreSQL store, for any schema of a database.
 
-`@` stands for the schema; `in_schema` puts it in.  No name is left to the `search_path`, which a
-pooler between us and the server may forget.  What belongs together is one statement where that
-is possible: one journey, and a transaction of its own.  Rows are locked in one order, tasks
-before counts before totals, so that nobody waits in a circle.
+`@` stands for the schema, which `in_schema` inserts.  No name depends on the `search_path`, which
+connection poolers may reset.  Related changes are one statement where possible: one round trip and
+one transaction.  Rows are locked in one order, tasks before counts before totals, which prevents
+deadlocks.
 """
 
 from functools import lru_cache
@@ -12,12 +12,12 @@ from typing import Final
 __all__ = ["in_schema"]
 
 CHUNK: Final = 100
-"""How many tasks of an export are read by one statement."""
+"""Number of tasks of an export that one statement reads."""
 
 SHARDS: Final = 16
-"""In how many rows the tasks of an owner, and those of all, are counted.
+"""Number of rows that count the tasks of an owner, and the tasks in total.
 
-One row would make everybody who creates or ends a task wait for everybody else's disk.
+With a single row, concurrent transactions that create or end tasks would wait for each other.
 """
 
 LOAD: Final = "SELECT id, record FROM @tasks WHERE id = ANY (%s::text[])"
@@ -29,8 +29,8 @@ BROWSE: Final = """
     ORDER BY created_at DESC, id DESC LIMIT %s"""
 QUEUED: Final = "SELECT record FROM @tasks WHERE is_queued ORDER BY created_at, id LIMIT %s"
 HELD: Final = "SELECT record FROM @tasks WHERE holder = %s ORDER BY created_at, id LIMIT %s"
-# From one holder to the next, not from one task to the next: workers are few.  The inner limit
-# keeps the planner from reading all tasks that are held.
+# Iterates over holders instead of tasks, as there are few workers.  The inner limit prevents the
+# planner from reading all held tasks.
 ORPHANS: Final = """
     WITH RECURSIVE holders (id) AS (
         SELECT min(holder) FROM @tasks WHERE holder IS NOT NULL
@@ -49,19 +49,19 @@ FORGETTABLE: Final = """
     SELECT record FROM @tasks WHERE NOT is_live AND deadline <= %s::bigint
     ORDER BY deadline, id LIMIT %s"""
 HISTORY: Final = "SELECT record FROM @history WHERE task_id = %s ORDER BY seq"
-# One statement sees one moment: a task and its history agree.
+# One statement sees one snapshot, so a task and its history agree.
 EXPORT: Final = """
     SELECT id, record,
         ARRAY(SELECT line.record FROM @history AS line WHERE line.task_id = task.id ORDER BY seq)
     FROM @tasks AS task WHERE id > %s ORDER BY id LIMIT %s"""
-# Of these tasks, those that are at another version than is known; 0 is known of none.
+# Those of these tasks whose version differs from the known one, which is 0 for no task.
 NEWS: Final = """
     SELECT asked.id, task.record
     FROM unnest(%s::text[], %s::bigint[]) AS asked (id, version)
     LEFT JOIN @tasks AS task ON task.id = asked.id COLLATE "C"
     WHERE coalesce(task.version, 0) <> asked.version"""
 
-# The function looks for the key, counts and stores, in one journey; see `schema`.
+# The function checks key and caps and stores the task in one round trip; see `schema`.
 ADD: Final = """
     SELECT is_added, same, is_known, live_of_owner, live_in_all, retained_of_owner,
         retained_in_all, is_near_of_owner, is_near_in_all
@@ -118,7 +118,7 @@ TOTALS: Final = """
         (SELECT count(*) FROM @tasks WHERE is_waiting AND is_live),
         sum(retained)::bigint
     FROM @totals"""
-"""Reads all shards, and as many entries of an index as tasks wait: no more than may be live."""
+"""Reads all shards, and one index entry per waiting task; the cap of live tasks limits them."""
 RETAINED: Final = "SELECT sum(retained)::bigint FROM @totals"
 
 ENLIST: Final = """
@@ -127,9 +127,9 @@ ENLIST: Final = """
 BEAT: Final = "UPDATE @workers SET beat = beat + 1 WHERE id = %s"
 STRIKE: Final = "DELETE FROM @workers WHERE id = %s"
 WORKERS: Final = "SELECT id, host, pid, beat FROM @workers"
-"""Reads them all, as it is asked to: there are as many as processes."""
+"""Reads the whole table, which has one row per process."""
 
-# Nobody else adds to the messages of a task, or deletes it, until the end of the transaction.
+# Until the end of the transaction no other one can add messages of this task or delete it.
 LOCK_TASK: Final = "SELECT 1 FROM @tasks WHERE id = %s FOR NO KEY UPDATE"
 ENQUEUE: Final = "INSERT INTO @messages (task_id, message) VALUES (%s, %s)"
 DROP_MESSAGES: Final = """
@@ -144,7 +144,7 @@ DEQUEUE: Final = """
     RETURNING seq, message"""
 
 SESSION: Final = "SELECT key, body, until FROM @sessions WHERE key = %s"
-# Whoever adds or deletes sessions holds this row first.
+# Every transaction that adds or deletes sessions locks this row first.
 SESSIONS: Final = "SELECT sessions FROM @session_count FOR NO KEY UPDATE"
 COUNT_SESSIONS: Final = "UPDATE @session_count SET sessions = sessions + %s"
 ADD_SESSION: Final = "INSERT INTO @sessions (body, until, key) VALUES (%s, %s::bigint, %s)"
@@ -157,10 +157,10 @@ FORGET_SESSIONS: Final = f"DELETE FROM @sessions WHERE key = ANY (ARRAY({DUE_SES
 SECRET: Final = "SELECT value FROM @meta WHERE name = 'secret'"
 NEW_SECRET: Final = "UPDATE @meta SET value = %s WHERE name = 'secret'"
 
-# Until the end of the transaction, whatever the connection is used for afterwards.
+# Held until the end of the transaction, so it also works behind a connection pooler.
 LOCK: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 
-# A hint may get lost, so nobody has to wait until it is on disk.
+# A hint may be lost, so it need not be durable.
 HINT: Final = """
     SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, hint)
     FROM unnest(%s::text[]) AS hint"""
@@ -168,5 +168,5 @@ HINT: Final = """
 
 @lru_cache(1_000)
 def in_schema(statement: str, schema: str) -> bytes:
-    """The statement on the tables of this schema, whose name needs no quotes."""
+    """Insert the name of the schema, which needs no quotes."""
     return statement.replace("@", f"{schema}.").encode()

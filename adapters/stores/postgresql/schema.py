@@ -1,7 +1,7 @@
-"""The tables of the PostgreSQL store, the migration of older ones, and the refusal of others.
+"""The tables of the PostgreSQL store, and their migration.
 
-They have a schema of their own, so that they share a database with whatever else is in it.  Its
-table `meta` marks the schema as ours, and has the version.
+They have a separate schema, so they can share a database with other programs.  Its table `meta`
+identifies the schema as ours and contains the version.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ VERSION: Final = 1
 
 _APPLICATION: Final = b"taskmachine 0.1"
 _DEVELOPMENT: Final = b"taskmachine"
-"""The mark of tables that were made before version 1 was settled."""
+"""The mark of tables that were created before version 1."""
 
 _WAIT_MS: Final = 60_000
-"""How long a migration may take, and how long others wait for it."""
+"""How long a migration may take, and how long other processes wait for it."""
 
-# Far from a cap nobody waits for anybody: all who create share the locks, and at most as many as
-# there are connections have not been counted yet.  Who is nearer than that to a cap has to come
-# again and count alone, so that the cap is exact.  The locks are taken in one order, and before
-# anything is read: each statement in here sees what was committed before it began.
+# Far from a cap, transactions that create tasks share the locks and do not wait for each other: at
+# most as many tasks as there are connections are not counted yet.  Closer to a cap, a transaction
+# is repeated with an exclusive lock, so that the cap is exact.  The locks are taken in one order
+# and before any read: each statement sees what was committed before it began.
 _ADD_TASK: Final = """CREATE FUNCTION @add_task(
         id text, owner text, created_at bigint, call_key text, version bigint, is_live boolean,
         deadline bigint, is_queued boolean, holder text, is_waiting boolean, record bytea,
@@ -101,9 +101,9 @@ _ADD_TASK: Final = """CREATE FUNCTION @add_task(
         is_added := true;
     END $$"""
 
-# Ids and owners are sorted by code point, whatever the locale of the database.  The partial
-# indexes hold nothing but what is asked of them, so that what has ended costs the queue nothing.
-# Rows that are written again and again have room beside them for the next version.
+# Ids and owners are sorted by code point, in any locale.  Partial indexes contain only the rows
+# that are queried, so finished tasks do not slow down the queue.  A low fillfactor leaves room for
+# the next version of frequently updated rows on the same page.
 _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
     1: (
         """CREATE TABLE @meta (name text PRIMARY KEY, value bytea NOT NULL)""",
@@ -159,7 +159,7 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
         _ADD_TASK,
     ),
 }
-"""What makes each version out of the one before it, the first one out of nothing."""
+"""The statements that migrate to each version from the previous one."""
 
 _SCHEMA_EXISTS: Final = "SELECT to_regnamespace(%s) IS NOT NULL"
 _TABLES: Final = """
@@ -180,10 +180,10 @@ _MISSING_RIGHTS: Final = """
 
 
 async def prepare(address: Address) -> bytes:
-    """Make the tables, or bring them up to date, or say why they cannot be used; the secret.
+    """Create or migrate the tables and return the secret.
 
-    `ConfigurationError` if they are not for us: another program's, a newer version, no rights.
-    Any number of processes may do so at once: one makes them, the others wait for it.
+    `ConfigurationError` if they belong to another program, are too new, or privileges are missing.
+    Several processes may call this concurrently: one migrates, the others wait.
     """
     connection = await connect(address)
     session = Session(connection, address.schema)
@@ -199,17 +199,17 @@ async def prepare(address: Address) -> bytes:
             except errors.InsufficientPrivilege as error:
                 detail = str(error).splitlines()[0]
                 raise ConfigurationError(
-                    f"{address.place} does not let this user make or use the schema"
+                    f"{address.place}: this user may not create or use the schema"
                     f" '{address.schema}': {detail}"
                 ) from None
             raise ConfigurationError(
-                f"{address.place} does not let this user use the tables in the schema"
-                f" '{address.schema}': it lacks {', '.join(right for (right,) in missing)}"
+                f"{address.place}: this user lacks privileges on the tables in the schema"
+                f" '{address.schema}': {', '.join(right for (right,) in missing)}"
             )
 
 
 async def found(address: Address) -> Schema:
-    """What is there and what this program would make of it; changes nothing."""
+    """Return the schema version of the database and the newest one, without any change."""
     connection = await connect(address)
     async with connection:
         with translated(address.place):
@@ -217,7 +217,7 @@ async def found(address: Address) -> Schema:
 
 
 def lock_key(schema: str, *of: str) -> int:
-    """Names an advisory lock.  They are shared by all programs in a database: so it is long."""
+    """Return the key of an advisory lock; all programs in a database share the keys."""
     name = "\0".join(("taskmachine", schema, *of)).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
 
@@ -230,11 +230,11 @@ async def _migrate(session: Session, address: Address) -> None:
             {"ms": str(_WAIT_MS)},
         )
         await session.send(sql.LOCK, (lock_key(address.schema, "migration"),))
-        # Under the lock, as another process may have made them in the meantime.
+        # Read under the lock, as another process may have migrated the tables meanwhile.
         version = await _version(session, address)
         if version == 0:
             ((exists,),) = await session.rows(_SCHEMA_EXISTS, (address.schema,))
-            if not exists:  # who may use a schema may not always make one
+            if not exists:  # the user may lack the privilege to create schemas
                 await session.send(f"CREATE SCHEMA {address.schema}")
         for number in range(version + 1, VERSION + 1):
             for statement in _MIGRATIONS[number]:
@@ -247,28 +247,28 @@ async def _migrate(session: Session, address: Address) -> None:
 
 
 async def _version(session: Session, address: Address) -> int:
-    """The version of the schema, 0 if there is nothing yet."""
+    """Return the schema version, or 0 if there are no tables."""
     ((tables,),) = await session.rows(_TABLES, (address.schema,))
     if tables == 0:
         return 0
     try:
-        async with session.transaction():  # or a savepoint: what fails must not end everything
+        async with session.transaction():  # may be a savepoint: an error must not end the outer one
             ((application, version),) = await session.rows(_VERSION)
     except (errors.UndefinedTable, errors.UndefinedColumn):
         application = version = None
     if application == _DEVELOPMENT:
         raise ConfigurationError(
-            f"the schema '{address.schema}' in {address.place} was made by a development version"
-            " before 0.1.0, which this program cannot read: choose another one by ?schema=NAME"
+            f"the schema '{address.schema}' in {address.place} was created by a development version"
+            " before 0.1.0, which is not supported: choose another one by ?schema=NAME"
         )
     if application != _APPLICATION or version is None or not version.isdigit():
         raise ConfigurationError(
-            f"the schema '{address.schema}' in {address.place} is another program's:"
+            f"the schema '{address.schema}' in {address.place} belongs to another program:"
             " choose another one by ?schema=NAME"
         )
     if int(version) > VERSION:
         raise ConfigurationError(
-            f"{address.place} has version {int(version)} of the schema, this program knows up to"
-            f" {VERSION}: use the newer program that wrote it"
+            f"{address.place} has schema version {int(version)}, but this version of taskmachine"
+            f" supports up to {VERSION}: upgrade taskmachine"
         )
     return int(version)

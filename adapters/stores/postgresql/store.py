@@ -1,7 +1,7 @@
-"""Tasks in a PostgreSQL database, for any number of processes on any number of machines.
+"""A store in a PostgreSQL database, for any number of processes and machines.
 
-Each write is a transaction of its own on one of a few connections; the server gathers those that
-end at the same time into one write to its disk.  Needs the extra `postgresql`.
+Each write is one transaction on one of a few connections; the server combines concurrent commits
+into one write to its disk.  Requires the extra `postgresql`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _NEWEST: Final = Position(MAX_INTEGER, "")
 
 
 class PostgreSQLStore:
-    """The contract, on tables that `open_at` has prepared."""
+    """A store on tables that `open_at` has prepared."""
 
     kind = "postgresql"
 
@@ -59,20 +59,20 @@ class PostgreSQLStore:
 
     @property
     def address(self) -> Address:
-        """Where the tables are: for whoever keeps more in the same place."""
+        """The location of the tables, for components with tables in the same schema."""
         return self._connections.address
 
     @property
     def schema_version(self) -> int:
-        """Of the tables: they were brought up to this one when they were opened."""
+        """The schema version of the tables, which were migrated when they were opened."""
         return VERSION
 
     def join(self, joining: Joining | None) -> None:
-        """Have this called in each transaction in which a task enters the queue.
+        """Call `joining` in each transaction in which a task enters the queue.
 
-        That is when it is created, and when it is committed into `submitted` again.  It gets the
-        connection, which is inside the transaction, and the task as it will be; what it writes is
-        there if and only if the task is.  If it raises, nothing of both is.
+        It receives the connection, which is inside the transaction, and the new version of the
+        task; its writes are committed if and only if the task is.  If it raises, the transaction
+        is rolled back.
         """
         self._joining = joining
 
@@ -82,23 +82,23 @@ class PostgreSQLStore:
         change = operations.Change(task, entries, self._joining)
         run = partial(operations.create, change=change, caps=caps)
 
-        def tell(known: Task | None) -> None:
+        def notify(known: Task | None) -> None:
             if known is None:
-                self._watch.tell(task)
+                self._watch.notify(task)
 
-        return await self._write(task.id, run, tell) or task
+        return await self._write(task.id, run, notify) or task
 
     async def load(self, task_id: str) -> Task | None:
         self._check_open()
         record = None if "\0" in task_id else await self._lookups.load(task_id)
         task = None if record is None else read_task(record)
-        self._watch.see(task_id, task)
+        self._watch.remember(task_id, task)
         return task
 
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
         change = operations.Change(task, entries, self._joining)
         run = partial(operations.commit, change=change, expected=expected)
-        await self._write(task.id, run, lambda _: self._watch.tell(task))
+        await self._write(task.id, run, lambda _: self._watch.notify(task))
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
         self._check_open()
@@ -172,13 +172,13 @@ class PostgreSQLStore:
         await self._write(None, end)
 
     async def forget_sessions(self, now: int, limit: int) -> int:
-        if not await self._rows(sql.DUE_SESSIONS, now, 1):  # as a rule: nobody has to wait for us
+        if not await self._rows(sql.DUE_SESSIONS, now, 1):  # usually none: takes no lock
             return 0
         parameters = (now, limit)
         end = partial(operations.end_sessions, statement=sql.FORGET_SESSIONS, parameters=parameters)
         return await self._write(None, end)
 
-    # --- as a whole --------------------------------------------------------------------------
+    # --- the whole store ---------------------------------------------------------------------
 
     async def secret(self) -> bytes:
         self._check_open()
@@ -198,7 +198,7 @@ class PostgreSQLStore:
 
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
         run = partial(operations.adopt, change=operations.Change(task, entries, None))
-        await self._write(task.id, run, lambda _: self._watch.tell(task))
+        await self._write(task.id, run, lambda _: self._watch.notify(task))
 
     async def close(self) -> None:
         is_first, self._is_open = self._is_open, False
@@ -209,7 +209,7 @@ class PostgreSQLStore:
             await self._watch.close()
             await self._connections.close()
 
-    # --- how it is done ----------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------
 
     async def _tasks(self, statement: str, *parameters: Any) -> Sequence[Task]:
         return [read_task(record) for (record,) in await self._rows(statement, *parameters)]
@@ -217,7 +217,7 @@ class PostgreSQLStore:
     async def _rows(self, statement: str, *parameters: Any) -> list[Any]:
         self._check_open()
         if any(isinstance(value, str) and "\0" in value for value in parameters):
-            return []  # PostgreSQL has no such text: nothing can be found under it
+            return []  # PostgreSQL cannot store such a text, so there is nothing to find
 
         async def read(session: Session) -> list[Any]:
             return await session.rows(statement, parameters)
@@ -233,10 +233,10 @@ class PostgreSQLStore:
     async def _write(
         self, task_id: str | None, run: _Run[T], then: Callable[[T], None] | None = None
     ) -> T:
-        """Its answer, once that is durable.  Whoever stops waiting does not stop the operation.
+        """Return the answer of an operation once it is durable; cancellation does not stop it.
 
-        Those on one task are done in the order in which they came, and `then` is called with the
-        answer before the next one begins.
+        Operations on one task run in order, and `then` is called with each answer before the next
+        operation begins.
         """
         self._check_open()
         if len(self._writes) >= MAX_WAITING:
@@ -249,7 +249,7 @@ class PostgreSQLStore:
     def _ended(self, write: asyncio.Task[Any]) -> None:
         self._writes.discard(write)
         if not write.cancelled():
-            write.exception()  # taken note of, as whoever waited for it may be gone
+            write.exception()  # retrieved here, as the caller may have been cancelled
 
     async def _write_in_turn(
         self, task_id: str | None, run: _Run[T], then: Callable[[T], None] | None

@@ -1,4 +1,4 @@
-"""What went wrong with a SQLite file, in a sentence for whoever runs the program."""
+"""Errors of SQLite as store errors, worded for operators."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ _REASONS: Final = {
     sqlite3.SQLITE_PERM: "cannot be opened: permission denied",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened, or the files beside it cannot be written",
     sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
-    sqlite3.SQLITE_NOTADB: "is no SQLite database",
+    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
     sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
     sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error",
-    sqlite3.SQLITE_TOOBIG: "has no room for a record of this size",
+    sqlite3.SQLITE_TOOBIG: "cannot store a record of this size",
 }
 
 
 def explain(path: Path, error: Exception) -> StoreError:
-    """The same, as an error of the store.  The first byte of SQLite's code is the kind of it."""
+    """Return an error as `StoreError`; the lowest byte of SQLite's code is the primary code."""
     code = getattr(error, "sqlite_errorcode", None)
     reason = _REASONS.get(-1 if code is None else code & 0xFF)
     return StoreError(f"{path} {reason}" if reason else f"{path} refused: {error}")
@@ -33,9 +33,9 @@ def explain(path: Path, error: Exception) -> StoreError:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Nothing of `sqlite3` leaves this block.
+    """Raise errors of `sqlite3` in this block as `StoreError`.
 
-    OverflowError and UnicodeError are what it raises for values that SQLite does not have.
+    It raises OverflowError and UnicodeError for values that SQLite does not support.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""Looking through a whole SQLite file, and copying it, while others use it.
+"""Check a SQLite file and back it up while other connections use it.
 
-Both take as long as the file is large, on a thread and a connection of their own.
+Both run on a separate thread and connection, and take time in proportion to the file size.
 """
 
 import os
@@ -27,7 +27,7 @@ from taskmachine.statemachine import ConfigurationError, State
 __all__ = ["back_up", "problems"]
 
 MAX_PROBLEMS: Final = 100
-"""Sentences of one check: nobody reads more."""
+"""Maximum number of problems that a check reports."""
 
 _TASKS: Final = """
     SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,
@@ -38,16 +38,16 @@ _OF_NO_TASK: Final = """
 
 
 def back_up(source: Path, target: Path) -> None:
-    """One consistent moment of the file; half a copy is removed.
+    """Write a consistent copy of the file; an incomplete copy is removed.
 
-    `ConfigurationError` if the target exists or cannot be made.
+    `ConfigurationError` if the target exists or cannot be created.
     """
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        raise ConfigurationError(f"{target} exists: a backup replaces nothing") from None
+        raise ConfigurationError(f"{target} exists: choose another file") from None
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{target} cannot be made: {error}") from None
+        raise ConfigurationError(f"{target} cannot be created: {error}") from None
     try:
         with (
             translated(source),
@@ -62,9 +62,9 @@ def back_up(source: Path, target: Path) -> None:
 
 
 def problems(path: Path) -> list[str]:
-    """A sentence for each, up to `MAX_PROBLEMS`; none of them names what a task is about."""
+    """Return up to `MAX_PROBLEMS` sentences, without any content of tasks."""
     with translated(path), closing(connect(path)) as connection:
-        connection.execute("BEGIN")  # one moment of the file, whatever is written meanwhile
+        connection.execute("BEGIN")  # a snapshot of the file
         return list(islice(_problems(connection, path), MAX_PROBLEMS))
 
 
@@ -76,7 +76,7 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
         yield from _wrong_tasks(connection)
         yield from _wrong_counts(connection)
         for (task_id,) in connection.execute(_OF_NO_TASK):
-            yield f"There are messages of task {task_id}, which does not exist."
+            yield f"Messages belong to task {task_id}, which does not exist."
     except sqlite3.DatabaseError as error:
         yield f"{explain(path, error)}."
 
@@ -101,9 +101,9 @@ def _wrong_tasks(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _wrong_history(task_id: str, history: bytes, state: State, version: int) -> Iterator[str]:
-    """Each line goes on from where the one before it ended, and the last one ends at the task.
+    """Check that each entry begins where the previous one ended, and the last ends at the task.
 
-    Reports may be missing, as they end where they begin.
+    Reports may be missing, as they do not change the state.
     """
     at, seq = State.NEW, 0
     for number, line in enumerate(split_lines(history), start=1):
@@ -113,11 +113,11 @@ def _wrong_history(task_id: str, history: bytes, state: State, version: int) -> 
             yield f"Line {number} of the history of task {task_id} cannot be read: {error}."
             return
         if (entry.task_id, entry.source) != (task_id, at) or entry.seq <= seq:
-            yield f"Line {number} of the history of task {task_id} does not follow the one before."
+            yield f"Line {number} of the history of task {task_id} does not continue the last one."
             return
         at, seq = entry.dest, entry.seq
     if at is not state or seq > version:
-        yield f"The history of task {task_id} does not end where the task is."
+        yield f"The history of task {task_id} does not end in the state of the task."
 
 
 def _wrong_counts(connection: sqlite3.Connection) -> Iterator[str]:
@@ -133,10 +133,10 @@ def _wrong_counts(connection: sqlite3.Connection) -> Iterator[str]:
     }
     for owner in sorted(real.keys() | counted.keys()):
         if real.get(owner) != counted.get(owner):
-            yield f"The tasks of owner {owner!r} are not as many as were counted."
+            yield f"The count of tasks of owner {owner!r} is wrong."
     totals = connection.execute(sql.TOTALS).fetchone()
     if totals != (sum(live for live, _ in real.values()), sum(n for _, n in real.values())):
-        yield "The tasks are not as many as were counted in all."
+        yield "The total count of tasks is wrong."
     sessions = connection.execute("SELECT count(*) FROM sessions").fetchone()
     if sessions != connection.execute(sql.SESSIONS).fetchone():
-        yield "The sessions are not as many as were counted."
+        yield "The count of sessions is wrong."

@@ -1,7 +1,7 @@
-"""What the writer does to the database, one function for each kind of write.
+"""The writes of the SQLite store, one function for each kind.
 
-Each runs inside a transaction that it shares with others.  It checks before it writes, so that
-one that raises has written nothing.
+Each runs inside a transaction that it shares with other operations.  It checks before it writes,
+so an operation that raises has written nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +52,13 @@ __all__ = [
 
 @attrs.define(eq=False, init=False)
 class Change:
-    """A version of a task with its new lines of history, encoded where the caller waits."""
+    """A version of a task with its new history entries, encoded on the caller's thread."""
 
     task: Task
     record: bytes
     lines: bytes
     stays: bool
-    """Whether the task stays in its state, so that most likely no index has to change."""
+    """Whether the task stays in its state, so probably no index changes."""
 
     def __init__(self, task: Task, entries: Sequence[Entry]) -> None:
         self.task, self.record = task, write_record(task)
@@ -66,7 +66,7 @@ class Change:
         last = 0
         for line in entries:
             if line.seq <= last:
-                raise StoreError("lines of history do not follow each other")
+                raise StoreError("history entries are not in order")
             last = line.seq
             if line.event is not Event.REPORT or is_kept(line):
                 self.lines += framed(write_record(line))
@@ -74,7 +74,7 @@ class Change:
 
 
 def create(batch: Batch, change: Change, caps: Caps) -> Task | None:
-    """The task that its owner has under the same key; None if the new one was stored."""
+    """Store a new task, or return the one of the same owner and key."""
     task = change.task
     if task.call.key is not None:
         known = batch.execute(sql.BY_KEY, (task.owner, call_key(task))).fetchone()
@@ -87,7 +87,7 @@ def create(batch: Batch, change: Change, caps: Caps) -> Task | None:
 
 
 def adopt(batch: Batch, change: Change) -> None:
-    """Store a task that was not there."""
+    """Store a new task."""
     task = change.task
     key = None if task.call.key is None else call_key(task)
     columns = columns_of(task)
@@ -95,12 +95,12 @@ def adopt(batch: Batch, change: Change) -> None:
     try:
         batch.execute(sql.INSERT, (*call, task.version, *columns, change.record, change.lines))
     except IntegrityError:
-        raise Conflict(f"task {task.id} is known, or its key is in use") from None
+        raise Conflict(f"task {task.id} exists already, or its key is in use") from None
     batch.count(task.owner, columns[0], 1)
 
 
 def commit(batch: Batch, change: Change, expected: int) -> None:
-    """Replace a version of a task, or delete it with all that belongs to it."""
+    """Replace a version of a task, or delete the task with its history and messages."""
     task = change.task
     columns = columns_of(task)
     if change.stays:
@@ -123,7 +123,7 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
 
 
 def adopt_secret(batch: Batch, secret: bytes) -> None:
-    """Only before there are tasks."""
+    """Replace the secret of an empty store."""
     if batch.counts(None)[1]:
         raise Conflict("there are tasks already")
     batch.execute(sql.NEW_SECRET, (secret,))
@@ -142,7 +142,7 @@ def strike(batch: Batch, worker_id: str) -> None:
 
 
 def enqueue(batch: Batch, task_id: str, message: bytes, maximum: int) -> int:
-    """The numbers of the messages of a task have no gaps: taken in front, added at the end."""
+    """Append a message; the numbers of a task's messages have no gaps."""
     if batch.execute(sql.STORED, (task_id,)).fetchone() is None:
         return 0
     last = (batch.execute(sql.LAST_MESSAGE, (task_id,)).fetchone()[0] or 0) + 1
@@ -182,9 +182,9 @@ def forget_sessions(batch: Batch, now: int, limit: int) -> int:
 
 
 def reread(batch: Batch, versions: Mapping[str, int]) -> Mapping[str, Task | None]:
-    """Which of these tasks are at another version than this one (0 for none), or gone.
+    """Return those of these tasks whose version differs (0 for no task), or None if removed.
 
-    What cannot be read is left out: it must not keep the others from being noticed.
+    Damaged tasks are omitted, so that changes of other tasks are still noticed.
     """
     stored: dict[str, int] = {}
     task_ids = [*versions]

@@ -1,12 +1,12 @@
-"""Every statement that the SQLite store runs: none of them reads a whole table.
+"""Every statement of the SQLite store; none of them reads a whole table.
 
-A test asks SQLite for the plan of each.  What reads everything on purpose is in `maintenance`.
+A test checks the query plan of each.  Statements that read everything are in `maintenance`.
 """
 
 from typing import Final
 
 CHUNK: Final = 100
-"""How many versions, or tasks of an export, are read by one statement."""
+"""Number of versions, or of exported tasks, that one statement reads."""
 
 LOAD: Final = "SELECT record FROM tasks WHERE id = ?"
 PAGE: Final = """
@@ -17,7 +17,7 @@ BROWSE: Final = """
     ORDER BY created_at DESC, id DESC LIMIT ?"""
 QUEUED: Final = "SELECT record FROM tasks WHERE is_queued = 1 ORDER BY created_at, id LIMIT ?"
 HELD: Final = "SELECT record FROM tasks WHERE holder = ? ORDER BY created_at, id LIMIT ?"
-# From one holder to the next, not from one task to the next: workers are few.
+# Iterates over holders instead of tasks, as there are few workers.
 ORPHANS: Final = """
     WITH RECURSIVE holders (id) AS (
         SELECT min(holder) FROM tasks WHERE holder IS NOT NULL
@@ -63,14 +63,14 @@ COUNT: Final = """
 DELETE_COUNTS: Final = "DELETE FROM counts WHERE owner = ? AND retained = 0"
 TOTALS: Final = "SELECT live, retained FROM totals WHERE id = 0"
 WAITING: Final = "SELECT count(*) FROM tasks WHERE is_waiting = 1"
-"""Reads as many entries of its index: no more than may be live."""
+"""Reads one index entry per waiting task; the cap of live tasks limits them."""
 TOTAL: Final = "UPDATE totals SET live = live + ?, retained = retained + ? WHERE id = 0"
 
 ENLIST: Final = "INSERT OR REPLACE INTO workers (id, host, pid, beat) VALUES (?, ?, ?, ?)"
 BEAT: Final = "UPDATE workers SET beat = beat + 1 WHERE id = ?"
 STRIKE: Final = "DELETE FROM workers WHERE id = ?"
 WORKERS: Final = "SELECT id, host, pid, beat FROM workers"
-"""Reads them all, as it is asked to: there are as many as processes."""
+"""Reads the whole table, which has one row per process."""
 
 FIRST_MESSAGE: Final = "SELECT min(seq) FROM messages WHERE task_id = ?"
 LAST_MESSAGE: Final = "SELECT max(seq) FROM messages WHERE task_id = ?"

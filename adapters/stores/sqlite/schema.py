@@ -1,4 +1,4 @@
-"""The tables of the SQLite store, the migration of older files, and the refusal of others.
+"""The tables of the SQLite store, and their migration.
 
 The version of the schema is the file's `user_version`; `application_id` marks the file as ours.
 """
@@ -22,24 +22,24 @@ APPLICATION_ID: Final = int.from_bytes(b"tmac")
 VERSION: Final = 1
 
 _DEVELOPMENT_ID: Final = int.from_bytes(b"tskm")
-"""The mark of files that were written before version 1 was settled."""
+"""The application id of files that were written before version 1."""
 
 _MAGIC: Final = b"SQLite format 3\0"
 
 BUSY_MS: Final = 5_000
-"""How long another process may hold the lock."""
+"""How long to wait for the lock of another process."""
 
 _SETTINGS: Final = (
-    "synchronous = FULL",  # acknowledged is on disk, also when the power fails
+    "synchronous = FULL",  # acknowledged writes survive a power failure
     "cache_size = -16000",  # kilobytes
-    "wal_autocheckpoint = 4000",  # pages: hot ones are moved into the file less often
+    "wal_autocheckpoint = 4000",  # pages: frequently written ones are checkpointed less often
 )
 
 CHECKED_AT_OPEN: Final = 64 * 1024 * 1024
-"""Bytes of a file up to which it is looked through for damage when it is opened."""
+"""Files up to this size, in bytes, are checked for damage when they are opened."""
 
-# `call_key` is null for calls without a key; the partial indexes hold nothing but what is asked
-# of them, so that what has ended costs the queue nothing.
+# `call_key` is null for calls without a key.  Partial indexes contain only the rows that are
+# queried, so finished tasks do not slow down the queue.
 _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
     1: (
         """CREATE TABLE tasks (
@@ -87,11 +87,11 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
         "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     ),
 }
-"""What makes each version out of the one before it, the first one out of nothing."""
+"""The statements that migrate to each version from the previous one."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection for whichever thread; the one that uses it sees to it that no other does."""
+    """Open a connection that any thread may use, but only one at a time."""
     connection = sqlite3.connect(
         path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False
     )
@@ -105,16 +105,18 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def prepare(path: Path) -> None:
-    """Make the file, or bring it up to date, or say why it cannot be used.
+    """Create or migrate the file.
 
-    `ConfigurationError` if it is not for us: no database, another program's, a newer version.
+    `ConfigurationError` if it is not a database, belongs to another program, or is too new.
     """
     try:
         if not path.parent.is_dir():
-            raise ConfigurationError(f"{path} cannot be made: there is no folder {path.parent}")
+            raise ConfigurationError(
+                f"{path} cannot be created: the folder {path.parent} does not exist"
+            )
         if path.exists() and not path.is_file():
-            raise ConfigurationError(f"{path} is no file")
-        # Tasks and the secret are nobody else's business; SQLite makes it for all to read.
+            raise ConfigurationError(f"{path} is not a regular file")
+        # Readable by its owner only, as it contains the secret; SQLite would use the umask.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror}") from error
@@ -125,24 +127,24 @@ def prepare(path: Path) -> None:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
-            # SQLite says the same of a database whose first page is torn.
+            # SQLite reports the same error if the first page of a database is damaged.
             with path.open("rb") as file:
                 if file.read(len(_MAGIC)) == _MAGIC:
                     raise StoreError(f"{path} is damaged: restore it from a backup") from error
-            raise ConfigurationError(f"{path} is no SQLite database") from error
+            raise ConfigurationError(f"{path} is not a SQLite database") from error
 
 
 def found(path: Path) -> Schema:
-    """What is there and what this program would make of it; changes nothing."""
+    """Return the schema version of the file and the newest one, without any change."""
     with translated(path):
         try:
-            # `rw`: it must not be made, but a log beside it may have to be read.
+            # `rw` does not create the file, but can read its write-ahead log.
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as there:
                 return Schema(_check_ours(there, path), VERSION)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
-            raise ConfigurationError(f"{path} is no SQLite database") from error
+            raise ConfigurationError(f"{path} is not a SQLite database") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -151,11 +153,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             detail = " ".join(verdict.split())
-            raise StoreError(f"{path} is damaged, restore it from a backup: {detail}")
+            raise StoreError(f"{path} is damaged; restore it from a backup: {detail}")
     if _write_ahead(connection) != "wal":
-        raise StoreError(f"{path} cannot have a write-ahead log where it is: use a local disk")
+        raise StoreError(f"{path}: the file system does not support WAL mode; use a local disk")
     connection.execute("BEGIN IMMEDIATE")
-    # Under the lock, as another process may have made it in the meantime.
+    # Read under the lock, as another process may have migrated the file meanwhile.
     version = _check_ours(connection, path)
     for number in range(version + 1, VERSION + 1):
         for statement in _MIGRATIONS[number]:
@@ -170,7 +172,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the schema, 0 if there is nothing yet."""
+    """Return the schema version, or 0 if the file is empty."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
@@ -178,25 +180,25 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
         return 0
     if application == _DEVELOPMENT_ID:
         raise ConfigurationError(
-            f"{path} was written by a development version before 0.1.0, which this program cannot"
-            " read: choose another file"
+            f"{path} was written by a development version before 0.1.0, which is not supported:"
+            " choose another file"
         )
     if application != APPLICATION_ID:
         raise ConfigurationError(f"{path} is a database of another program")
     if version > VERSION:
         raise ConfigurationError(
-            f"{path} has version {version} of the schema, this program knows up to {VERSION}:"
-            " use the newer program that wrote it"
+            f"{path} has schema version {version}, but this version of taskmachine supports up to"
+            f" {VERSION}: upgrade taskmachine"
         )
     if version < 1:
-        raise StoreError(f"{path} is damaged, restore it from a backup: it has no version")
+        raise StoreError(f"{path} is damaged; restore it from a backup: it has no schema version")
     return int(version)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> str:
-    """The journal mode that it has then.
+    """Switch to WAL mode and return the resulting journal mode.
 
-    SQLite does not wait for a lock while it changes the mode: so we do.
+    SQLite's busy timeout does not apply to a change of the mode, so this waits for the lock.
     """
     deadline = time.monotonic() + BUSY_MS / 1_000
     while True:

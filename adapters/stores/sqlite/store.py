@@ -1,7 +1,7 @@
-"""Tasks in one file of this machine, for one process or several (`sqlite:PATH`).
+"""A store in one file of this machine, for one or several processes (`sqlite:PATH`).
 
-Writes go through the one thread of `writer`.  Reads are made at once on a connection of
-their own: in the write-ahead log they wait for nobody and see all that was acknowledged.
+Writes go through the thread of `writer`.  Reads use a separate connection on the event loop: in WAL
+mode they do not wait for writers, and they see every acknowledged write.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ _NEWEST: Final = Position(MAX_INTEGER, "")
 
 
 async def open_sqlite(url: str) -> "SQLiteStore":
-    """The store in a file, which is made if there is none: `sqlite:tasks.db`.
+    """Open the store in a file such as `sqlite:tasks.db`, which is created if necessary.
 
-    `ConfigurationError` if the file is not for us, `StoreError` if it cannot be used now.
+    `ConfigurationError` if the file is not a store, `StoreError` if it cannot be used now.
     """
     path = _path(url)
     await asyncio.to_thread(prepare, path)
@@ -51,7 +51,7 @@ async def open_sqlite(url: str) -> "SQLiteStore":
 
 
 async def find_schema(url: str) -> Schema:
-    """What opening would find in that file; changes nothing."""
+    """Return the schema versions of the file without any change."""
     return await asyncio.to_thread(found, _path(url))
 
 
@@ -63,7 +63,7 @@ def _path(url: str) -> Path:
 
 
 class SQLiteStore:
-    """The contract, on a file that `open_sqlite` has prepared."""
+    """A store on a file that `open_sqlite` has prepared."""
 
     kind = "sqlite"
 
@@ -78,18 +78,18 @@ class SQLiteStore:
 
     @property
     def schema_version(self) -> int:
-        """Of the file: it was brought up to this one when it was opened."""
+        """The schema version of the file, which was migrated when it was opened."""
         return VERSION
 
     async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         change = operations.Change(task, entries)
 
-        def tell(known: Task | None) -> None:
+        def notify(known: Task | None) -> None:
             if known is None:
-                self._watch.tell(task)
+                self._watch.notify(task)
 
         run = partial(operations.create, change=change, caps=caps)
-        return await self._writer.submit(run, tell) or task
+        return await self._writer.submit(run, notify) or task
 
     async def load(self, task_id: str) -> Task | None:
         return self._load(task_id)
@@ -97,7 +97,7 @@ class SQLiteStore:
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
         change = operations.Change(task, entries)
         run = partial(operations.commit, change=change, expected=expected)
-        await self._writer.submit(run, lambda _: self._watch.tell(task))
+        await self._writer.submit(run, lambda _: self._watch.notify(task))
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
         self._check_open()
@@ -152,7 +152,7 @@ class SQLiteStore:
         return await self._writer.submit(run)
 
     async def dequeue(self, task_id: str, limit: int) -> Sequence[bytes]:
-        if not self._rows(sql.MESSAGES, task_id, 1):  # most are empty: that is no write
+        if not self._rows(sql.MESSAGES, task_id, 1):  # usually empty: saves a write
             return ()
         return await self._writer.submit(partial(operations.dequeue, task_id=task_id, limit=limit))
 
@@ -168,7 +168,7 @@ class SQLiteStore:
         await self._writer.submit(partial(operations.end_session, key=key))
 
     async def forget_sessions(self, now: int, limit: int) -> int:
-        if not self._rows(sql.DUE_SESSIONS, now, 1):  # as a rule there is none: that is no write
+        if not self._rows(sql.DUE_SESSIONS, now, 1):  # usually none: saves a write
             return 0
         return await self._writer.submit(partial(operations.forget_sessions, now=now, limit=limit))
 
@@ -191,7 +191,7 @@ class SQLiteStore:
     async def adopt(self, task: Task, entries: Sequence[Entry]) -> None:
         change = operations.Change(task, entries)
         run = partial(operations.adopt, change=change)
-        await self._writer.submit(run, lambda _: self._watch.tell(task))
+        await self._writer.submit(run, lambda _: self._watch.notify(task))
 
     async def close(self) -> None:
         if self._is_open:
@@ -203,12 +203,12 @@ class SQLiteStore:
     # --- beyond the contract -----------------------------------------------------------------
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a consistent copy to a new file, while others go on reading and writing."""
+        """Write a consistent copy to a new file without blocking readers and writers."""
         self._check_open()
         await asyncio.to_thread(back_up, self._path, Path(path))
 
     async def check(self) -> list[str]:
-        """Look through the whole file: a sentence for each problem."""
+        """Check the whole file and return a sentence for each problem."""
         self._check_open()
         return await asyncio.to_thread(problems, self._path)
 
@@ -231,7 +231,7 @@ class SQLiteStore:
             return self._reader.execute(statement, parameters).fetchall()
 
     def _export_after(self, after: str) -> tuple[list[_Exported], str | None]:
-        """On some thread.  Some at a time: one long read would let the log grow."""
+        """Read one batch, on any thread; a single long read would let the WAL grow."""
         with translated(self._path), closing(connect(self._path)) as connection:
             rows = connection.execute(sql.EXPORT, (after, sql.CHUNK)).fetchall()
             batch = [(read_task(record), _entries(history)) for _, record, history in rows]

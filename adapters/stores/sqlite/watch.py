@@ -1,9 +1,9 @@
-"""How the followers of tasks learn what other processes have committed to the same file.
+"""Notify followers of commits by other processes to the same file.
 
-SQLite tells nobody, but it counts: `PRAGMA data_version` moves when another connection has
-committed.  While anybody follows a task, that is looked at ten times a second; nobody follows,
-nobody looks.  It is asked of the connection that writes, to which our own commits are no news,
-and in the order of the writes, so that nobody is told an older version after a newer one.
+SQLite has no notifications, but `PRAGMA data_version` changes when another connection commits.
+While any task is followed, it is polled ten times a second on the writer's connection, where this
+process's own commits do not change it, and in the order of the writes, so that no follower gets an
+older version after a newer one.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ News = Mapping[str, Task | None]
 
 
 class Watch:
-    """Tells followers of what was committed, here or elsewhere.
+    """Notifies followers of versions committed by this process or others.
 
-    `load` reads a task at once; `ask` runs a look at the database after all writes before it.
+    `load` reads a task immediately; `ask` runs a read of the database after all earlier writes.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Watch:
         self._load = load
         self._ask = ask
         self._followers = Followers()
-        self._known: dict[str, Task | None] = {}  # of each followed task: what was last told
-        self._unseen: set[str] = set()  # followed since the last look
+        self._known: dict[str, Task | None] = {}  # the last notified version of each followed task
+        self._unseen: set[str] = set()  # followed since the last poll
         self._data_version = -1
         self._polling: asyncio.Task[None] | None = None
 
@@ -47,29 +47,29 @@ class Watch:
         """See `Store.follow`."""
         if task_id not in self._known:
             self._known[task_id] = self._load(task_id)
-            # A look may be under way that does not know of this one and swallows the change.
+            # A poll in progress does not include this task, but will reset the data version.
             self._unseen.add(task_id)
-        leave_followers = self._followers.add(task_id, follower)
+        remove = self._followers.add(task_id, follower)
 
-        def leave() -> None:
-            leave_followers()
+        def unfollow() -> None:
+            remove()
             if task_id not in self._followers.by_task:
                 self._known.pop(task_id, None)
                 self._unseen.discard(task_id)
 
         if self._polling is None:
             self._polling = asyncio.get_running_loop().create_task(self._poll())
-        return leave
+        return unfollow
 
-    def tell(self, task: Task) -> None:
-        """Pass on a version that was committed here."""
+    def notify(self, task: Task) -> None:
+        """Notify followers of a version that this process committed."""
         if task.id in self._known:
-            self._tell(task.id, None if task.state is State.REMOVED else task)
+            self._notify(task.id, None if task.state is State.REMOVED else task)
 
-    def _tell(self, task_id: str, task: Task | None) -> None:
+    def _notify(self, task_id: str, task: Task | None) -> None:
         if task_id in self._known:
             self._known[task_id] = task
-            self._followers.tell(task_id, task)
+            self._followers.notify(task_id, task)
 
     def close(self) -> None:
         if self._polling is not None:
@@ -88,20 +88,20 @@ class Watch:
             unseen, self._unseen = self._unseen, set()
             try:
                 look = partial(self._look, versions=versions, unseen=unseen)
-                await self._ask(look, self._tell_foreign)
+                await self._ask(look, self._notify_foreign)
             except StoreError:
-                self._unseen |= unseen & self._known.keys()  # the next look may succeed
+                self._unseen |= unseen & self._known.keys()  # the next poll may succeed
 
     def _look(self, batch: Batch, versions: Mapping[str, int], unseen: set[str]) -> News:
-        """On the thread of the writer."""
+        """Read changed versions, on the thread of the writer."""
         (data_version,) = batch.execute("PRAGMA data_version").fetchone()
         if data_version == self._data_version:
             versions = {task_id: versions[task_id] for task_id in unseen}
         news = reread(batch, versions)
-        self._data_version = data_version  # not before: a look that failed has seen nothing
+        self._data_version = data_version  # only after the read has succeeded
         return news
 
-    def _tell_foreign(self, news: News) -> None:
+    def _notify_foreign(self, news: News) -> None:
         for task_id, task in news.items():
             known = self._known.get(task_id)
             if known is None or task is None:
@@ -109,4 +109,4 @@ class Watch:
             else:
                 is_news = task.version > known.version
             if is_news:
-                self._tell(task_id, task)
+                self._notify(task_id, task)

@@ -1,8 +1,8 @@
-"""One thread that writes, many callers that wait: group commit.
+"""The writer thread of the SQLite store, with group commit.
 
-A transaction that is durable costs a sync of the disk, however little is in it.  So whatever
-arrives while the disk is busy is gathered and goes into the next transaction as one batch.
-Nobody gets an answer before the batch is on disk.
+A durable transaction costs a sync of the disk, however small it is.  So operations that arrive
+while the disk is busy are collected and committed as one batch in the next transaction.  Callers
+get their answers once the batch is on disk.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ __all__ = ["Batch", "Writer"]
 
 MAX_BATCH: Final = 256
 MAX_WAITING: Final = 10_000
-"""Operations; beyond it something is wrong with the disk, and memory would be next."""
+"""Maximum number of waiting operations, which bounds memory if the disk is too slow."""
 
 
 class Batch:
-    """One transaction, which several operations share: statements, and numbers of tasks.
+    """A transaction that several operations share, with its counts of tasks.
 
-    The numbers (live, retained) of each owner and of all are read once in a transaction and
-    written at its end, not six times for each task.
+    The counts (live, retained) per owner and in total are read once and written at the end of the
+    transaction, instead of six times per task.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -41,7 +41,7 @@ class Batch:
         self._added: dict[str | None, list[int]] = {}
 
     def counts(self, owner: str | None) -> tuple[int, int]:
-        """Read how many tasks of an owner are live, and how many there are; None is for all."""
+        """Return the numbers of live and retained tasks of an owner, or in total for None."""
         if owner not in self._stored:
             query = (sql.TOTALS,) if owner is None else (sql.COUNTS, (owner,))
             self._stored[owner] = self.execute(*query).fetchone() or (0, 0)
@@ -50,14 +50,14 @@ class Batch:
         return live + more_live, retained + more_retained
 
     def count(self, owner: str, live: int, retained: int) -> None:
-        """Add to the numbers of an owner and of all."""
+        """Add to the counts of an owner and to the totals."""
         for whose in (owner, None):
             added = self._added.setdefault(whose, [0, 0])
             added[0] += live
             added[1] += retained
 
     def write_counts(self) -> None:
-        """End the transaction with the numbers that changed."""
+        """Write the counts that changed."""
         for owner, added in self._added.items():
             if owner is None:
                 self.execute(sql.TOTAL, added)
@@ -83,7 +83,7 @@ _Answered = tuple[_Operation, Any, Exception | None]
 
 
 class Writer:
-    """Owns the connection and the thread.  To be used on the thread of one event loop."""
+    """Owns the connection and the thread.  To be used on the thread of the event loop only."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -99,10 +99,10 @@ class Writer:
     def submit(
         self, run: Run[T], then: Callable[[T], None] | None = None, *, writes: bool = True
     ) -> "asyncio.Future[T]":
-        """Its answer, once that is durable.  Whoever stops waiting does not stop the operation.
+        """Return a future of the operation's answer, which is done once the write is durable.
 
-        `then` is called with the answer before anybody who waits goes on, in the order in which
-        the operations were submitted.
+        Cancelling the future does not stop the operation.  `then` is called with the answer before
+        the future is done, in the order of submission.
         """
         if not self._is_open:
             raise StoreError("the store is closed")
@@ -111,13 +111,13 @@ class Writer:
         self._waiting += 1
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._gathered:
-            # All that this round of the event loop submits goes to the thread at once.
+            # All submissions of this iteration of the event loop go to the thread together.
             self._loop.call_soon(self._hand_over)
         self._gathered.append(_Operation(run, future, then, writes))
         return future
 
     async def close(self) -> None:
-        """What was submitted is still done."""
+        """Close after all submitted operations are done."""
         if self._is_open:
             self._is_open = False
             self._hand_over()
@@ -157,7 +157,7 @@ class Writer:
                 pass
             for start in range(0, len(batch), MAX_BATCH):
                 self._answer(batch[start : start + MAX_BATCH])
-        self._connection.close()  # the last one to close a file moves the log into it
+        self._connection.close()  # the last connection to close checkpoints the WAL
 
     def _answer(self, batch: list[_Operation]) -> None:
         writes: list[_Operation] = []
@@ -165,9 +165,9 @@ class Writer:
         for operation in batch:
             (writes if operation.writes else reads).append(operation)
         answered = self._transact(writes) if writes else []
-        for operation in reads:  # after the commit: they find nothing older than followers know
+        for operation in reads:  # after the commit, so that they read nothing outdated
             answered.append(self._read(operation))
-        # The event loop may be gone, and everybody who waited with it.
+        # The event loop may be closed, together with all waiting callers.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, answered)
 
@@ -179,14 +179,14 @@ class Writer:
             for operation in operations:
                 try:
                     answered.append((operation, operation.run(batch), None))
-                except TaskmachineError as error:  # this one alone: it has written nothing
+                except TaskmachineError as error:  # only this operation, which has written nothing
                     answered.append((operation, None, error))
             batch.write_counts()
             self._connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - a dead thread would leave everybody waiting
+        except Exception as error:  # noqa: BLE001  the thread must not die while callers wait
             self._roll_back()
             if len(operations) > 1 and not isinstance(error, sqlite3.OperationalError):
-                # A value that SQLite does not have, or a row that is there already: whose is it?
+                # An unsupported value or an existing row: retry each one to find the culprit.
                 return [answer for each in operations for answer in self._transact([each])]
             return [(operation, None, explain(self._path, error)) for operation in operations]
         return answered
@@ -194,10 +194,10 @@ class Writer:
     def _read(self, operation: _Operation) -> _Answered:
         try:
             return operation, operation.run(Batch(self._connection)), None
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001  as above
             return operation, None, explain(self._path, error)
 
     def _roll_back(self) -> None:
-        if self._connection.in_transaction:  # SQLite may have done so itself, or never begun
+        if self._connection.in_transaction:  # SQLite may have rolled back already
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")

@@ -1,7 +1,7 @@
-"""The test kit of the store contract, for whoever writes a store.
+"""The test kit of the store contract, for authors of stores.
 
-Needs pytest and hypothesis, which the package itself does not.  One fixture makes it run: a
-function that makes a new place, each time another, and returns an async function that opens it.
+Requires pytest and hypothesis, which the package itself does not.  Provide one fixture: a function
+that makes a new place on each call and returns an async function that opens a store there.
 
     class TestMyStore(PersistentStoreContract):
         @pytest.fixture
@@ -14,8 +14,8 @@ function that makes a new place, each time another, and returns an async functio
 
             return new_place
 
-`StoreContract` is for any store, `PersistentStoreContract` for those whose places can be opened
-again, later and by several processes at once.
+`StoreContract` applies to any store, `PersistentStoreContract` to those whose places can be opened
+again, also by several processes at once.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from taskmachine.adapters.stores import (
     StoreError,
     Worker,
 )
+from taskmachine.adapters.stores.testing.machine import NewPlace, Place, StoreMachine
 from taskmachine.adapters.stores.testing.reading import ReadingContract
 from taskmachine.adapters.stores.testing.scenes import (
     NO_CAPS,
@@ -52,7 +53,6 @@ from taskmachine.adapters.stores.testing.sessions import (
     PersistentSessionContract,
     SessionContract,
 )
-from taskmachine.adapters.stores.testing.world import NewPlace, Place, World
 from taskmachine.adapters.stores.testing.writing import WritingContract
 from taskmachine.statemachine import Call, Entry, LimitExceeded, Task, lifecycle
 
@@ -60,7 +60,7 @@ __all__ = ["NewPlace", "PersistentStoreContract", "Place", "StoreContract"]
 
 
 class StoreContract(WritingContract, ReadingContract, SessionContract):
-    """What every store must do, sentence by sentence."""
+    """The requirements on every store, one test for each."""
 
     persists: ClassVar[bool] = False
 
@@ -190,7 +190,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
     def test_random_operations_agree_with_the_model(self, new_place: NewPlace) -> None:
         contract = self
 
-        class Here(World):
+        class Here(StoreMachine):
             def __init__(self) -> None:
                 super().__init__(new_place, persists=contract.persists)
 
@@ -198,7 +198,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
 
 
 class PersistentStoreContract(StoreContract, PersistentSessionContract):
-    """And what those must do whose places can be opened again."""
+    """The requirements on stores whose places can be opened again."""
 
     persists = True
 

@@ -1,7 +1,4 @@
-"""What a store would answer if it were as simple as can be.  A part of the test kit.
-
-Dicts and lists, sorted when somebody asks: simpler than any store, and slower.
-"""
+"""The model of a store, part of the test kit: dicts and lists, sorted on each query."""
 
 from collections.abc import Sequence
 
@@ -28,7 +25,7 @@ __all__ = ["Model", "age"]
 
 
 class Model:
-    """What a store would be if time and space were free."""
+    """A store without regard to time and space, whose answers are the expected ones."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task] = {}

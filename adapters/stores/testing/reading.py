@@ -1,4 +1,4 @@
-"""Pages, queues, workers and messages.  A part of the test kit, see `contract`."""
+"""Tests of pages, queues, workers and messages.  Part of the test kit, see `contract`."""
 
 import attrs
 
@@ -25,7 +25,7 @@ __all__ = ["ReadingContract"]
 
 
 class ReadingContract:
-    """What is asked for comes in its order, and nothing else does."""
+    """Queries return the requested tasks only, in their order."""
 
     # --- pages -------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class ReadingContract:
         assert await ids(store.browse(None, 3)) == ["t3", "t2", "t1"]
         assert await ids(store.browse(Position(0, "t1"), 3)) == ["t0"]
 
-    # --- what is to be done ------------------------------------------------------------------
+    # --- queues ------------------------------------------------------------------------------
 
     @scenario
     async def test_queued_tasks_are_those_that_nobody_has_taken(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the kit are made of.  A part of the test kit, see `contract`."""
+"""Helpers of the test kit, see `contract`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ from taskmachine.adapters.stores import (
     Caps,
     Store,
 )
-from taskmachine.adapters.stores.testing.world import NewPlace
+from taskmachine.adapters.stores.testing.machine import NewPlace
 from taskmachine.statemachine import Call, Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 
@@ -32,11 +32,11 @@ Test = Callable[[Any, NewPlace], None]
 
 NO_CAPS = Caps()
 NOTICED_S = 5.0
-"""When a test gives up waiting for what should take half a second: machines may be busy."""
+"""Timeout of notifications that should take half a second; machines may be busy."""
 
 
 def scenario(act: Callable[[Any, Store], Awaitable[None]]) -> Test:
-    """A test with a store that is new and will be closed."""
+    """Return a test that runs with a new store and closes it."""
 
     def test(self: Any, new_place: NewPlace) -> None:
         async def run() -> None:
@@ -55,7 +55,7 @@ def scenario(act: Callable[[Any, Store], Awaitable[None]]) -> Test:
 
 
 def pair(act: Callable[[Any, Store, Store], Awaitable[None]]) -> Test:
-    """A test with a new place that was opened twice."""
+    """Return a test that runs with two stores opened in one new place."""
 
     def test(self: Any, new_place: NewPlace) -> None:
         async def run() -> None:
@@ -105,7 +105,7 @@ def ended(task: Task) -> Step:
 
 
 def waiting(task_id: str) -> Sequence[Step]:
-    """What brings a task to wait for an answer."""
+    """Return the steps by which a task comes to wait for an answer."""
     steps = [submit(task_id)]
     steps.append(started(steps[-1].task))
     question = Question("k", "elicitation/create", b"{}")
@@ -125,7 +125,7 @@ async def ids(tasks: Awaitable[Sequence[Task]]) -> list[str]:
 
 
 async def state_of(store: Store) -> tuple[object, ...]:
-    """All that can be asked of one task and of all."""
+    """Return everything that can be read of one task and of all."""
     return (
         await store.browse(None, 100),
         await store.queued(100),

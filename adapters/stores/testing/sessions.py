@@ -1,4 +1,4 @@
-"""The sessions of transports.  A part of the test kit, see `contract`."""
+"""Tests of transport sessions.  Part of the test kit, see `contract`."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from taskmachine.adapters.stores import Caps, KeptSession, Store
+from taskmachine.adapters.stores.testing.machine import NewPlace
 from taskmachine.adapters.stores.testing.scenes import created, pair, scenario, submit
-from taskmachine.adapters.stores.testing.world import NewPlace
 from taskmachine.statemachine import LimitExceeded
 
 __all__ = ["PersistentSessionContract", "SessionContract"]
@@ -27,7 +27,7 @@ async def kept(store: Store, *sessions: KeptSession) -> None:
 
 
 async def known(store: Store, keys: Iterable[str]) -> str:
-    """Which of these keys, each one letter, have a session."""
+    """Return those of these keys, each one letter, that have a session."""
     return "".join([key for key in keys if await store.session(key) is not None])
 
 
@@ -38,7 +38,7 @@ async def refused(store: Store, session: KeptSession, maximum: int) -> None:
 
 
 class SessionContract:
-    """What is kept is there until it is ended or forgotten, and bounded."""
+    """Sessions are stored until they end or expire, and their number is limited."""
 
     @scenario
     async def test_a_session_is_found_as_it_was_kept(self, store: Store) -> None:
@@ -142,7 +142,7 @@ class SessionContract:
 
 
 class PersistentSessionContract:
-    """And what outlives the process, for all who share the place."""
+    """Sessions survive the process and are shared by all stores of a place."""
 
     def test_sessions_stay_when_the_store_is_opened_again(self, new_place: NewPlace) -> None:
         async def run() -> None:

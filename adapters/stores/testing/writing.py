@@ -1,4 +1,4 @@
-"""Creating, committing, following.  A part of the test kit, see `contract`."""
+"""Tests of creating, committing and following.  Part of the test kit, see `contract`."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ __all__ = ["WritingContract"]
 
 
 class WritingContract:
-    """What is written is there, once, and told."""
+    """Each write is stored once, and followers are notified."""
 
     # --- create and load ---------------------------------------------------------------------
 

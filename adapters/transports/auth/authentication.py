@@ -1,7 +1,6 @@
-"""Who is calling: an Authorization header in, an owner out, anew on each request.
+"""Authentication of each HTTP request by its Authorization header.
 
-There are three ways, chosen by the settings; nothing but the header is looked at, so a token in
-a query string is no token.
+The settings select one of three kinds.  A token in a query string is ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,29 +43,27 @@ T = TypeVar("T")
 
 
 class Authenticator(Protocol):
-    """To be asked on each request: nothing is bound to a connection or session."""
+    """Authenticates each request by itself, independently of connections and sessions."""
 
     async def authenticate(self, authorization: str | None) -> str:
-        """The owner of the caller with this Authorization header; `Unauthorized`.
+        """Return the owner for this Authorization header.
 
-        Also `KeysUnavailable`, when the fault is not the caller's.
+        Raise `Unauthorized`, or `KeysUnavailable` if the server cannot verify tokens.
         """
 
 
 @runtime_checkable
 class Recognising(Authenticator, Protocol):
-    """An authenticator that verifies, and knows more of a caller: whoever lets them in for a
-    while wants to know.
-    """
+    """An authenticator that also returns scopes and expiry, as the console login needs."""
 
     async def recognise(self, authorization: str | None) -> Caller:
-        """Like `authenticate`."""
+        """Return the caller; raise like `authenticate`."""
 
 
 class HeaderAuthenticator:
-    """Verifies nothing: whoever sends the same header is the same caller.
+    """Derives the owner from the raw header without verifying it.
 
-    For a server behind something that has verified the header already.
+    For a server behind a proxy that verifies the header.
     """
 
     def __init__(self, owners: Owners) -> None:
@@ -88,10 +85,9 @@ _KEYS: Final = {
 
 
 def authenticator_from(settings: Mapping[str, Any], owners: Owners) -> Authenticator | None:
-    """What the table `auth` of the settings asks for; None if it is empty.
+    """Create the authenticator that the table `auth` of the settings describes, or None if empty.
 
-    ConfigurationError for every mistake, naming the key.  Paths are taken as they are: relative
-    to the working directory.
+    ConfigurationError names the wrong key.  Paths are relative to the working directory.
     """
     if not settings:
         return None
@@ -100,7 +96,7 @@ def authenticator_from(settings: Mapping[str, Any], owners: Owners) -> Authentic
         raise ConfigurationError('auth.kind must be "jwt", "tokens" or "header"')
     for key in settings:
         if key != "kind" and key not in _KEYS[kind]:
-            raise ConfigurationError(f'auth.{key} is no setting of kind "{kind}"')
+            raise ConfigurationError(f'auth.{key} is not a setting of kind "{kind}"')
     if kind == "header":
         return HeaderAuthenticator(owners)
     if kind == "tokens":
@@ -125,7 +121,7 @@ def _key_source(place: str) -> KeySource:
 def _text(settings: Mapping[str, Any], key: str) -> str:
     value = settings.get(key)
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise ConfigurationError(f"auth.{key} must be a text of at least one character")
+        raise ConfigurationError(f"auth.{key} must be a non-empty string of printable characters")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The token in an Authorization header, and the ways to refuse a caller."""
+"""Bearer token parsing, and the errors that refuse a caller (RFC 6750)."""
 
 import re
 from typing import Final
@@ -17,10 +17,10 @@ __all__ = [
 ]
 
 MAX_CREDENTIALS: Final = 16 * 1024
-"""Characters of an Authorization header; longer ones are refused unread."""
+"""Maximum length of an Authorization header, in characters."""
 
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""What RFC 6750 lets a bearer token be made of."""
+"""A bearer token (RFC 6750)."""
 
 SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 """One scope: visible ASCII without quotes and backslashes (RFC 6749)."""
@@ -29,11 +29,10 @@ _SCHEME: Final = re.compile(r"bearer(?: +(.*))?", re.IGNORECASE | re.DOTALL)
 
 
 class Unauthorized(TaskmachineError):
-    """A caller is refused.
+    """The credentials are missing, invalid or insufficient.
 
-    `status` is 401 or 403.  `error` is None if there were no credentials of the right kind, else
-    `invalid_token` or `insufficient_scope`.  `description` may be sent: it says nothing that the
-    caller could not know.
+    `status` is 401 or 403.  `error` is None if there were no bearer credentials, else
+    `invalid_token` or `insufficient_scope`.  `description` is safe to send to the caller.
     """
 
     def __init__(self, status: int, error: str | None, description: str) -> None:
@@ -44,7 +43,7 @@ class Unauthorized(TaskmachineError):
 
 
 def no_credentials() -> Unauthorized:
-    # RFC 6750: no error code for somebody who did not know, or came with another scheme.
+    # RFC 6750: no error code if the request has no credentials or uses another scheme.
     return Unauthorized(401, None, "this server needs an access token")
 
 
@@ -57,9 +56,9 @@ def insufficient_scope() -> Unauthorized:
 
 
 def bearer_token(authorization: str | None) -> str:
-    """The token of an Authorization header; `Unauthorized` if it has none.
+    """Return the token of an Authorization header; `Unauthorized` if it has none.
 
-    The scheme may be written in any case.  Two headers that were joined by a comma are no token.
+    The scheme is case-insensitive.  Two headers joined by a comma are refused.
     """
     if authorization is None:
         raise no_credentials()

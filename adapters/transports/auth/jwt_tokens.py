@@ -1,7 +1,7 @@
-"""Access tokens that an authorization server signed: JSON Web Tokens (RFC 7519, RFC 9068).
+"""Signed access tokens of an authorization server: JSON Web Tokens (RFC 7519, RFC 9068).
 
-PyJWT verifies the signature and the claims.  Only a client that holds an authentic token learns
-what is wrong with it.
+PyJWT verifies the signature and the claims.  An error names the wrong claim only if the signature
+is valid.
 """
 
 from collections.abc import Collection
@@ -24,7 +24,7 @@ _LEEWAY_S: Final = 30
 _FAULTS: Final[dict[type[jwt.InvalidTokenError], str]] = {
     jwt.ExpiredSignatureError: "the access token has expired",
     jwt.ImmatureSignatureError: "the access token is not valid yet",
-    jwt.InvalidIssuerError: "the access token is of another issuer",
+    jwt.InvalidIssuerError: "the access token is from another issuer",
     jwt.InvalidAudienceError: "the access token is for another audience",
     jwt.MissingRequiredClaimError: "the access token lacks one of iss, aud, sub and exp",
 }
@@ -56,7 +56,7 @@ class JwtAuthenticator:
         return (await self.recognise(authorization)).owner
 
     async def recognise(self, authorization: str | None) -> Caller:
-        """Return the caller, an admin by the scope of that name."""
+        """Return the caller; the scope `admin` makes it an admin."""
         token = bearer_token(authorization)
         try:
             header = jwt.get_unverified_header(token)
@@ -99,7 +99,7 @@ class JwtAuthenticator:
                 continue
             except jwt.InvalidTokenError as error:
                 raise invalid_token(_FAULTS.get(type(error), "")) from None
-            # PyJWT also takes an empty subject, and times that are written as text.
+            # PyJWT also accepts an empty subject and times as strings.
             times = {type(claims[name]) for name in ("exp", "nbf", "iat") if name in claims}
             if not claims["sub"] or not times <= {int, float}:
                 raise invalid_token("the access token has a malformed claim")
@@ -108,7 +108,7 @@ class JwtAuthenticator:
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    """Return the scopes: of `scope` by the standards, of `scp` and lists by older issuers."""
+    """Return the scopes of `scope`, and of `scp` and lists as older issuers write them."""
     found: set[str] = set()
     for claim in ("scope", "scp"):
         value = claims.get(claim)

@@ -1,7 +1,7 @@
 """The public keys of an issuer: a JSON Web Key Set (RFC 7517) in a file or at a URL.
 
-Both sources notice new keys and withdrawn ones.  When a source fails, the server keeps using the
-keys that it has: an outage of the issuer is no outage of this server.
+Both sources pick up new and withdrawn keys.  While a source fails, the server keeps using the
+last keys, so an outage of the issuer does not become one of this server.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _FRESH_S: Final = 3_600
 """Time after which the server notices a withdrawn key."""
 
 _RENEW_S: Final = 60
-"""Time between two fetches for unknown keys: any client can make up a key id."""
+"""Time between two fetches for unknown keys: any client can send an invented key id."""
 
 _RETRY_S: Final = 5
 """Time between two tries while the server has no keys at all."""
@@ -55,28 +55,28 @@ _MEMBERS: Final = ("kty", "kid", "alg", "crv", "n", "e", "x", "y")
 
 
 class KeysUnavailable(TaskmachineError):
-    """The server never had a key, so it can verify no token: HTTP 503, not the caller's fault."""
+    """The server has not loaded any key yet and cannot verify tokens: HTTP 503."""
 
     def __init__(self, retry_after_ms: int) -> None:
-        super().__init__("the keys of the issuer cannot be had at the moment")
+        super().__init__("the issuer's keys are not available")
         self.retry_after_ms = retry_after_ms
 
 
 class KeySource(Protocol):
-    """The keys of an issuer as they are now."""
+    """A source of an issuer's current keys."""
 
     async def current(self) -> Collection[jwt.PyJWK]:
-        """Return the known keys; cheap, for every request."""
+        """Return the known keys; called for every request."""
 
     async def renewed(self) -> Collection[jwt.PyJWK]:
-        """Return the keys after a token came with a key that is not among them."""
+        """Return the keys, reloaded if allowed, after a token named an unknown key."""
 
 
 def decode_key_set(document: bytes) -> Collection[jwt.PyJWK]:
     """Return the keys that can verify a signature, each bound to one algorithm.
 
-    The others are left out: secrets (`oct`), keys for encryption, weak RSA keys, unknown curves.
-    ValueError if the document is not a key set, or has no such key.
+    Secrets (`oct`), encryption keys, weak RSA keys and unknown curves are left out.
+    ValueError if the document is not a key set, or has no usable key.
     """
     if len(document) > MAX_KEY_SET:
         raise ValueError(f"it has more than {MAX_KEY_SET} bytes")
@@ -92,7 +92,7 @@ def decode_key_set(document: bytes) -> Collection[jwt.PyJWK]:
         key = {name: member[name] for name in _MEMBERS if name in member}
         if not all(isinstance(value, str) for value in key.values()) or key.get("kty") == "oct":
             continue
-        # PyJWT takes RS256 for the algorithm of each RSA key that names none.
+        # PyJWT assumes RS256 for an RSA key without an algorithm.
         names = _RSA if key.get("kty") == "RSA" and "alg" not in key else [key.get("alg")]
         public += [{**key, "alg": name} for name in names if name in (None, *ALGORITHMS)]
     try:
@@ -112,39 +112,39 @@ def _is_usable(key: jwt.PyJWK) -> bool:
     except jwt.InvalidKeyError as error:  # a curve of another algorithm
         fault = error
     if fault:
-        log.warning("the key %r is not used: %s", key.key_id, fault)
+        log.warning("ignoring key %r: %s", key.key_id, fault)
     return not fault
 
 
 class KeyFile:
-    """A key set in a file, read again when the file has changed.
+    """A key set in a file, reloaded when the file changes.
 
-    ConfigurationError if the file is unusable at first; later the server logs it and keeps the
-    old keys.
+    ConfigurationError if the file is unusable at the start; later failures are logged and the
+    last keys stay in use.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp = self._look()
+        self._stamp = self._file_stamp()
         try:
             self._keys = self._read()
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"cannot use {path}: {_reason(error)}") from None
 
     async def current(self) -> Collection[jwt.PyJWK]:
-        # Looked at before it is read: a change in between is seen the next time.
-        if (stamp := self._look()) != self._stamp:
-            self._stamp = stamp  # also of a broken file: it is read, and logged, once
+        # The stamp is taken before reading, so a change in between is seen the next time.
+        if (stamp := self._file_stamp()) != self._stamp:
+            self._stamp = stamp  # also of a broken file, so that it is logged once
             try:
                 self._keys = self._read()
             except (OSError, ValueError) as error:
-                log.warning("the old keys stay: cannot use %s: %s", self._path, _reason(error))
+                log.warning("cannot use %s, keeping the old keys: %s", self._path, _reason(error))
         return self._keys
 
     async def renewed(self) -> Collection[jwt.PyJWK]:
         return await self.current()
 
-    def _look(self) -> tuple[int, ...]:
+    def _file_stamp(self) -> tuple[int, ...]:
         try:
             found = os.stat(self._path)
         except OSError:
@@ -159,9 +159,8 @@ class KeyFile:
 class KeyUrl:
     """A key set at a URL, fetched when a request first needs it, and again every hour.
 
-    A key that is not in the set causes one more fetch, at most once a minute.  All requests that
-    need a fetch share the one under way.  `clock` counts seconds.  ConfigurationError for a URL
-    that is not safe; see `check_address`.
+    An unknown key causes one more fetch, at most once a minute.  Concurrent requests share a
+    fetch.  `clock` counts seconds.  ConfigurationError for an unsafe URL; see `check_address`.
     """
 
     def __init__(
@@ -177,9 +176,9 @@ class KeyUrl:
         self._fetching: asyncio.Task[None] | None = None
 
     async def current(self) -> Collection[jwt.PyJWK]:
-        if self._is_over(self._fetched_at, _FRESH_S):
+        if self._has_passed(_FRESH_S, self._fetched_at):
             pause_s = _RENEW_S if self._keys else _RETRY_S
-            if self._fetching is not None or self._is_over(self._tried_at, pause_s):
+            if self._fetching is not None or self._has_passed(pause_s, self._tried_at):
                 await self._fetch()
         if not self._keys:
             raise KeysUnavailable(_RETRY_S * 1_000)
@@ -188,24 +187,24 @@ class KeyUrl:
     async def renewed(self) -> Collection[jwt.PyJWK]:
         if self._fetching is not None:
             await self._fetch()
-        elif self._is_over(self._renewed_at, _RENEW_S):
+        elif self._has_passed(_RENEW_S, self._renewed_at):
             self._renewed_at = self._clock()
             await self._fetch()
         return await self.current()
 
-    def _is_over(self, since: float, pause_s: float) -> bool:
-        return self._clock() - since >= pause_s
+    def _has_passed(self, seconds: float, since: float) -> bool:
+        return self._clock() - since >= seconds
 
     async def _fetch(self) -> None:
         if self._fetching is None:
             self._tried_at = self._clock()
             self._fetching = asyncio.create_task(self._load())
-        # A request that is cancelled does not cancel the fetch that the others wait for.
+        # Cancelling one request must not cancel the fetch that other requests share.
         await asyncio.shield(self._fetching)
 
     async def _load(self) -> None:
         try:
-            # One bound for all of it: a peer that sends a byte now and then is slow too.
+            # One bound for the whole download, also for a server that sends byte by byte.
             async with asyncio.timeout(self._timeout_s):
                 self._keys = decode_key_set(await self._download())
             self._fetched_at = self._clock()
@@ -233,14 +232,14 @@ class KeyUrl:
 
 
 def check_address(url: str) -> None:
-    """ConfigurationError unless it is `https`, or `http` on this very host, without a password."""
+    """Raise ConfigurationError unless it is `https`, or `http` on this host, without a password."""
     try:
         parts = urlsplit(url)
         host, is_well_formed = parts.hostname, parts.port != 0
     except ValueError:
         host, is_well_formed = None, False
     if not host or not is_well_formed or not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigurationError("it is not a URL")
+        raise ConfigurationError("this is not a valid URL")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("a URL must not contain a user name or password")
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):

@@ -1,8 +1,7 @@
-"""Who a task belongs to: one text for each caller, compared for equality on every operation.
+"""Task owners: one string for each caller, compared for equality on every operation.
 
-Each kind of caller has a prefix of its own, so one kind can never pass for another, and what a
-caller could be recognised or impersonated by is kept as a keyed hash: neither a subject, nor a
-header, nor a session id can be read from the store, or guessed and tried without its secret.
+Each kind of caller has its own prefix.  Subjects, headers and session ids are stored as keyed
+hashes, so they cannot be read from the store, or guessed without its secret.
 """
 
 import base64
@@ -19,19 +18,18 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["ADMIN", "ANONYMOUS", "STDIO", "Caller", "Owners", "Principal"]
 
 STDIO: Final = "stdio"
-"""Whoever speaks to the process through its pipes: one owner for each store."""
+"""The owner of all tasks created over standard input and output."""
 
 ANONYMOUS: Final = "anonymous"
-"""Everybody, where nobody is identified: the id of a task is the only secret."""
-
+"""The owner of all callers of a server without authentication: only task ids are secret."""
 
 ADMIN: Final = "admin"
-"""The scope of those who may see the tasks of all owners, in the console."""
+"""The scope that allows a caller to see the tasks of all owners in the console."""
 
 
 @attrs.frozen
 class Caller:
-    """Who showed credentials, what they may see beyond their own, and until when that holds."""
+    """An authenticated caller, whether it is an admin, and when its credentials expire."""
 
     owner: str
     is_admin: bool = False
@@ -41,7 +39,7 @@ class Caller:
 
 @attrs.frozen
 class Principal:
-    """Somebody whom an issuer vouches for, and what they were allowed."""
+    """The subject of an issuer's token, and its scopes."""
 
     issuer: str
     subject: str
@@ -49,7 +47,7 @@ class Principal:
 
 
 class Owners:
-    """Owners under one store's secret: every replica of a server makes the same ones.
+    """Derives owners from a store's secret, so that every replica derives the same ones.
 
     ConfigurationError if the secret has less than `MIN_SECRET` bytes.
     """
@@ -59,35 +57,35 @@ class Owners:
             raise ConfigurationError(
                 f"the server secret has {len(secret)} bytes, at least {MIN_SECRET} are needed"
             )
-        # A label of its own: the same secret also seals cursors.
+        # The label separates this key from others: the same secret also seals cursors.
         self._key = HKDF(SHA256(), length=32, salt=None, info=b"taskmachine owners").derive(secret)
 
     def of_principal(self, principal: Principal) -> str:
-        """The same for all tokens of one subject, whatever their scopes."""
+        """Return the owner for a subject, independent of the token's scopes."""
         # 2025-11-25:bound-to-auth-context
         return "principal:" + self._hash("principal", principal.issuer, principal.subject)
 
     def of_token_name(self, name: str) -> str:
-        """The configured name of a static token: a new token under the old name keeps the tasks."""
+        """Return the owner for a static token's name, so that a replaced token keeps the tasks."""
         return "token:" + name
 
     def of_header(self, authorization: str) -> str:
-        """Of a raw Authorization header that nobody has verified."""
+        """Return the owner for a raw, unverified Authorization header."""
         return "header:" + self._hash("header", authorization)
 
     def of_session(self, session_id: str) -> str:
-        """Of a session without a principal."""
+        """Return the owner for a session without a principal."""
         return "session:" + self._hash("session", session_id)
 
     def session_key(self, session_id: str) -> str:
-        """What a session is kept under: whoever reads the store cannot take a session over."""
+        """Return the store key of a session, from which the session id cannot be derived."""
         return self._hash("session key", session_id)
 
     def _hash(self, *parts: str) -> str:
         framed = bytearray()
         for part in parts:
-            data = part.encode(errors="surrogatepass")  # an issuer may name any subject
-            # The length in front, or issuer "a" with subject "bc" would be "ab" with "c".
+            data = part.encode(errors="surrogatepass")  # a subject may be any text
+            # Length-prefixed, or issuer "a" with subject "bc" would equal "ab" with "c".
             framed += len(data).to_bytes(8) + data
         digest = hmac.digest(self._key, framed, "sha256")
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What a client that has no token yet is told: protected resource metadata (RFC 9728)."""
+"""Protected resource metadata (RFC 9728), for clients that have no token yet."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 def metadata(
     resource_url: str, authorization_servers: Sequence[str], scopes: Collection[str]
 ) -> JSONObject:
-    """The document; both revisions demand at least one authorization server."""
+    """Return the document; both revisions demand at least one authorization server."""
     if not authorization_servers:
         raise ConfigurationError("protected resource metadata needs an authorization server")
     document: JSONObject = {
@@ -30,21 +30,21 @@ def metadata(
 
 
 def metadata_paths(endpoint_path: str) -> list[str]:
-    """Where it is served for an endpoint: at the endpoint's own path, and at the root."""
+    """Return the paths of the document: the endpoint's own, and the root."""
     path = "" if endpoint_path == "/" else endpoint_path
     return list(dict.fromkeys([_WELL_KNOWN + path, _WELL_KNOWN]))
 
 
 def metadata_url(resource_url: str) -> str:
-    """Where a client finds it, knowing only the URL of the endpoint."""
+    """Return the document's URL for the URL of an endpoint."""
     parts = urlsplit(_checked(resource_url))
     return urlunsplit(parts._replace(path=metadata_paths(parts.path)[0]))
 
 
 def challenge(metadata_url: str | None, unauthorized: Unauthorized, scopes: Collection[str]) -> str:
-    """The value of `WWW-Authenticate`, with all scopes that are needed at once.
+    """Return the value of `WWW-Authenticate`, with all required scopes.
 
-    Without a URL where there is no authorization server to be found: with static tokens.
+    `metadata_url` is None if there is no authorization server, as with static tokens.
     """
     values = {
         "error": unauthorized.error,
@@ -57,7 +57,7 @@ def challenge(metadata_url: str | None, unauthorized: Unauthorized, scopes: Coll
 
 
 def _quoted(value: str) -> str:
-    # Nothing but visible ASCII and spaces: a line break would begin another header.
+    # Only visible ASCII and spaces: a line break would begin another header.
     plain = "".join(sign if " " <= sign <= "~" else "?" for sign in value)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -69,5 +69,5 @@ def _checked(resource_url: str) -> str:
     except ValueError:  # half of an IPv6 address
         is_absolute = False
     if not is_absolute or "#" in resource_url:
-        raise ConfigurationError(f"{resource_url!r} is no URL of an endpoint")
+        raise ConfigurationError(f"{resource_url!r} is not an http(s) URL without a fragment")
     return resource_url

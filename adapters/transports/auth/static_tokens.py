@@ -1,6 +1,6 @@
-"""Bearer tokens that an operator wrote into a file: `name = "token"`, one on each line (TOML).
+"""Static bearer tokens in a TOML file: `name = "token"`, one on each line.
 
-Somebody who may see the tasks of all: `name = { token = "token", admin = true }`.
+An admin, who may see all tasks in the console: `name = { token = "token", admin = true }`.
 """
 
 import hmac
@@ -18,38 +18,38 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["MIN_TOKEN", "StaticTokenAuthenticator", "read_tokens"]
 
 MIN_TOKEN: Final = 32
-"""Characters.  Nothing slows guessing down, so a token is random and long, and no password."""
+"""Minimum length in characters: guesses are not rate-limited, so tokens must be long and random."""
 
 
 class StaticTokenAuthenticator:
-    """Knows callers by fixed tokens; the owner is the name of the token.
+    """Identify callers by fixed tokens; the owner is the name of the token.
 
-    ConfigurationError if there are none, or one is too short, malformed or given twice.
+    ConfigurationError if there are no tokens, or one is too short, malformed or repeated.
     """
 
     def __init__(self, owners: Owners, tokens: Mapping[str, Any]) -> None:
         if not tokens:
-            raise ConfigurationError("there is no token")
+            raise ConfigurationError("no tokens are configured")
         written = {name: _written(name, entry) for name, entry in tokens.items()}
         for name, (token, _) in written.items():
             _check(name, token)
         if len({token for token, _ in written.values()}) < len(tokens):
             raise ConfigurationError("two names have the same token")
-        # Digests: equally long, and the tokens themselves are not kept.
+        # Digests have equal lengths, and the tokens themselves are not kept in memory.
         self._digests = [
             (sha256(token.encode()).digest(), Caller(owners.of_token_name(name), is_admin))
             for name, (token, is_admin) in written.items()
         ]
 
     async def authenticate(self, authorization: str | None) -> str:
-        """The owner; `Unauthorized` if the token is none of those."""
+        """Return the owner; `Unauthorized` if the token is unknown."""
         return (await self.recognise(authorization)).owner
 
     async def recognise(self, authorization: str | None) -> Caller:
-        """The caller, an admin if the file says so."""
+        """Return the caller; `Unauthorized` if the token is unknown."""
         digest = sha256(bearer_token(authorization).encode()).digest()
         found = None
-        for known, caller in self._digests:  # all of them: the time tells nothing
+        for known, caller in self._digests:  # always all, so that the timing is constant
             if hmac.compare_digest(known, digest):
                 found = caller
         if found is None:
@@ -58,17 +58,18 @@ class StaticTokenAuthenticator:
 
 
 def read_tokens(path: Path) -> dict[str, Any]:
-    """The tokens by name; ConfigurationError if others can read the file, or it is no TOML.
+    """Return the tokens by name.
 
-    No message repeats what is in the file.
+    ConfigurationError if other users can read the file, or it is not TOML.  No message quotes
+    the file.
     """
     try:
         with path.open("rb") as file:
-            # Of what was opened: the path may lead elsewhere by now.
+            # `fstat` of the open file: the path may lead elsewhere by now.
             if os.name == "posix" and (mode := os.fstat(file.fileno()).st_mode & 0o777) & 0o077:
                 raise ConfigurationError(
-                    f"{path} is open to others (mode {mode:03o}): chmod 600 it, and change the "
-                    "tokens if somebody may have read them"
+                    f"{path} is readable by other users (mode {mode:03o}): run chmod 600 on it, "
+                    "and replace the tokens if they may have been read"
                 )
             return tomllib.load(file)
     except OSError as error:
@@ -78,7 +79,7 @@ def read_tokens(path: Path) -> dict[str, Any]:
 
 
 def _written(name: str, entry: object) -> tuple[Any, bool]:
-    """The token, and whether it is an admin's."""
+    """Return the token and whether it is an admin's."""
     match entry:
         case {"token": token, "admin": bool(is_admin), **more} if not more:
             return token, is_admin

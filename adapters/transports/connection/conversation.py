@@ -1,7 +1,7 @@
-"""One conversation between a requestor and the runtime, on whatever transport.
+"""One requestor's conversation with the runtime, independent of the transport.
 
-The receiver knows the protocol, the runtime knows the tasks; this carries out what the one wants
-by the other.  A transport hands in messages, and is handed what is to be sent.
+The receiver implements the protocol, and the runtime runs the tasks; `Conversation` performs the
+operations that the receiver asks for.  A transport passes messages in and sends the outputs.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ import attrs
 
 from taskmachine.adapters.runtime.observer import Carrier, Observer, Served
 from taskmachine.adapters.runtime.runtime import Runtime
-from taskmachine.adapters.runtime.waiting import persevere
+from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.tools.context import Refused
 from taskmachine.adapters.transports.connection.following import Following
 from taskmachine.adapters.transports.connection.lookups import Lookups
-from taskmachine.adapters.transports.connection.rounds import (
+from taskmachine.adapters.transports.connection.request_state import (
     PAUSED_MS,
     answers_so_far,
     sealed_state,
@@ -76,12 +76,12 @@ Response = ResultResponse | ErrorResponse
 
 
 class Conversation:
-    """Answers the requests of one requestor.  `send` is called for everything that goes out.
+    """Answers the requests of one requestor, and calls `send` for every outgoing message.
 
-    `capabilities` are those of a requestor that introduced itself in an earlier conversation.
-    `mark` is the metadata of tasks that are made here and bring none: for `hear_of` elsewhere.
-    `carrier` describes the transport to the observer.  Without `runs_calls` a plain call is left
-    to the caller of `answer`.
+    `capabilities` were declared by the requestor in an earlier conversation.  `mark` is the
+    metadata of tasks that are created without any; other replicas find the tasks of the session
+    by it.  `carrier` describes the transport to the observer.  Without `runs_calls` plain calls
+    are left to the caller of `answer`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Conversation:
         )
         self._running: dict[asyncio.Task[None], Id | None] = {}
         self._served: dict[Id, Served] = {}
-        self._making = 0
+        self._creating = 0
         self._blocked: set[Id] = set()
         self._asks: dict[tuple[Id, str], asyncio.Future[Reply]] = {}
 
@@ -127,15 +127,15 @@ class Conversation:
     def _following(self) -> Following:
         return Following(self._service, self._owner, self._moved)
 
-    # --- what a transport does ---------------------------------------------------------------
+    # --- called by transports ----------------------------------------------------------------
 
     async def answer(
         self, request: Request, wait: Callable[[], None] = lambda: None
     ) -> Response | None:
-        """Perform a request and return its response; None if `send` will be called with it.
+        """Perform a request and return its response, or None if `send` will be called with it.
 
-        `wait` is called first if anything else may be sent for the request: a transport that has
-        a stream for each request opens it then.
+        `wait` is called first if anything else may be sent for the request, so that a transport
+        with one stream for each request can open it.
         """
         observer = self._service.observer
         served = None if observer is None else self._requested(observer, request)
@@ -154,7 +154,7 @@ class Conversation:
         return response
 
     def receive(self, message: Message) -> None:
-        """Take a message; send the responses when they are there, in whatever order."""
+        """Take a message and return at once; responses are sent in the order of completion."""
         if not isinstance(message, Request):
             for output in self.receiver.receive(message):
                 if isinstance(output, Perform):
@@ -175,7 +175,7 @@ class Conversation:
         self._send(Send(response, message.id))
 
     async def accept(self, message: Notification | ResultResponse | ErrorResponse) -> None:
-        """Take a message that has no response; come back when it has been performed."""
+        """Perform a message that has no response."""
         for output in self.receiver.receive(message):
             if isinstance(output, Perform):
                 await self._accept(output.operation)
@@ -183,7 +183,7 @@ class Conversation:
                 self.handle([output])
 
     def handle(self, outputs: Sequence[Output]) -> None:
-        """Do what the receiver wants, of a stream that was opened or closed, or of a task."""
+        """Carry out outputs of the receiver."""
         for output in outputs:
             match output:
                 case Send(message=message):
@@ -204,18 +204,18 @@ class Conversation:
                         asked.set_result(reply)
 
     @property
-    def is_making(self) -> bool:
-        """Whether there may be a task of this conversation that it does not know yet."""
-        return self._making > 0
+    def is_creating(self) -> bool:
+        """Whether the store may have a task of this conversation that it does not follow yet."""
+        return self._creating > 0
 
     def knows(self, task_id: str) -> bool:
-        """Whether it made this task, or has heard of it."""
-        return self._following.knows(task_id)
+        """Return whether the conversation created or followed this task."""
+        return self._following.is_remembered(task_id)
 
-    async def hear_of(self, task: Task, since: int | None) -> None:
-        """Another process made this task for the same requestor: tell the general stream of it.
+    async def follow_replica_task(self, task: Task, since: int | None) -> None:
+        """Follow a task that another process created for this requestor on the general stream.
 
-        Of what was committed after `since` it was not told yet; None if there is no such thing.
+        Changes committed after `since` have not been sent yet; None if all have.
         """
         is_news = since is not None and task.updated_at > since
         self._remember(task)
@@ -229,19 +229,19 @@ class Conversation:
             self._following.remember(task)
 
     async def listen(self) -> None:
-        """The general stream is there (again): tell it of the tasks that were made here."""
+        """Report the remembered tasks on the general stream, which the client has opened."""
         self.handle(self.receiver.opened())
-        for task_id in list(self._following.made):
+        for task_id in list(self._following.live):
             for task in await self._follow([task_id]):
                 self.handle(self.receiver.follow(task))
 
-    def farewell(self) -> None:
-        """End every watch from this side."""
+    def end_watches(self) -> None:
+        """End every watch of the requestor."""
         for id in self.receiver.watches:
             self.handle(self.receiver.ended(id))
 
     async def close(self) -> None:
-        """End the conversation.  Its tasks live on; its plain calls are stopped."""
+        """End the conversation: stop its plain calls; its tasks continue."""
         self._following.close()
         for id in list(self._blocked):
             self._unblock(id)
@@ -261,12 +261,12 @@ class Conversation:
             is_known=request.method in dialect.methods,
             by=self._carrier,
         )
-        if not self.receiver.is_pending(request.id):  # else it is refused, and the first one stays
+        if not self.receiver.is_pending(request.id):  # else this request will be refused
             self._served[request.id] = served
         return served
 
     def _answered(self, served: Served, id: Id, response: Response) -> None:
-        if self._served.get(id) is served:  # and not that of another request with this id
+        if self._served.get(id) is served:  # not the entry of another request with this id
             del self._served[id]
         served.answered(response)
 
@@ -286,13 +286,13 @@ class Conversation:
         running.add_done_callback(self._running.pop)
 
     async def _accept(self, operation: Operation) -> None:
-        """Perform what has no response: the answer to a question."""
+        """Perform an operation without a response, such as the answer to a question."""
         assert not isinstance(operation, Create | Run | Browse | Watch), "these are requests"
         try:
-            # It will not come again, so a store that fails for a while must not lose it.
-            await persevere(lambda: self._service.perform(self._owner, operation))
-        except Exception as error:  # noqa: BLE001  it is noted
-            self._noted(error)
+            # The requestor will not repeat it, so a temporary store failure must not lose it.
+            await retry_store_errors(lambda: self._service.perform(self._owner, operation))
+        except Exception as error:  # noqa: BLE001  it is logged
+            self._log_error(error)
 
     async def _perform(
         self, id: Id, operation: Operation, wait: Callable[[], None]
@@ -330,12 +330,12 @@ class Conversation:
                     wait()
                     known = await self._follow(task_ids)
                     outputs = receiver.watched(id, known, now=service.clock())
-        except Exception as error:  # noqa: BLE001  it is noted
-            outputs = receiver.refused(id, self._noted(error))
-        return self._taken(id, outputs)
+        except Exception as error:  # noqa: BLE001  it is logged
+            outputs = receiver.refused(id, self._log_error(error))
+        return self._handle_all_but_response(id, outputs)
 
-    def _taken(self, id: Id, outputs: Sequence[Output]) -> Response | None:
-        """Handle what the receiver wants, except for the response to this request."""
+    def _handle_all_but_response(self, id: Id, outputs: Sequence[Output]) -> Response | None:
+        """Handle the outputs, except for the response to this request, which is returned."""
         response: Response | None = None
         for output in outputs:
             if isinstance(output, Send) and isinstance(output.message, Response):
@@ -344,15 +344,15 @@ class Conversation:
                     self._unblock(id)
             elif response is None:
                 self.handle([output])
-            else:  # after the response, which is sent by the caller
+            else:  # after the response, which the caller sends
                 asyncio.get_running_loop().call_soon(self.handle, [output])
         return response
 
     async def _block(self, id: Id, task: Task, wait: Callable[[], None]) -> None:
-        """Let a request wait for the end of a task."""
+        """Keep a request pending until the task ends."""
         self._service.begin_wait(self._owner)
         self._blocked.add(id)
-        self._remember(task)  # the receiver tells the general stream of it, too
+        self._remember(task)  # the receiver also notifies the general stream
         wait()
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
         await self._following.follow(task.id)
@@ -362,13 +362,13 @@ class Conversation:
             self._blocked.remove(id)
             self._service.end_wait(self._owner)
 
-    def _noted(self, error: Exception) -> Exception:
+    def _log_error(self, error: Exception) -> Exception:
         if self._lookups is not None and isinstance(error, NotFound):
             self._lookups.missed()
-        is_ours = isinstance(error, TaskmachineError)
-        if not is_ours or isinstance(error, StoreError):  # nothing that the caller could change
-            trace = None if is_ours else error
-            log.error("a request could not be answered: %s", error, exc_info=trace)
+        is_expected = isinstance(error, TaskmachineError)
+        if not is_expected or isinstance(error, StoreError):  # not the caller's fault
+            trace = None if is_expected else error
+            log.error("a request failed: %s", error, exc_info=trace)
             self._service.raised(error)
         return error
 
@@ -381,15 +381,15 @@ class Conversation:
             questions = tuple(attrs.evolve(q, answer=answers[q.key]) for q in wanted.first)
         if self._mark != b"{}" == wanted.metadata:
             wanted = attrs.evolve(wanted, metadata=self._mark)
-        self._making += 1
+        self._creating += 1
         try:
             task = await self._runtime.create(self._owner, wanted, questions)
         finally:
-            self._making -= 1
+            self._creating -= 1
         if self._dialect.follows_created:
             self._following.remember(task)
             if self.receiver.is_listening:
-                # Before the tool begins; what is committed is told later than the response.
+                # Before the tool begins; notifications are sent after the response.
                 self._following.begin(task.id)
                 self._begin(None, self._catch_up(task.id))
         return self.receiver.answered(id, task, now=self._service.clock())
@@ -418,8 +418,8 @@ class Conversation:
                 self.handle(self.receiver.ran(id, outcome))
             else:
                 self.handle(self._paused(id, wanted, outcome, answers))
-        except Exception as error:  # noqa: BLE001  it is noted
-            self.handle(self.receiver.refused(id, self._noted(error)))
+        except Exception as error:  # noqa: BLE001  it is logged
+            self.handle(self.receiver.refused(id, self._log_error(error)))
 
     def _report(self, id: Id, progress: Progress | None, message: str | None) -> None:
         if progress is not None:
@@ -435,7 +435,7 @@ class Conversation:
             async with asyncio.timeout(PAUSED_MS / 1_000):
                 return {key: await reply for key, reply in asked.items()}
         except TimeoutError:
-            raise Refused(INTERNAL_ERROR, "nobody answered in time") from None
+            raise Refused(INTERNAL_ERROR, "no answer arrived in time") from None
         finally:
             for place in places:
                 del self._asks[place]
@@ -454,7 +454,7 @@ class Conversation:
     # --- following tasks ---------------------------------------------------------------------
 
     async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
-        """Hear of these tasks from now on; those that exist for this owner, as they are."""
+        """Follow these tasks; return the current state of those that the owner has."""
         with self._following.current() as known:
             for task_id in task_ids:
                 try:

@@ -1,4 +1,4 @@
-"""The hooks around each lookup of a task, by which a transport limits their rate."""
+"""Hooks around each task lookup, with which a transport limits their rate."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ __all__ = ["Lookups"]
 
 @attrs.frozen
 class Lookups:
-    """Called for each lookup: before it, and if there was no such task."""
+    """Callbacks before each lookup, and after one that found no task."""
 
     begin: Callable[[], None]
     """May raise `LimitExceeded`."""

@@ -1,4 +1,4 @@
-"""The server over HTTP: an ASGI application, and uvicorn around it.
+"""The server over HTTP: an ASGI application, and uvicorn to run it.
 
 application = Application(Settings(tools="demo"))
 app = Starlette(routes=[Mount("/tools", application)], lifespan=application.lifespan)
@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
-from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.stores.supervision import run_periodically
 from taskmachine.adapters.tools.loading import load_tools
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.auth.authentication import (
@@ -56,39 +56,38 @@ __all__ = ["Application", "MountOn", "Site", "run_application"]
 log: Final = logging.getLogger("taskmachine")
 
 TIDY_S: Final = 60.0
-"""How often to let go of sessions that nobody uses."""
+"""Maximum time between two maintenance runs for sessions."""
 
 GRACE_S: Final = 5
-"""How long answers may take that are under way when the server is stopped."""
-
+"""How long pending requests may take when the server stops."""
 
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 
 _ADDRESS: ContextVar[str] = ContextVar("address")
-"""Of whoever made the request that is being served."""
+"""The client's address of the current request."""
 
 
 @attrs.frozen
 class Site:
-    """What a mounted part may use: the console and the metrics page are such parts."""
+    """The parts of an application that its mounts, such as the console, may use."""
 
     runtime: Runtime
     settings: Settings
     is_local: bool
     authenticator: Authenticator | None
     authenticated: Callable[[Request], Awaitable[str | None]]
-    """The owner who makes a request, or None without authentication; refuses a bad token."""
+    """Return a request's owner, or None without authentication; refuses a bad token."""
     lookups: Callable[[str], Lookups]
 
 
 MountOn = Callable[[Site], Sequence[BaseRoute]]
-"""Routes to serve beside the MCP endpoint, made when the runtime is there."""
+"""Creates routes to serve beside the MCP endpoint, once the runtime is open."""
 
 
 class Application:
-    """The MCP endpoint, the helper endpoints, and who may use them: ASGI.
+    """The MCP endpoint and the helper endpoints with access control, as an ASGI application.
 
-    `lifespan` opens the runtime; nothing is served outside of it.
+    `lifespan` opens the runtime; outside of it every request gets status 503.
     """
 
     def __init__(
@@ -103,12 +102,12 @@ class Application:
         self._tools = tools
         self._mounts = mounts
         self._observer = observer
-        self._parts: _Parts | None = None
+        self._running: _Running | None = None
         self._is_ending = False
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """For the application that this one is mounted in."""
+        """Open the runtime and serve; for the application in which this one is mounted."""
         settings = self._settings
         tools = load_tools(settings.tools) if self._tools is None else self._tools
         async with (
@@ -119,51 +118,53 @@ class Application:
 
     @asynccontextmanager
     async def serving(self, runtime: Runtime) -> AsyncIterator[None]:
-        """Serve the tasks of a runtime that somebody else opened."""
+        """Serve the tasks of a runtime that the caller has opened."""
         owners = Owners(await runtime.service.store.secret())
-        parts = self._parts = _Parts(runtime, self._settings, owners, self._mounts)
-        look_around = parts.endpoint.sessions.look_around
+        running = self._running = _Running(runtime, self._settings, owners, self._mounts)
+        poll_replicas = running.endpoint.sessions.poll_replicas
         loops = [
-            asyncio.create_task(keep_doing("the care for sessions", parts.tidy)),
-            asyncio.create_task(keep_doing("the look at what others did", look_around)),
+            asyncio.create_task(run_periodically("session maintenance", running.tidy)),
+            asyncio.create_task(
+                run_periodically("polling of other replicas' changes", poll_replicas)
+            ),
         ]
         try:
             yield
         finally:
-            self._parts = None
+            self._running = None
             for loop in loops:
                 loop.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
-            await parts.endpoint.close()
+            await running.endpoint.close()
 
     async def end_streams(self) -> None:
-        """Let everybody go who listens: the end is near."""
+        """End all streams and waiting requests before the server stops."""
         self._is_ending = True
-        if self._parts is not None:
-            await self._parts.end_waits()
-            await self._parts.endpoint.close()
+        if self._running is not None:
+            await self._running.end_waits()
+            await self._running.endpoint.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError(f"this application knows no {scope['type']}; see its lifespan")
+            raise RuntimeError(f"the ASGI scope {scope['type']} is not supported; use `lifespan`")
         try:
-            if self._parts is None:
+            if self._running is None:
                 raise Refusal(503, INTERNAL_ERROR, "Internal error: the server is not running")
-            await self._parts.serve(scope, receive, send)
+            await self._running.serve(scope, receive, send)
         except Refusal as refusal:
             await respond(send, refusal.status, refusal.body(), refusal.headers)
-        except asyncio.CancelledError:  # it would have taken too long
+        except asyncio.CancelledError:  # the server stops, see `end_waits`
             if not self._is_ending:
                 raise
             await _break_off(send)
-        except Exception:  # no traceback reaches a caller, whatever the server around this does
+        except Exception:  # no traceback reaches a caller, whatever ASGI server is used
             log.exception("a request failed")
-            with suppress(RuntimeError):  # an answer was begun: it is cut off
+            with suppress(RuntimeError):  # the response has begun: it is cut off
                 await respond(send, 500, Refusal(500, INTERNAL_ERROR, "Internal error").body())
 
 
-class _Parts:
-    """What there is while a runtime is served."""
+class _Running:
+    """The application while it serves a runtime."""
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ class _Parts:
         self._session_idle_s = transport.session_idle_s
         self._authenticator = authenticator_from(settings.auth, owners)
         self._rates = Rates(transport.lookups_per_second, transport.lookups_burst, time.monotonic)
-        # Without authentication owners are free to have, addresses are not.
+        # Without authentication a caller can get any number of owners, but not of addresses.
         self._of_address = Lookups(
             lambda: self._rates.spend(_ADDRESS.get()), lambda: self._rates.miss(_ADDRESS.get())
         )
@@ -224,7 +225,7 @@ class _Parts:
         )
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve one request."""
         headers = headers_of(scope)
         forbidden = self._origins.refusal(headers.get("host"), headers.get("origin"))
         if forbidden is not None:
@@ -232,7 +233,7 @@ class _Parts:
         client = scope.get("client")
         _ADDRESS.set("" if client is None else client[0])
         path, root = scope["path"], scope.get("root_path", "")
-        if root and path.startswith(root):  # mounted somewhere
+        if root and path.startswith(root):  # mounted in another application
             path = path[len(root) :]
         if path != self._path:
             with self._may_wait():
@@ -254,19 +255,19 @@ class _Parts:
             self._waiting.discard(waiting)
 
     async def end_waits(self) -> None:
-        """Send everybody away who waits for a task at the helper endpoints."""
+        """End the requests that wait for a task at the helper endpoints."""
         waiting = list(self._waiting)
         for request in waiting:
             request.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def tidy(self) -> float:
-        """Let go of sessions that nobody uses; when to look again."""
+        """Close unused sessions and refresh the others; return seconds until the next run."""
         await self.endpoint.sessions.close_unused()
-        await self.endpoint.sessions.look_after_used()
+        await self.endpoint.sessions.refresh_used()
         return min(TIDY_S, self._session_idle_s / 4)
 
-    # --- who is calling ----------------------------------------------------------------------
+    # --- authentication ----------------------------------------------------------------------
 
     async def _owner_of(self, headers: Mapping[str, str]) -> str | None:
         if self._authenticator is None:
@@ -274,7 +275,7 @@ class _Parts:
         try:
             return await self._authenticator.authenticate(headers.get("authorization"))
         except KeysUnavailable as error:
-            log.error("nobody can be identified: %s", error)
+            log.error("token verification is unavailable: %s", error)
             why = "Internal error: tokens cannot be verified now, try again"
             raise Refusal(503, INTERNAL_ERROR, why, [(b"retry-after", b"5")]) from None
 
@@ -299,12 +300,12 @@ class _Parts:
         where = None
         if self._auth.get("kind") == "jwt":
             where = metadata_url(self._resource_url(scope, headers))
-        words = challenge(where, error, self._auth.get("scopes", ()))
+        value = challenge(where, error, self._auth.get("scopes", ()))
         return Refusal(
             error.status,
             INVALID_REQUEST,
             f"Unauthorized: {error.description}",
-            [(b"www-authenticate", words.encode())],
+            [(b"www-authenticate", value.encode())],
         )
 
     async def _metadata(self, request: Request) -> Response:
@@ -317,10 +318,10 @@ class _Parts:
             return self._public_url
         host = headers.get("host", "")
         if not _HOST.fullmatch(host):
-            raise Refusal(400, INVALID_REQUEST, "Invalid request: send a Host")
+            raise Refusal(400, INVALID_REQUEST, "Invalid request: send a valid Host header")
         return f"{scope['scheme']}://{host}{scope.get('root_path', '')}{self._path}"
 
-    # --- how often ---------------------------------------------------------------------------
+    # --- rate limits -------------------------------------------------------------------------
 
     def _lookups(self, owner: str) -> Lookups:
         if self._authenticator is None:
@@ -334,20 +335,20 @@ class _Parts:
 
 
 async def _break_off(send: Send) -> None:
-    """Answer somebody whose request could not be finished, as the server ends."""
+    """Respond to a request that was cancelled because the server stops."""
     why = Refusal(503, INTERNAL_ERROR, "Internal error: the server is being stopped, try again")
     try:
         await respond(send, 503, why.body(), [(b"retry-after", b"5")])
-    except RuntimeError:  # an answer was begun
+    except RuntimeError:  # the response has begun
         await send({"type": "http.response.body", "body": b""})
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    raise Refusal(404, INVALID_REQUEST, "Not found: see /openapi.json for what is here")
+    raise Refusal(404, INVALID_REQUEST, "Not found: see /openapi.json for the available paths")
 
 
 class _Server(uvicorn.Server):
-    """Signals are the business of whoever runs this."""
+    """A uvicorn server that leaves signals to its caller."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -365,14 +366,14 @@ class _Server(uvicorn.Server):
 async def run_application(
     application: Application, runtime: Runtime, settings: Settings, *, ready: Callable[[str], None]
 ) -> None:
-    """Serve until cancelled.  `ready` is given the address once requests are answered."""
+    """Serve until cancelled; call `ready` with the address once requests are accepted."""
     transport = settings.transport
     host, port = settings.address
     try:
         listener = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
         )
-        # Connections inherit it; asyncio itself forgets it for listeners such as this one.
+        # Connections inherit it; asyncio does not set it for listeners such as this one.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         why = error.strerror or error
@@ -388,9 +389,9 @@ async def run_application(
             log_config=None,
             access_log=False,
             server_header=False,
-            # Only a proxy knows better who is calling, and nobody else may say so.
+            # Trust the client's address in forwarded headers only behind a proxy.
             proxy_headers=settings.public_url is not None,
-            timeout_keep_alive=transport.idle_s,  # type: ignore[arg-type]  # it need not be whole
+            timeout_keep_alive=transport.idle_s,  # type: ignore[arg-type]  # floats work
             timeout_graceful_shutdown=GRACE_S,
             limit_concurrency=transport.max_connections,
         ),

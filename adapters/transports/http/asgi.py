@@ -1,4 +1,4 @@
-"""The few words of ASGI that the endpoint speaks itself: it is the hot path of the server."""
+"""Minimal ASGI requests and responses, for the endpoint's hot path."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Refusal(TaskmachineError):
-    """The request is refused as HTTP, before it is one of the protocol."""
+    """An HTTP request is refused before it is decoded as a protocol message."""
 
     def __init__(self, status: int, code: int, message: str, headers: Headers = ()) -> None:
         super().__init__(message)
@@ -24,22 +24,22 @@ class Refusal(TaskmachineError):
         self.headers = tuple(headers)
 
     def body(self) -> bytes:
-        """An error response that has no id, as both revisions allow."""
+        """Return a JSON-RPC error response without an id, as both revisions allow."""
         error = {"code": self.code, "message": self.message}
         return encode_json({"jsonrpc": "2.0", "error": error})
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """Return the headers by lower-case name; of repeated ones the last."""
+    """Return the headers by lower-case name; the last one if a header is repeated."""
     headers = {}
     for name, value in scope["headers"]:
-        # The whitespace around a value is not part of it, and not every parser removes it.
+        # Whitespace around a value is not part of it, but not every parser removes it.
         headers[name.decode("latin-1")] = value.decode("latin-1").strip(" \t")
     return headers
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Headers = ()) -> None:
-    """A whole answer; JSON if there is a body."""
+    """Send a whole response, as JSON if there is a body."""
     described = [(b"content-length", b"%d" % len(body)), *headers]
     if body:
         described.append((b"content-type", b"application/json"))
@@ -50,7 +50,7 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Headers =
 async def read_body(
     receive: Receive, headers: Mapping[str, str], limit: int, timeout_s: float
 ) -> bytes:
-    """The whole body; `Refusal` if it is too large, too slow, or cut off."""
+    """Return the whole body; `Refusal` if it is too large, too slow, or cut off."""
     announced = headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(limit)

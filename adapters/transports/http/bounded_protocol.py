@@ -1,8 +1,8 @@
-"""HTTP/1.1 for one connection: uvicorn's protocol, with bounds for what a client may do.
+"""HTTP/1.1 for one connection: uvicorn's protocol with bounds on time and memory.
 
-uvicorn bounds only the time between two requests.  It sets no bound for a header or a body that
-does not end, for a client that does not read, and for pipelined requests; it adds trailers to the
-headers, and drops the body of a request that offers an upgrade.
+uvicorn bounds only the time between two requests.  It does not bound a header or a body that does
+not end, a client that does not read, or pipelined requests; it adds trailers to the headers, and
+drops the body of a request that offers an upgrade.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _ONCE: Final = frozenset(
     b"host authorization cookie origin sec-fetch-site content-type transfer-encoding"
     b" last-event-id".split()
 )
-"""Headers of which the application reads one value, like all that begin with `mcp-`."""
+"""Headers that must not be repeated, like all that begin with `mcp-`."""
 
 
 def bounded_protocol(bounds: Transport) -> Any:
@@ -47,16 +47,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._bounds = bounds
         self._framing = 0.0
         self._seconds: float | None = bounds.header_s
-        """For the header or the body that is being read; None if a request is complete."""
+        """Timeout of the header or body that is being read; None if a request is complete."""
         self._timer: Any = None
         self._stall_timer: Any = None
         self._earlier: list[Any] = []
-        """Requests without a complete answer, but for the one that was read last (`cycle`)."""
+        """Requests without a complete response, except for the last one read (`cycle`)."""
 
-    # --- what is sent ------------------------------------------------------------------------
+    # --- input -------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.parser is None:  # a request was refused while an earlier one is being answered
+        if self.parser is None:  # a request was refused while an earlier one is pending
             return
         self._unset_keepalive_if_required()
         self._framing += len(data)
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._allow(self.timeout_keep_alive if self.cycle.response_complete else None)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, but answer the requests before it."""
+        """Refuse a request that cannot be parsed, after the responses to earlier ones."""
         self.parser = None  # type: ignore[assignment]  # as uvicorn does
         cycle, is_only = self.cycle, all(one.response_complete for one in self._earlier)
         is_answered = cycle is None or cycle.response_complete
@@ -131,7 +131,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not cycle.more_body:
             self._allow(None)
 
-    # --- how long it takes -------------------------------------------------------------------
+    # --- timeouts ----------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -167,7 +167,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stall_timer = None
 
     def _cut_off_later(self) -> None:
-        """Give the client some time to read what is written."""
+        """Abort the connection unless the client reads the output in time."""
         if self._stall_timer is None:
             self._stall_timer = self.loop.call_later(self._bounds.stall_s, self.transport.abort)
 
@@ -179,7 +179,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expire(self) -> None:
         self._timer = None
-        if self._seconds is not None and self.flow.read_paused:  # the client has to wait for us
+        if self._seconds is not None and self.flow.read_paused:  # the server is the slow side
             self._timer = self.loop.call_later(self._seconds, self._expire)
         else:
             self.transport.abort()
@@ -196,7 +196,7 @@ async def _serve(app: Any, scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _fault(version: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-    """Status and reason to refuse what httptools accepts."""
+    """Return status and reason to refuse a request that httptools accepts, or None."""
     if version not in ("1.1", "1.0"):
         return 505, f"send HTTP/1.1, not HTTP/{version}"
     values = dict(headers)

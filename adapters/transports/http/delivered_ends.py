@@ -1,4 +1,7 @@
-"""Ends of tasks that a general stream has told, so that whoever comes back hears each once."""
+"""Track which terminal notifications a session's general stream has delivered.
+
+A reconnecting client receives each of them once.
+"""
 
 import re
 from collections import OrderedDict
@@ -7,37 +10,37 @@ import attrs
 
 from taskmachine.adapters.transports.connection.following import REMEMBERED
 
-__all__ = ["LastEvent", "ToldEnds"]
+__all__ = ["DeliveredEnds", "LastEvent"]
 
 
 @attrs.frozen
 class LastEvent:
-    """Up to where a client knows a stream, which may be one of another process."""
+    """The last event of a stream that a client received, perhaps from another process."""
 
     stream: str
     number: int
 
     @property
-    def told_at(self) -> int | None:
-        """When it was told on a general stream, by whatever process; None if it is of none."""
+    def sent_at(self) -> int | None:
+        """When a general stream sent it; None if another kind of stream did."""
         begun = re.match(r"g([0-9]{1,15})-", self.stream)
         return None if begun is None else int(begun[1]) + self.number
 
 
-class ToldEnds:
-    """Of one session, in this process: the events that told them."""
+class DeliveredEnds:
+    """The terminal notifications that this process sent for one session."""
 
     def __init__(self) -> None:
         self._events: OrderedDict[str, LastEvent] = OrderedDict()
 
     def add(self, task_id: str, event: LastEvent) -> None:
-        """That event tells how that task has ended."""
+        """Record the event that reported the end of a task."""
         self._events[task_id] = event
         if len(self._events) > REMEMBERED:
             self._events.popitem(last=False)
 
-    def is_known(self, task_id: str, stream: str, last: LastEvent | None) -> bool:
-        """Whether a client that reads this stream, and knows `last`, need not be told again."""
+    def has_delivered(self, task_id: str, stream: str, last: LastEvent | None) -> bool:
+        """Return whether a client that reads `stream`, and has received `last`, has it."""
         event = self._events.get(task_id)
         if event is None or event.stream == stream:
             return event is not None

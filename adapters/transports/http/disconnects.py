@@ -1,4 +1,4 @@
-"""Noticing that a client went away while it is kept waiting."""
+"""Detect that a client disconnects while its request is pending."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,20 +12,20 @@ _T = TypeVar("_T")
 
 
 async def disconnected(receive: Receive) -> None:
-    """Returns when the client is gone.  What is left of the request's body is dropped."""
+    """Wait until the client disconnects.  The rest of the request's body is dropped."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def ended(*futures: "asyncio.Future[Any]") -> None:
-    """Stop what still runs, and leave nothing behind."""
+    """Cancel the futures and wait until they are done."""
     for future in futures:
         future.cancel()
     await asyncio.gather(*futures, return_exceptions=True)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """What `work` returns or raises; None as soon as the client is gone, and `work` is stopped."""
+    """Return the result of `work`; cancel it and return None if the client disconnects."""
     working = asyncio.create_task(work)
     gone = asyncio.create_task(disconnected(receive))
     try:

@@ -1,7 +1,7 @@
-"""The MCP endpoint: one address for every dialect that the server speaks.
+"""The MCP endpoint: one address for every dialect of the server.
 
-Which dialect a message is of follows from itself and its headers (`ReceiverDialect.claims`).  A
-request of a stateless dialect stands alone; all others belong to a session.
+A message and its headers determine its dialect (`ReceiverDialect.claims`).  Requests of a
+stateless dialect are independent; all others belong to a session.
 """
 
 import logging
@@ -19,7 +19,7 @@ from taskmachine.adapters.transports.auth.authentication import Unauthorized
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, Owners
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.adapters.transports.connection.lookups import Lookups
-from taskmachine.adapters.transports.connection.offer import offer_of
+from taskmachine.adapters.transports.connection.server_info import describe_server
 from taskmachine.adapters.transports.http.asgi import Headers, Refusal, read_body, respond
 from taskmachine.adapters.transports.http.delivered_ends import LastEvent
 from taskmachine.adapters.transports.http.sessions import Session, Sessions
@@ -45,17 +45,17 @@ __all__ = ["Endpoint"]
 
 log: Final = logging.getLogger("taskmachine")
 
-AT_ONCE_S: Final = 0.5
-"""What is answered within this time is answered by JSON; from then on there is a stream."""
+JSON_WITHIN_S: Final = 0.5
+"""A response within this time is sent as JSON; after it the server opens a stream."""
 
 MAX_ID: Final = 512
-"""Characters of a request's id: it is part of every event's id."""
+"""Maximum length of a request's id, which is part of every event's id."""
 
 MAX_IDLE: Final = 1_000
-"""Conversations that are kept for the next request of their owner, as making one takes 2 us."""
+"""Maximum number of stateless conversations that are reused for the next request."""
 
 MAX_DIGITS: Final = 15
-"""Of the number of an event: on general streams they are times."""
+"""Maximum number of digits in an event's number; on general streams these are times."""
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -64,9 +64,9 @@ SESSION: Final = b"mcp-session-id"
 
 
 class Endpoint:
-    """Answers requests to one path.  `owner_of` says who is calling, or raises, if it matters.
+    """Answers requests to one path; `owner_of` authenticates them, if given.
 
-    `spoken` are the dialects of the server: at most one with sessions.
+    `spoken` are the dialects of the server, at most one of them with sessions.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Endpoint:
         self._spoken = spoken
         self._owner_of = owner_of
         self._lookups = lookups
-        self._offer = offer_of(runtime.tools, listing=True)
+        self._offer = describe_server(runtime.tools, listing=True)
         self._mirrored = {dialect: dialect.mirrored(self._offer) for dialect in spoken}
         self.sessions = Sessions(
             runtime,
@@ -95,8 +95,8 @@ class Endpoint:
             idle_s=transport.session_idle_s,
             lookups=lookups,
         )
-        self._alone: set[Conversation] = set()
-        self._idle: dict[tuple[ReceiverDialect, str], _Alone] = {}
+        self._answering: set[Conversation] = set()
+        self._idle: dict[tuple[ReceiverDialect, str], _StatelessConversation] = {}
 
     async def __call__(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
@@ -120,7 +120,7 @@ class Endpoint:
             wait = b"%d" % max(1, error.retry_after_ms // 1_000)
             await self._respond_error(send, 503, error, [(b"retry-after", wait)])
         except TaskmachineError as error:
-            log.error("a request could not be answered: %s", error)
+            log.error("a request failed: %s", error)
             await self._respond_error(send, 500, error)
 
     async def _respond_error(
@@ -130,9 +130,9 @@ class Endpoint:
         await respond(send, status, encode_message(answer), headers)
 
     async def close(self) -> None:
-        """End every watch and every session, so that no reader is cut off."""
-        for conversation in list(self._alone):
-            conversation.farewell()
+        """End every watch and every session in order, so that no client is cut off."""
+        for conversation in list(self._answering):
+            conversation.end_watches()
         await self.sessions.close()
 
     # --- POST --------------------------------------------------------------------------------
@@ -165,27 +165,28 @@ class Endpoint:
             await respond(send, 400, encode_message(dialect.messages.encode_error(id, error)))
             return
         if dialect.is_stateless:
-            await self._post_alone(dialect, owner or ANONYMOUS, message, receive, send)
+            await self._post_stateless(dialect, owner or ANONYMOUS, message, receive, send)
         else:
             await self._post_in_session(dialect, headers, owner, message, receive, send)
 
-    async def _post_alone(
+    async def _post_stateless(
         self, dialect: ReceiverDialect, owner: str, message: Message, receive: Receive, send: Send
     ) -> None:
-        """Answer a request that stands alone.  A client that leaves has cancelled it."""
+        """Answer a stateless request.  A disconnect of the client cancels it."""
         if not isinstance(message, Request):
             await respond(send, 202)  # no notification is defined over HTTP
             return
-        alone = self._idle.pop((dialect, owner), None)
-        if alone is None:
-            alone = _Alone(self._runtime, dialect, self._offer, owner, self._lookups(owner))
-        conversation = alone.conversation
-        response = await conversation.answer(message, alone.wait)
-        stream = alone.stream
+        stateless = self._idle.pop((dialect, owner), None)
+        if stateless is None:
+            lookups = self._lookups(owner)
+            stateless = _StatelessConversation(self._runtime, dialect, self._offer, owner, lookups)
+        conversation = stateless.conversation
+        response = await conversation.answer(message, stateless.wait)
+        stream = stateless.stream
         if stream is None:
             if len(self._idle) < MAX_IDLE:
-                self._idle[dialect, owner] = alone
-            assert response is not None, "what waits has a stream"
+                self._idle[dialect, owner] = stateless
+            assert response is not None, "a pending request has a stream"
             status = 200
             if isinstance(response, ErrorResponse):
                 status = dialect.http_status(response, message)
@@ -193,9 +194,9 @@ class Endpoint:
             return
         if response is not None:
             stream.put(response)
-        self._alone.add(conversation)
+        self._answering.add(conversation)
         try:
-            if not await stream.wait_for_first(AT_ONCE_S, receive):
+            if not await stream.wait_for_first(JSON_WITHIN_S, receive):
                 return
             if stream.response is not None and stream.is_single:
                 status = dialect.http_status(stream.response, message)
@@ -203,7 +204,7 @@ class Endpoint:
             else:
                 await write_events(stream, send, receive, keep_alive_s=self._transport.keep_alive_s)
         finally:
-            self._alone.discard(conversation)
+            self._answering.discard(conversation)
             await conversation.close()
 
     async def _post_in_session(
@@ -215,7 +216,7 @@ class Endpoint:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Answer a message of a session.  A client that leaves may come back."""
+        """Answer a message of a session.  A client that disconnects may resume the stream."""
         session_id = headers.get("mcp-session-id")
         if session_id is not None:
             session = await self.sessions.find(session_id, owner)
@@ -227,7 +228,7 @@ class Endpoint:
         if not isinstance(message, Request):
             await session.conversation.accept(message)
             if isinstance(message, Notification):
-                await self.sessions.heard(session, message)
+                await self.sessions.on_notification(session, message)
             await respond(send, 202)
             return
         if session.is_answering(message.id):
@@ -240,31 +241,30 @@ class Endpoint:
 
         response = await session.conversation.answer(message, wait)
         if stream is None:
-            assert response is not None, "what waits has a stream"
-            shown = () if session_id is not None else await self._introduction(session, response)
-            await respond(send, 200, encode_message(response), shown)
+            assert response is not None, "a pending request has a stream"
+            added = () if session_id is not None else await self._session_header(session, response)
+            await respond(send, 200, encode_message(response), added)
             return
         if response is not None:
             stream.put(response)
-        if not await stream.wait_for_first(AT_ONCE_S, receive):
+        if not await stream.wait_for_first(JSON_WITHIN_S, receive):
             session.drop(message.id)
             return
         if stream.response is not None and stream.is_single:
             session.answered(message.id)
-            shown = (
-                () if session_id is not None else await self._introduction(session, stream.response)
-            )
-            await respond(send, 200, stream.last_body(), shown)
+            response = stream.response
+            added = () if session_id is not None else await self._session_header(session, response)
+            await respond(send, 200, stream.last_body(), added)
         else:
             task_id = message.params.get("taskId") if message.method == "tasks/result" else None
             sealer = self._runtime.service.sealer
             stream.name = sealer.seal_stream(session.owner, message.id, task_id)
             await self._write(session, message.id, stream, receive, send)
 
-    async def _introduction(
+    async def _session_header(
         self, session: Session, answer: ResultResponse | ErrorResponse
     ) -> Headers:
-        """From now on the session can be found, by the name in this header."""
+        """Store the session and return the header that names it, unless `initialize` failed."""
         if isinstance(answer, ErrorResponse):
             return ()
         await self.sessions.keep(session)
@@ -302,7 +302,7 @@ class Endpoint:
         after: int = 0,
         last_event: LastEvent | None = None,
     ) -> None:
-        session.came(id)
+        session.reader_attached(id)
         if id is None:
             await self.sessions.listen(session, last_event)
         else:
@@ -313,7 +313,7 @@ class Endpoint:
             )
         finally:
             if stream.reader is None:
-                session.left(id, stream)
+                session.reader_detached(id, stream)
 
     async def _delete(self, headers: Mapping[str, str], owner: str | None, send: Send) -> None:
         await self.sessions.end(await self._found(headers, owner))
@@ -321,7 +321,7 @@ class Endpoint:
 
     async def _found(self, headers: Mapping[str, str], owner: str | None) -> Session:
         id = headers.get("mcp-session-id")
-        why = "Invalid request: only sessions have this, send MCP-Session-Id or use POST"
+        why = "Invalid request: GET and DELETE need a session, send MCP-Session-Id or use POST"
         dialect = choose(self._spoken, None, headers.get("mcp-protocol-version"))
         try:
             dialect.check_headers(headers, None, self._mirrored[dialect])
@@ -335,8 +335,8 @@ class Endpoint:
         return await self.sessions.find(id, owner)
 
 
-class _Alone:
-    """A conversation for requests that stand alone: one at a time, until one needs a stream."""
+class _StatelessConversation:
+    """A conversation for stateless requests, one at a time, until one needs a stream."""
 
     def __init__(
         self,
@@ -364,7 +364,7 @@ class _Alone:
         self.stream = Stream(on_drop=self._on_drop)
 
     def _send(self, said: Said) -> None:
-        assert self.stream is not None, "before anything is sent there is a stream"
+        assert self.stream is not None, "`wait` is called before anything is sent"
         self.stream.put(said.message)
 
 
@@ -377,7 +377,7 @@ def _repeated(scope: Scope) -> set[str]:
     return {name for name, count in names.items() if count > 1}
 
 
-@lru_cache(100)  # clients differ less than requests
+@lru_cache(100)  # most requests repeat these headers
 def _check_media_types(sent: str, accepted: str) -> None:
     if _media_type(sent) != JSON:
         raise Refusal(415, INVALID_REQUEST, f"Invalid request: send {JSON}")

@@ -1,7 +1,7 @@
-"""Who may call from a web page: nobody but pages of this machine, and those that were allowed.
+"""Checks of `Origin` and `Host`: only local and explicitly allowed web pages may send requests.
 
-A page of some other site can make a browser send requests to servers on this machine, also by a
-name that it lets point here (DNS rebinding); `Origin` and `Host` tell.
+Any web page can make a browser send requests to servers on this machine, also through a domain
+name that resolves to it (DNS rebinding).
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Origins:
-    """`allowed` are origins of pages, `is_local` says that only this machine can connect."""
+    """Checks requests; with `is_local` only this machine can connect, and `Host` is checked."""
 
     def __init__(self, allowed: Iterable[str], *, is_local: bool, public_url: str | None) -> None:
         known = [*allowed, *([] if public_url is None else [public_url])]
         self._allowed = {_origin_of(url) for url in known}
         self._hosts = {urlsplit(url).hostname for url in known} | LOCAL if is_local else None
-        self.refusal = lru_cache(1_000)(self._refusal)  # callers differ less than requests
-        """Why a request with this `Host` and `Origin` is refused (2025-11-25, 2026-07-28)."""
+        self.refusal = lru_cache(1_000)(self._refusal)  # most requests repeat these headers
+        """Return why a request with this `Host` and `Origin` is refused, or None."""
 
     def _refusal(self, host: str | None, origin: str | None) -> str | None:
         if (
@@ -30,9 +30,9 @@ class Origins:
             and host is not None
             and _hostname(f"//{host}") not in self._hosts
         ):
-            return "Forbidden: this server is for its own machine; see public_url in its settings"
+            return "Forbidden: the server accepts local host names only; see its setting public_url"
         if origin is not None and not self._is_allowed(origin):
-            return "Forbidden: pages of this origin may not call; see origins in the settings"
+            return "Forbidden: this origin is not allowed; see the server's setting origins"
         return None
 
     def _is_allowed(self, origin: str) -> bool:

@@ -1,9 +1,8 @@
-"""How fast one caller may look things up: a token bucket for each.
+"""Rate limits for task lookups: a token bucket for each caller.
 
-A bucket is one number, the time at which it will be full again: spending moves that time into
-the future, as far as the burst allows.  A time in the past is a full bucket, which is the same
-as none, so it can be forgotten.  No other bucket ever is: nobody gets a new one by making the
-server forget the old one.
+A bucket is stored as the time at which it will be full again; spending moves that time into the
+future, as far as the burst allows.  Only full buckets are evicted, so a caller cannot reset its
+limit.
 """
 
 from collections import OrderedDict
@@ -16,20 +15,20 @@ from taskmachine.statemachine import ConfigurationError, LimitExceeded
 __all__ = ["MAX_CALLERS", "MISS", "Rates"]
 
 MAX_CALLERS: Final = 10_000
-"""Buckets that are not full, at the same time; beyond it new callers have to wait."""
+"""Maximum number of buckets that are not full; beyond it new callers have to wait."""
 
 MISS: Final = 10
-"""What a lookup costs that found nothing: ids are not to be guessed."""
+"""Cost of a lookup that finds no task, to slow down guessing of ids."""
 
 _EXAMINED: Final = 2
-"""Buckets that are looked at for each new one: more can go than come, and no sweep takes long."""
+"""Buckets checked for eviction at each new one: more than one, so that they cannot pile up."""
 
 _EXAMINED_AT_MOST: Final = 32
-"""The same, before a new caller is refused."""
+"""Buckets checked for eviction before a new caller is refused."""
 
 
 class Rates:
-    """The buckets of all callers.  `clock` is steady and in seconds."""
+    """The buckets of all callers.  `clock` is monotonic, in seconds."""
 
     def __init__(
         self,
@@ -39,7 +38,7 @@ class Rates:
         max_callers: int = MAX_CALLERS,
     ) -> None:
         if not per_second > 0 or burst < 1:
-            raise ConfigurationError("a rate of lookups must allow at least one")
+            raise ConfigurationError("the lookup rate must be positive, and the burst at least 1")
         self._per_second = per_second
         self._price = 1 / per_second
         self._depth = burst / per_second
@@ -48,9 +47,9 @@ class Rates:
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def spend(self, caller: str, cost: int = 1) -> None:
-        """Before a lookup; `LimitExceeded` if the bucket has less, and then it keeps it.
+        """Charge a lookup in advance; `LimitExceeded`, without a charge, if the bucket has less.
 
-        A cost above the burst can never be paid.
+        A cost above the burst is always refused.
         """
         # 2025-11-25:rate-limited-operations, 2026-07-28:may-rate-limit-polling
         now = self._clock()
@@ -64,16 +63,16 @@ class Rates:
         self._full_at[caller] = after
 
     def miss(self, caller: str) -> None:
-        """After a lookup that found nothing: it costs `MISS` in all.
+        """Charge the rest of `MISS` after a lookup that found no task.
 
-        The rest is taken without asking, so that the next lookup waits: a refusal at this point
-        would leave the price of a guess at one, and tell guesses from hits.
+        This never raises, so that the next lookup waits: a refusal here would limit the cost of
+        a wrong guess to one, and distinguish it from a hit.
         """
         now = self._clock()
         self._full_at[caller] = max(self._full_at.get(caller, now), now) + (MISS - 1) * self._price
 
     def _make_room(self, now: float) -> None:
-        """Forget buckets that are full; each gets its turn, whatever the others do."""
+        """Evict full buckets, checking some in turn; `LimitExceeded` if there is no room."""
         buckets = self._full_at
         is_crowded = len(buckets) >= self._max_callers
         for _ in range(min(_EXAMINED_AT_MOST if is_crowded else _EXAMINED, len(buckets))):

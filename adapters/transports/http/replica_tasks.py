@@ -1,7 +1,7 @@
-"""Tasks that other processes made in a session: its general stream is told of them, too.
+"""Report tasks on a session's general stream that other replicas created.
 
-The stream is read at one process, and tasks are made at any.  That one looks for them in the
-store: nobody has to know who reads what, and nothing is written for it.
+One process has the stream, and any process may create tasks.  The process with the stream polls
+the store for them, so replicas need not know of each other and nothing is written.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,19 @@ from taskmachine.adapters.transports.connection.following import REMEMBERED
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Task
 
-__all__ = ["MadeElsewhere"]
+__all__ = ["ReplicaTasks"]
 
 PAGE: Final = 100
 
 SKEW_MS: Final = 5_000
-"""The clocks of two machines differ: a new task may be listed behind those that are known."""
+"""Allowed clock difference of two machines: a new task may be listed behind known ones."""
 
 LATE_MS: Final = 1_000
-"""How long it may take until a change is told: whoever was told of one may miss an older one."""
+"""Maximum delay of a notification: a client may have received one, and missed an older one."""
 
 
-class MadeElsewhere:
-    """For one session.  Its tasks carry the `mark`; None if all tasks of its owner are its own."""
+class ReplicaTasks:
+    """The tasks of one session: those with `mark`, or all of the owner if that is None."""
 
     def __init__(
         self, service: TaskService, conversation: Conversation, owner: str, mark: bytes | None
@@ -36,36 +36,35 @@ class MadeElsewhere:
         self._mark = mark
         self._newest: Task | None = None
 
-    async def catch_up(self, since: int | None, has_told: Callable[[str], bool]) -> None:
-        """The stream is there (again): follow what lives, and tell what happened `since` then.
+    async def catch_up(self, since: int | None, has_delivered: Callable[[str], bool]) -> None:
+        """Follow the live tasks and report what happened `since` then, once the stream is opened.
 
-        Somewhat more than that, as changes are told later than they are made; but of no task
-        whose end it was certainly told.
+        The interval is extended by `LATE_MS`; ends that were certainly delivered are left out.
         """
         if since is not None:
             since -= LATE_MS
         tasks = await self._service.store.page(self._owner, None, PAGE)
         for task in filter(self._is_of_session, tasks):
             is_new = since is not None or not self._conversation.knows(task.id)
-            if is_new and not has_told(task.id):
-                await self._conversation.hear_of(task, since)
+            if is_new and not has_delivered(task.id):
+                await self._conversation.follow_replica_task(task, since)
         self._newest = tasks[0] if tasks else None
 
-    async def look(self) -> None:
-        """Follow what is new, and tell all that has happened to it."""
+    async def poll(self) -> None:
+        """Follow new tasks and report their changes so far."""
         newest = await self._service.store.page(self._owner, None, 1)
         if not newest or (self._newest is not None and newest[0].id == self._newest.id):
             return
         tasks = await self._since_last()
-        if self._conversation.is_making:  # some of them may just be ours: look again later
+        if self._conversation.is_creating:  # some may be created by this process: poll again later
             return
         for task in filter(self._is_of_session, reversed(tasks)):
             if not self._conversation.knows(task.id):
-                await self._conversation.hear_of(task, 0)
+                await self._conversation.follow_replica_task(task, 0)
         self._newest = tasks[0] if tasks else None
 
     async def _since_last(self) -> Sequence[Task]:
-        """The newest tasks of the owner, as far back as there can be new ones."""
+        """Return the newest tasks of the owner, as far back as there can be new ones."""
         oldest = 0 if self._newest is None else self._newest.created_at - SKEW_MS
         found: list[Task] = []
         after: Position | None = None

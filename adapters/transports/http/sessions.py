@@ -1,8 +1,8 @@
 """Sessions of 2025-11-25 over HTTP: many connections, one conversation.
 
-A session is kept in the store, so it outlives the process, and every replica serves it.  What it
-has under way is here: streams, each for the answer to one request, and the general one (GET).
-Each request may come to another process, so whether the session still is, is read each time.
+A session is kept in the store, so it outlives the process, and every replica serves it.  Its
+streams exist in one process: one for each pending request, and the general stream (GET).  Any
+replica may end a session, so every request reads it from the store.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.adapters.transports.http.asgi import Refusal
-from taskmachine.adapters.transports.http.delivered_ends import LastEvent, ToldEnds
-from taskmachine.adapters.transports.http.replica_tasks import MadeElsewhere
+from taskmachine.adapters.transports.http.delivered_ends import DeliveredEnds, LastEvent
+from taskmachine.adapters.transports.http.replica_tasks import ReplicaTasks
 from taskmachine.adapters.transports.http.streams import Stream
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import (
@@ -41,28 +41,28 @@ from taskmachine.statemachine import LimitExceeded
 __all__ = ["Session", "Sessions"]
 
 RESUME_S: Final = 5.0
-"""How long a reader may be away before what it was asked is asked elsewhere."""
+"""How long a reader may be away before requests to the client are sent on another stream."""
 
 ABANDON_S: Final = 60.0
-"""How long a reader may be away before nobody waits for the answer any more."""
+"""How long a reader may be away before its stream is dropped."""
 
 UNUSED_S: Final = 600.0
-"""After which a session without anything under way is only in the store."""
+"""Idle time after which a session is kept in the store only."""
 
 LOOK_S: Final = 0.5
-"""How often to look for what other processes did to a session that listens."""
+"""How often to poll for changes by other processes to a session with a general stream."""
 
 READY: Final = "notifications/initialized"
 
 _AGAIN: Final = "~"
-"""Before what tells apart the streams on which several processes answered one request."""
+"""Separates a stream's name from a suffix for each process that resumed it."""
 
 FINISHED: Final = 100
-"""Streams of one session that are over, and could still be read again."""
+"""Maximum number of ended streams of one session that can still be resumed."""
 
 
 class Session:
-    """One session, while something happens in it."""
+    """One session that is active in this process."""
 
     def __init__(
         self,
@@ -75,57 +75,57 @@ class Session:
     ) -> None:
         self.id = id
         self.key = key
-        """What it is kept under."""
+        """Its key in the store."""
         self.owner = owner
         self.until = until
         self.used_at = asyncio.get_running_loop().time()
         self.is_ready = False
-        """Whether this process knows that the client can be asked something."""
+        """Whether this process has learned that the client is initialized."""
         self.is_restored = False
         self.conversation: Conversation
-        self.elsewhere: MadeElsewhere
+        self.replica_tasks: ReplicaTasks
         self._clock = clock
         self._on_drop = on_drop
         self.general = self._general_stream()
         self._streams: dict[Id, Stream] = {}
         self._task_of: dict[Id, str] = {}
-        self._ends = ToldEnds()
+        self._ends = DeliveredEnds()
         self._timers: dict[Id | None, list[asyncio.TimerHandle]] = {}
 
-    def begin(self, conversation: Conversation, elsewhere: MadeElsewhere) -> None:
+    def begin(self, conversation: Conversation, replica_tasks: ReplicaTasks) -> None:
         self.conversation = conversation
-        self.elsewhere = elsewhere
-        conversation.handle(conversation.receiver.lost(None))  # nobody reads it yet
+        self.replica_tasks = replica_tasks
+        conversation.handle(conversation.receiver.lost(None))  # no reader yet
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost with it that is not in the store."""
-        nobody_reads = self.general.reader is None and None not in self._timers
-        return nobody_reads and not self._streams
+        """Whether closing it would lose nothing that is not in the store."""
+        is_unread = self.general.reader is None and None not in self._timers
+        return is_unread and not self._streams
 
     def send(self, said: Send) -> None:
-        """What the conversation wants to say: on the stream where it belongs."""
+        """Put a message of the conversation on its stream."""
         stream = self.general if said.stream is None else self._streams.get(said.stream)
         if stream is not None:
             stream.put(said.message)
             if said.ends is not None and stream is self.general:
                 self._ends.add(said.ends, LastEvent(stream.name, stream.newest))
 
-    def has_told(self, last: LastEvent | None, task_id: str) -> bool:
-        """Whether a client that knows `last` need not be told how that task has ended."""
-        return self._ends.is_known(task_id, self.general.name, last)
+    def has_delivered(self, last: LastEvent | None, task_id: str) -> bool:
+        """Return whether a client that has received `last` has the end of that task."""
+        return self._ends.has_delivered(task_id, self.general.name, last)
 
     # --- streams that answer a request -------------------------------------------------------
 
     def open(self, request: Request, name: str = "") -> Stream:
-        """The stream for the answer; `Refusal` if one with this id is under way."""
+        """Open the stream for a response; `Refusal` if a request with this id is pending."""
         if self.is_answering(request.id):
             raise Refusal(400, INVALID_REQUEST, "Invalid request: the id is in use")
-        self.came(request.id)  # else what is due for the stream before would happen to this one
+        self.reader_attached(request.id)  # stops the timers of an earlier stream with this id
         self._task_of.pop(request.id, None)
         task_id = request.params.get("taskId")
         if request.method == "tasks/result" and isinstance(task_id, str):
-            # Whoever asks again does not come back for the stream that broke.
+            # A client that repeats the request will not resume the broken stream.
             for id in [id for id, of in self._task_of.items() if of == task_id]:
                 if self._streams[id].reader is None and id in self._timers:
                     self.drop(id)
@@ -134,39 +134,39 @@ class Session:
         return stream
 
     def is_answering(self, id: Id) -> bool:
-        """Whether a request of that id is under way."""
+        """Return whether a request with that id is pending."""
         stream = self._streams.get(id)
         return stream is not None and not stream.is_over
 
     def answered(self, id: Id) -> None:
-        """The answer went out at once: nothing to come back for."""
+        """Forget the stream of a request that was answered without it."""
         del self._streams[id]
         self._task_of.pop(id, None)
 
     def named(self, name: str) -> tuple[Id | None, Stream] | None:
-        """The stream of that name, if it is still here."""
+        """Return the stream of that name, if this process has it."""
         if name == self.general.name:
             return None, self.general
         found = (item for item in self._streams.items() if item[1].name == name)
         return next(found, None)
 
-    def came(self, id: Id | None) -> None:
-        """Somebody reads that stream (again)."""
+    def reader_attached(self, id: Id | None) -> None:
+        """Stop the timers of a stream that is read again."""
         for timer in self._timers.pop(id, ()):
             timer.cancel()
 
-    def left(self, id: Id | None, stream: Stream) -> None:
-        """Nobody reads that stream any more; whoever comes back in time misses nothing."""
+    def reader_detached(self, id: Id | None, stream: Stream) -> None:
+        """Start the timers of a stream without reader; until then a client can resume it."""
         later = asyncio.get_running_loop().call_later
         if stream is not (self.general if id is None else self._streams.get(id)):
-            return  # another one has its place
-        self.came(id)
+            return  # it has been replaced
+        self.reader_attached(id)
         self._timers[id] = [later(RESUME_S, self.lose, id), later(ABANDON_S, self.drop, id)]
         if stream.is_over and len(self._streams) > FINISHED:
             self._drop_oldest_finished()
 
     def lose(self, id: Id | None) -> None:
-        """What was asked there is asked elsewhere."""
+        """Send pending requests to the client on another stream."""
         stream = self.general if id is None else self._streams[id]
         stream.forget_questions()
         receiver = self.conversation.receiver
@@ -174,8 +174,8 @@ class Session:
             self.conversation.handle(receiver.lost(id))
 
     def drop(self, id: Id | None) -> None:
-        """Nobody will read that stream again.  What runs for it goes on, unless it only waited."""
-        self.came(id)
+        """Close a stream for good.  Its call keeps running, but `tasks/result` stops waiting."""
+        self.reader_attached(id)
         if id is None:
             self.general.close()
             self.general = self._general_stream()
@@ -192,7 +192,7 @@ class Session:
             self.drop(oldest)
 
     async def close(self) -> None:
-        """The end: every reader is done, and every plain call is stopped."""
+        """End every stream and stop every plain call."""
         for timers in self._timers.values():
             for timer in timers:
                 timer.cancel()
@@ -208,14 +208,14 @@ class Session:
 
 @attrs.frozen
 class _Record:
-    """What is kept of a session, for every process."""
+    """A session in the store, for every process."""
 
     owner: str
     capabilities: JSONObject
     is_ready: bool = False
-    """Whether a process that did not begin it was told that the client can be asked."""
+    """Whether a process other than the first received `notifications/initialized`."""
     reader: str | None = None
-    """The name of the general stream, which is read at one place only."""
+    """The name of the general stream, which only one process serves."""
 
     @classmethod
     def of(cls, kept: KeptSession) -> "_Record":
@@ -226,7 +226,7 @@ class _Record:
 
 
 class Sessions:
-    """All sessions that this process knows of."""
+    """All sessions that are active in this process."""
 
     def __init__(
         self,
@@ -249,12 +249,12 @@ class Sessions:
         self._open: dict[str, Session] = {}
 
     def begin(self, owner: str | None) -> Session:
-        """A session that nobody knows of until it is kept; without an owner it is its own."""
+        """Create a session that is not stored yet; without `owner` it is its own owner."""
         id = secrets.token_urlsafe(32)
         return self._make(id, owner or self._owners.of_session(id), None)
 
     async def keep(self, session: Session) -> None:
-        """From now on it can be found.  `LimitExceeded` if there are too many."""
+        """Store a session, so that requests find it; `LimitExceeded` if there are too many."""
         if len(self._open) >= self._maximum:
             await self.close_unused(0)
             if len(self._open) >= self._maximum:
@@ -266,57 +266,57 @@ class Sessions:
         except LimitExceeded:
             if not await service.store.forget_sessions(service.clock(), 100):
                 raise
-            # There was room that the next sweep would have made.
+            # Expired sessions made room that the next sweep would have made.
             await self._store(session, record, self._maximum)
         self._open[session.id] = session
 
     async def find(self, id: str, owner: str | None) -> Session:
-        """The session; `Refusal` if there is none of this caller (2025-11-25: 404)."""
+        """Return the session; `Refusal` if this caller has none of that id (2025-11-25: 404)."""
         kept = await self._kept(id)
         session = self._open.get(id)
         if kept is None:
             if session is not None:  # another process has ended it
-                await self._let_go(session)
+                await self._close_local(session)
             raise _no_session()
         session = session or self._restored(id, kept)
         if owner is not None and session.owner != owner:
             raise _no_session()
         session.used_at = asyncio.get_running_loop().time()
         if not session.is_ready and _Record.of(kept).is_ready:
-            # Another process was told, and this one may have questions, too.
+            # Another process received it, and this one may have questions for the client.
             session.is_ready = True
             session.conversation.receive(Notification(READY))
         await self._extend(session, kept)
         return session
 
-    async def heard(self, session: Session, notification: Notification) -> None:
-        """The client has said that; what every process has to know of it is kept."""
+    async def on_notification(self, session: Session, notification: Notification) -> None:
+        """Record a notification of the client that every process needs."""
         if notification.method == READY:
             session.is_ready = True
-            if session.is_restored:  # whoever began it waits for this, and was not told
+            if session.is_restored:  # the process that began it has not received this
                 await self._change(session, is_ready=True)
 
     async def end(self, session: Session) -> None:
-        """Forget it, here and in the store."""
+        """Delete a session, here and in the store."""
         self._open.pop(session.id, None)
         await self._runtime.service.store.end_session(session.key)
         await session.close()
 
     async def close_unused(self, unused_s: float = UNUSED_S) -> None:
-        """Let go of what can be restored from the store."""
+        """Close sessions here that can be restored from the store."""
         now = asyncio.get_running_loop().time()
         for session in list(self._open.values()):
             if session.is_idle and now - session.used_at >= unused_s:
-                await self._let_go(session)
+                await self._close_local(session)
 
-    async def look_after_used(self) -> None:
-        """Keep what is used here in the store, and end what was ended there."""
+    async def refresh_used(self) -> None:
+        """Extend the used sessions in the store, and close those that were deleted there."""
         for session in list(self._open.values()):
             if not session.is_idle:
-                await self._look_after(session)
+                await self._refresh(session)
 
     async def close(self) -> None:
-        """The process ends; the sessions stay in the store."""
+        """Close all sessions here; they stay in the store."""
         for session in self._open.values():
             await session.close()
         self._open.clear()
@@ -324,56 +324,56 @@ class Sessions:
     # --- streams -----------------------------------------------------------------------------
 
     async def listen(self, session: Session, last: LastEvent | None) -> None:
-        """The general stream is read here from now on, and nowhere else.
+        """Serve the general stream from this process only.
 
-        Whoever goes on with one that another process began is told what it missed since `last`.
+        A client that resumes a stream of another process gets what it missed since `last`.
         """
         await self._change(session, reader=session.general.name)
         await session.conversation.listen()
-        since = None if last is None else last.told_at
-        await session.elsewhere.catch_up(since, partial(session.has_told, last))
+        since = None if last is None else last.sent_at
+        await session.replica_tasks.catch_up(since, partial(session.has_delivered, last))
 
-    async def look_around(self) -> float:
-        """Notice what other processes did to the sessions that listen; when to look again."""
+    async def poll_replicas(self) -> float:
+        """Apply changes by other processes to sessions with a general stream; return the pause."""
         for session in list(self._open.values()):
             if session.general.reader is None:
                 continue
             name = session.general.name
-            kept = await self._look_after(session)
+            kept = await self._refresh(session)
             if kept is None or session.general.name != name:
                 continue
             if _Record.of(kept).reader != name:
-                session.drop(None)  # 2025-11-25: nothing is said on two streams
+                session.drop(None)  # 2025-11-25: a message is sent on one stream only
             else:
-                await session.elsewhere.look()
+                await session.replica_tasks.poll()
         return LOOK_S
 
     async def resumed(self, session: Session, name: str) -> tuple[Id | None, Stream]:
-        """The stream that a client wants to go on with, even if another process began it.
+        """Return the stream that a client resumes, even if another process began it.
 
-        A call that waits for the end of a task can wait here as well; what became of any other
-        call only the process knows that runs it, and the client is told so.
+        `tasks/result` can wait in this process as well.  Any other call is known only to the
+        process that runs it, so the client gets an error.
         """
         known = session.named(name)
         if known is not None:
             return known
-        # What each process says has a name of its own: it is not what another one said.
+        # Each process names its own continuation: its events differ from another process's.
         origin, *_ = name.split(_AGAIN)
         sealed = self._runtime.service.sealer.open_stream(session.owner, origin)
         if sealed is None:
-            session.drop(None)  # what it kept may have been told elsewhere
+            session.drop(None)  # another process may have sent its messages
             return None, session.general
         id, task_id = sealed
         request = Request(id, "tasks/result", {"taskId": task_id or ""})
         if task_id is not None and session.is_answering(id):
-            session.drop(id)  # it was read elsewhere since then
+            session.drop(id)  # another process has served it since
         stream = session.open(request, f"{origin}{_AGAIN}{secrets.token_urlsafe(6)}")
         if task_id is not None:
             response = await session.conversation.answer(request)
             if response is not None:
                 stream.put(response)
         else:
-            why = "The server was restarted while it ran this call, or runs it in another process"
+            why = "The server was restarted during this call, or another process is running it"
             stream.put(ErrorResponse(id, Error(INTERNAL_ERROR, why)))
         return id, stream
 
@@ -383,10 +383,10 @@ class Sessions:
         service = self._runtime.service
         key = self._owners.session_key(id)
         session = Session(id, key, owner, self._until(), service.clock, service.dropped)
-        # A session that is its own owner has made all that it can see.
+        # A session that is its own owner has created all tasks that it can see.
         is_own = owner == self._owners.of_session(id)
         mark = b"{}"
-        # Where callers see the metadata of tasks, the server keeps no marks there.
+        # The server must not add marks to metadata that the dialect shows to callers.
         if not self._dialect.shows_metadata and not is_own:
             mark = encode_json({"session": key})
         conversation = Conversation(
@@ -403,7 +403,7 @@ class Sessions:
         )
         session.begin(
             conversation,
-            MadeElsewhere(service, conversation, owner, None if is_own else mark),
+            ReplicaTasks(service, conversation, owner, None if is_own else mark),
         )
         return session
 
@@ -416,16 +416,16 @@ class Sessions:
 
     async def _kept(self, id: str) -> KeptSession | None:
         service = self._runtime.service
-        session = self._open.get(id)  # whose key need not be computed: 6 us
+        session = self._open.get(id)  # saves computing the key
         key = self._owners.session_key(id) if session is None else session.key
         kept = await service.store.session(key)
         return None if kept is None or kept.until <= service.clock() else kept
 
-    async def _look_after(self, session: Session) -> KeptSession | None:
-        """As it is kept, for as long as it is used here; None if somebody has ended it."""
+    async def _refresh(self, session: Session) -> KeptSession | None:
+        """Return the stored session after extending it, or None if another process ended it."""
         kept = await self._kept(session.id)
         if kept is None:
-            await self._let_go(session)
+            await self._close_local(session)
             return None
         try:
             await self._extend(session, kept)
@@ -433,7 +433,7 @@ class Sessions:
             return None
         return kept
 
-    async def _let_go(self, session: Session) -> None:
+    async def _close_local(self, session: Session) -> None:
         self._open.pop(session.id, None)
         await session.close()
 
@@ -445,12 +445,12 @@ class Sessions:
     async def _change(self, session: Session, **changes: Any) -> None:
         kept = await self._kept(session.id)
         if kept is None:
-            await self._let_go(session)
+            await self._close_local(session)
             raise _no_session()
         await self._store(session, attrs.evolve(_Record.of(kept), **changes))
 
     async def _store(self, session: Session, record: _Record, room: int = 0) -> None:
-        """Without room it is only replaced: what another process has ended stays so."""
+        """Write a session; without `room` it must exist, or another process has ended it."""
         until = self._until()
         kept = KeptSession(session.key, record.encode(), until)
         try:
@@ -458,7 +458,7 @@ class Sessions:
         except LimitExceeded:
             if room:
                 raise
-            await self._let_go(session)
+            await self._close_local(session)
             raise _no_session() from None
         session.until = until
 

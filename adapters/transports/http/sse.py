@@ -1,7 +1,6 @@
-"""Server-sent events as bytes, for every stream that a server writes.
+"""Encode server-sent events as bytes.
 
-Each call returns a whole block with the empty line that ends it, so blocks can be sent as they
-are made, in any chunks.
+Each function returns a whole block including the empty line that ends it.
 """
 
 import re
@@ -10,20 +9,19 @@ from typing import Final
 __all__ = ["comment", "event"]
 
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
-"""What a reader takes for the end of a line.  `bytes.splitlines` would forget a last empty one."""
+"""Line ends by the SSE format.  `bytes.splitlines` would drop a last empty line."""
 
 
 def event(
     data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None
 ) -> bytes:
-    """One event; data of several lines arrives with line feeds between them.
+    """Encode one event; the client joins several lines of data with line feeds.
 
-    `data` is UTF-8.  `retry` is in milliseconds.  An id or a name that would break out of its
-    line is a ValueError: it was never meant to be one.
+    `data` is UTF-8.  `retry` is in milliseconds.  ValueError for a line end in an id or a name.
     """
     lines = []
     if id is not None:
-        # A reader ignores an id with a NUL, and would go on from an older event.
+        # Clients ignore an id with a NUL, and would resume from an older event.
         lines.append(b"id: " + _on_one_line("id", id, "\r\n\0"))
     if event is not None:
         lines.append(b"event: " + _on_one_line("event", event, "\r\n"))
@@ -34,7 +32,7 @@ def event(
 
 
 def comment(text: str = "") -> bytes:
-    """A line that readers skip; it shows both sides, and all between them, that there is life."""
+    """Encode a comment, which clients ignore; it keeps connections and proxies alive."""
     return b": " + _on_one_line("comment", text, "\r\n") + b"\n\n"
 
 

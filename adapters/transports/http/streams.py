@@ -1,7 +1,7 @@
-"""What is said to a peer on one HTTP stream: in order, each thing once, and again after a break.
+"""SSE streams that a client can resume after its connection breaks.
 
-A stream outlives the connections that carry it.  Messages are kept, within bounds, so that a
-reader who comes back goes on where it was cut off (2025-11-25 transports, resumability).
+A stream outlives its connections.  It keeps messages, within bounds, so that a client that
+reconnects continues where it was cut off (2025-11-25 transports, resumability).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 RETRY_MS: Final = 1_000
 
 UNWATCHED_S: Final = 0.02
-"""Until somebody looks whether the client is still there: most answers are faster."""
+"""Delay before watching for a disconnect: most responses are faster."""
 
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream"),
@@ -45,30 +45,30 @@ class _Kept:
     is_question: bool
 
 
-def _unnoticed() -> None:
+def _ignore() -> None:
     pass
 
 
 class Stream:
     """Messages for one peer, up to the response if there is to be one.
 
-    They are numbered.  With a `clock` the numbers are times by it, so that another process can
-    know what came later.  `on_drop` is called for each message that is forgotten untold.
+    They are numbered.  With a `clock` the numbers are its times, so that another process can
+    compare them.  `on_drop` is called for each message that is dropped before it was written.
     """
 
     def __init__(
         self,
         name: str = "",
         clock: Callable[[], int] | None = None,
-        on_drop: Callable[[], None] = _unnoticed,
+        on_drop: Callable[[], None] = _ignore,
     ) -> None:
         self.name = name
         self.response: ResultResponse | ErrorResponse | None = None
         self.is_closed = False
         self.reader: object | None = None
-        """Whoever writes this stream to a connection.  The newest one counts."""
-        self.told = 0
-        """The highest number that was written to one."""
+        """The newest connection that reads this stream; earlier ones end."""
+        self.written = 0
+        """The highest number that was written to a connection."""
         self._kept: deque[_Kept] = deque()
         self._bytes = 0
         self._count = 0
@@ -78,7 +78,7 @@ class Stream:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be put."""
+        """Whether no message can follow."""
         return self.is_closed or self.response is not None
 
     @property
@@ -87,7 +87,7 @@ class Stream:
 
     @property
     def is_single(self) -> bool:
-        """Whether one message was all."""
+        """Whether there has been exactly one message."""
         return self._count == 1
 
     @property
@@ -96,11 +96,11 @@ class Stream:
         return self._count
 
     def put(self, message: Message) -> None:
-        """One more message.  Of too many the oldest are forgotten; the response never is."""
+        """Append a message.  Beyond the bounds the oldest are dropped, but never the response."""
         if self.is_over:
             return
         self._count += 1
-        if self._clock is not None:  # which may stand still, or go back
+        if self._clock is not None:  # which may stall or go back
             self._count = max(self._count, self._clock())
         body = encode_message(message)
         self._kept.append(_Kept(self._count, body, isinstance(message, Request)))
@@ -108,45 +108,45 @@ class Stream:
         while len(self._kept) > MAX_EVENTS or (self._bytes > MAX_BYTES and len(self._kept) > 1):
             oldest = self._kept.popleft()
             self._bytes -= len(oldest.body)
-            if oldest.number > self.told:
+            if oldest.number > self.written:
                 self._on_drop()
         if isinstance(message, ResultResponse | ErrorResponse):
             self.response = message
         self._wake()
 
     def after(self, number: int) -> Sequence[tuple[int, bytes]]:
-        """What a reader has to be told who knows everything up to that number."""
+        """Return the messages after that number."""
         if self._kept and self._kept[-1].number <= number:
             return ()
         return [(kept.number, kept.body) for kept in self._kept if kept.number > number]
 
     def forget(self, number: int) -> None:
-        """Everything up to that number was told, and nobody can come back for it."""
+        """Forget the messages up to that number, because the stream cannot be resumed."""
         while self._kept and self._kept[0].number <= number:
             self._bytes -= len(self._kept.popleft().body)
 
     def last_body(self) -> bytes:
-        """The newest message, encoded."""
+        """Return the newest message, encoded."""
         return self._kept[-1].body
 
     def forget_questions(self) -> None:
-        """They were asked elsewhere, so nobody must be told of them here."""
+        """Drop requests to the client, which were sent on another stream instead."""
         self._kept = deque(kept for kept in self._kept if not kept.is_question)
         self._bytes = sum(len(kept.body) for kept in self._kept)
 
     def attach(self) -> object:
-        """A new reader takes over; the one before is done."""
+        """Replace the reader, which ends the one before."""
         self.reader = object()
         self._wake()
         return self.reader
 
     def close(self) -> None:
-        """Nothing more will be said; readers are done."""
+        """End the stream and its reader."""
         self.is_closed = True
         self._wake()
 
     def changed(self) -> "asyncio.Future[None]":
-        """Done as soon as something happens to this stream."""
+        """Return a future that is done at the next change of this stream."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         return self._changed
@@ -156,9 +156,9 @@ class Stream:
             self._changed.set_result(None)
 
     async def wait_for_first(self, timeout_s: float, receive: Receive) -> bool:
-        """Back when there is a message, the stream is over, or the time is.
+        """Wait for a message, the end of the stream, or the timeout.
 
-        False if the client has left before that: it knows of no event to come back for.
+        Return False if the client disconnects first: it has received no event to resume from.
         """
         if not self.is_empty or self.is_over:
             return True
@@ -189,17 +189,17 @@ async def write_events(
     after: int = 0,
     headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> bool:
-    """Be the reader of a stream: write it as events until it is over, or until the client left.
+    """Write a stream as events until it ends or the client disconnects.
 
-    True if everything was written.  A stream without a name cannot be resumed, so its events
-    have no ids.
+    Return whether everything was written.  A stream without a name cannot be resumed, so its
+    events have no ids.
     """
     reader = stream.attach()
     await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_STREAM, *headers]})
-    if stream.name:  # 2025-11-25: primes the client to come back
+    if stream.name:  # 2025-11-25: primes the client to reconnect
         await _write(send, event(b"", id=f"{stream.name}.{after}", retry=RETRY_MS))
     else:
-        await _write(send, comment())  # brings the headers past every buffer
+        await _write(send, comment())  # makes proxies flush the headers
     gone = asyncio.ensure_future(disconnected(receive))
     try:
         while True:
@@ -207,7 +207,7 @@ async def write_events(
                 id = f"{stream.name}.{number}" if stream.name else None
                 await _write(send, event(body, id=id, event="message"))
                 after = number
-                stream.told = max(stream.told, number)
+                stream.written = max(stream.written, number)
                 if not stream.name:
                     stream.forget(number)
                 if gone.done():

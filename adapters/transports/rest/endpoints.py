@@ -1,7 +1,7 @@
-"""Tasks for browsers and scripts: plain HTTP next to MCP, to look at a task and wait for it.
+"""Plain HTTP endpoints beside MCP, for browsers and scripts that read a task or wait for it.
 
-They only read.  Who is asking, and whether from an allowed origin, is the transport's business.
-What they are for callers: docs/reference/http.md, and `/openapi.json`.
+They are read-only.  The transport authenticates callers and checks origins.  Documentation for
+callers: docs/reference/http.md and `/openapi.json`.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from taskmachine.statemachine import LimitExceeded, NotFound, Task
 __all__ = ["Identify", "OnLookup", "task_routes"]
 
 Identify = Callable[[Request], Awaitable[str]]
-"""The owner who is asking.  What it raises is passed on."""
+"""Returns the owner of a request.  Its exceptions are not handled here."""
 
 OnLookup = Callable[[str, bool], None]
-"""Told of each look-up: the owner, and whether the task was found.  May raise `LimitExceeded`."""
+"""Called after each lookup with owner and whether it found a task; may raise `LimitExceeded`."""
 
 HEALTH_S: Final = 1.0
 
@@ -52,10 +52,9 @@ def task_routes(
     on_lookup: OnLookup = lambda owner, is_found: None,
     needs_token: bool = False,
 ) -> list[Route]:
-    """The helper endpoints.  `needs_token`: say in the OpenAPI document that a bearer is wanted.
+    """Create the routes; with `needs_token` the OpenAPI document requires a bearer token.
 
-    A caller that waits is noticed to be gone by its `http.disconnect`: no middleware around
-    these routes may keep that from them.
+    Middleware must pass on `http.disconnect`, by which they detect that a waiting caller left.
     """
     endpoints = _Endpoints(
         runtime, identify, LongPolls(runtime.service, waiters_per_task), keep_alive_s, on_lookup
@@ -80,7 +79,7 @@ def task_routes(
 
 @attrs.frozen
 class _ReadOnly:
-    """An ASGI application for one path; Starlette's own refusals would be no JSON."""
+    """An ASGI application for one path; Starlette's own errors are not JSON."""
 
     answer: _Answer
 
@@ -93,7 +92,7 @@ class _ReadOnly:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> ASGIApp | None:
-        """None if nobody is there any more to be answered."""
+        """Return the response, or None if the caller has disconnected."""
         try:
             return await self.answer(request)
         except NotFound:
@@ -134,7 +133,7 @@ class _Endpoints:
         task = await self._look_up(owner, request)
         if known and not is_known(task, known):
             return self._shown(task)
-        if task.is_terminal:  # Nothing will change, so nobody waits
+        if task.is_terminal:
             return _nothing_new(304, task) if known else self._shown(task)
         newest = await self.polls.wait(owner, task, timeout_s, request.receive)
         if newest is None:
@@ -148,7 +147,7 @@ class _Endpoints:
         task = await self._look_up(owner, request)
         last_event_id = request.headers.get("Last-Event-ID")
         if task.is_terminal and has_seen(last_event_id, task):
-            # A browser connects again when a stream ends; this is how it is told not to.
+            # A browser reconnects when a stream ends, unless it gets status 204.
             return _nothing_new(204, task)
         subscription = await self.runtime.subscriptions.subscribe(owner, [task.id])
         if not subscription.known:
@@ -161,7 +160,7 @@ class _Endpoints:
     async def health(self, _: Request) -> ASGIApp:
         try:
             async with asyncio.timeout(HEALTH_S):
-                await self.runtime.service.store.load("healthz")  # nobody's id: one cheap read
+                await self.runtime.service.store.load("healthz")  # one cheap read
         except TimeoutError:
             return problems.STORE_UNAVAILABLE.response()
         return problems.answer(200, {"status": "ok"})
@@ -179,7 +178,7 @@ class _Endpoints:
         return problems.answer(200, self._body(task), {"ETag": encode_tag(task)})
 
     def _body(self, task: Task) -> JSONObject:
-        """What `notifications/tasks` says: `tasks/get` without its resultType."""
+        """Return the task as in `notifications/tasks`: `tasks/get` without its resultType."""
         interval = poll_interval_ms(task, self.runtime.service.clock())
         body = DIALECT.shapes.encode(encode_task(task, interval))
         del body["resultType"]

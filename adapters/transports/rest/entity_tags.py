@@ -1,4 +1,4 @@
-"""The version of a task as an HTTP entity tag, and the tags that a caller has already."""
+"""Task versions as HTTP entity tags, for `ETag` and `If-None-Match`."""
 
 import re
 from collections.abc import Sequence
@@ -14,16 +14,15 @@ _ANY: Final = "*"
 
 
 def encode_tag(task: Task) -> str:
-    """The value of `ETag`."""
+    """Return the value of `ETag`."""
     return f'"{task.version}"'
 
 
 def decode_if_none_match(values: Sequence[str]) -> frozenset[str]:
-    """The tags in all `If-None-Match` headers of a request, none if there is no such header.
+    """Return the tags in all `If-None-Match` headers of a request.
 
-    Weak ones count like strong ones, as HTTP wants it for this header.  ValueError if it is
-    neither `*` nor a list of tags: a tag without quotes would never match, and a caller that
-    polls with one would be answered at once, again and again.
+    Weak tags count like strong ones, as RFC 9110 demands.  ValueError if it is neither `*` nor a
+    list of tags: a tag without quotes would never match, and polling with it would never wait.
     """
     if not values:
         return frozenset()
@@ -31,10 +30,10 @@ def decode_if_none_match(values: Sequence[str]) -> frozenset[str]:
     if joined == _ANY:
         return frozenset({_ANY})
     if not _TAGS.fullmatch(joined):
-        raise ValueError(f"no list of entity tags: {joined!r:.80}")
+        raise ValueError(f"not a list of entity tags: {joined!r:.80}")
     return frozenset(re.findall(_TAG, joined))
 
 
 def is_known(task: Task, tags: frozenset[str]) -> bool:
-    """Whether a caller with these tags has this version."""
+    """Return whether a caller with these tags has this version."""
     return _ANY in tags or encode_tag(task) in tags

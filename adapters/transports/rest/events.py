@@ -1,4 +1,4 @@
-"""The life of one task as server-sent events, from now to its end."""
+"""The changes of one task as server-sent events, until it ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -26,23 +26,22 @@ _HEADERS: Final = [
 _START: Final = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
 
 _NO_NEWS: Final = frozenset({"lastUpdatedAt", "pollIntervalMs"})
-"""Members that say nothing new by themselves."""
+"""Members whose change alone is not sent."""
 
 
 def has_seen(last_event_id: str | None, task: Task) -> bool:
-    """Whether a reader that sends this `Last-Event-ID` knows the task as it is.
+    """Return whether a client that sends this `Last-Event-ID` has the current version.
 
-    Whatever else it sends is no reason to refuse the stream: a browser repeats the last id that
-    it got, and is shown the newest version then.
+    Any other value is ignored: a browser repeats the last id that it received.
     """
     return last_event_id == str(task.version)
 
 
 class TaskEvents:
-    """A response: the task as it is, then each change that shows, until its end.
+    """A response that streams the task and each visible change, until the task ends.
 
-    The subscription is closed when the stream ends, whoever ends it.  A reader that is slower
-    than the task loses the oldest changes; the end is the newest and always arrives.
+    It closes the subscription.  A client that reads too slowly loses the oldest changes, but
+    never the end.
     """
 
     def __init__(
@@ -64,29 +63,29 @@ class TaskEvents:
         try:
             await send(_START)
             if scope["method"] != "HEAD":
-                await self._tell(send, gone)
+                await self._stream(send, gone)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._subscription.close()
             await ended(gone)
 
-    async def _tell(self, send: Send, gone: "asyncio.Future[None]") -> None:
+    async def _stream(self, send: Send, gone: "asyncio.Future[None]") -> None:
         [task] = self._subscription.known
         block = self._news(task)
-        # A comment, so that proxies pass on that the stream is open.
+        # The comment makes proxies pass the headers on.
         await _send(send, comment() if has_seen(self._last_event_id, task) else block)
         generator = cast("AsyncGenerator[Task, None]", aiter(self._subscription))
         async with aclosing(generator) as versions:
-            while await self._tell_next(versions, send, gone):
+            while await self._send_next(versions, send, gone):
                 pass
 
-    async def _tell_next(
+    async def _send_next(
         self,
         versions: "AsyncGenerator[Task, None]",
         send: Send,
         gone: "asyncio.Future[None]",
     ) -> bool:
-        """Whether there can be more."""
+        """Send the next version; return whether more can follow."""
         upcoming = asyncio.create_task(_next(versions))
         try:
             while not upcoming.done():
@@ -98,7 +97,7 @@ class TaskEvents:
                     return False
                 if not upcoming.done():
                     await _send(send, comment("keep-alive"))
-                    self._subscription.drain(0)  # somebody reads, even if there is no news
+                    self._subscription.drain(0)  # the client keeps up
             task = upcoming.result()
         finally:
             await ended(upcoming)
@@ -110,7 +109,7 @@ class TaskEvents:
         return True
 
     def _news(self, task: Task) -> bytes:
-        """The event for a version, nothing if no caller could tell it from the last one."""
+        """Return the event for a version, or b"" if it looks like the last one."""
         body = self._show(task)
         shown = {name: value for name, value in body.items() if name not in _NO_NEWS}
         if shown == self._shown:

@@ -1,4 +1,4 @@
-"""Callers that wait for the next version of a task, a bounded number for each."""
+"""Long polling for the next version of a task, with a bound on waiting callers."""
 
 import re
 from collections import Counter
@@ -16,26 +16,26 @@ __all__ = ["DEFAULT_MS", "LONGEST_MS", "WAITERS", "LongPolls", "decode_timeout"]
 DEFAULT_MS: Final = 30_000
 LONGEST_MS: Final = 60_000
 WAITERS: Final = 100
-"""Of one task in one process."""
+"""Maximum number of waiting callers for each task in one process."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")  # `int` takes signs, spaces, underscores and more
 
 
 def decode_timeout(values: Sequence[str]) -> float:
-    """The `timeout` of a query in seconds, at most the longest one; ValueError if it is none."""
+    """Return the `timeout` of a query in seconds, at most the longest; ValueError if malformed."""
     if not values:
         return DEFAULT_MS / 1_000
     [value] = values
     if not _DIGITS.fullmatch(value):
-        raise ValueError(f"no number of milliseconds: {value!r:.80}")
+        raise ValueError(f"not a number of milliseconds: {value!r:.80}")
     digits = value.lstrip("0")
-    # Python refuses to read a number of some thousand digits, and it would be cut anyway.
+    # `int` raises for thousands of digits; such a timeout would be cut anyway.
     asked = LONGEST_MS if len(digits) > len(str(LONGEST_MS)) else int(digits or 0)
     return min(asked, LONGEST_MS) / 1_000
 
 
 class LongPolls:
-    """All callers of one process that wait."""
+    """The waiting callers of one process."""
 
     def __init__(self, service: TaskService, waiters_per_task: int) -> None:
         self._service = service
@@ -43,13 +43,12 @@ class LongPolls:
         self._waiting: Counter[str] = Counter()
 
     async def wait(self, owner: str, task: Task, timeout_s: float, receive: Receive) -> Task | None:
-        """The next version after this one, or the same when the time is over.
+        """Return the next version, or the given one after the timeout, or None on a disconnect.
 
-        None if the client went away; its place is free at once.  `LimitExceeded` if all places
-        are taken, `NotFound` if the task is forgotten meanwhile.
+        `LimitExceeded` if too many callers wait, `NotFound` if the task is removed meanwhile.
         """
         if self._waiting[task.id] >= self._waiters_per_task:
-            raise LimitExceeded(f"{self._waiters_per_task} calls that wait for one task", 1_000)
+            raise LimitExceeded(f"{self._waiters_per_task} waiting calls per task", 1_000)
         self._waiting[task.id] += 1
         try:
             change = self._service.wait(owner, task.id, after=task.version, timeout_s=timeout_s)

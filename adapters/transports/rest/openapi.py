@@ -1,4 +1,4 @@
-"""The helper endpoints, described once: their routes and `/openapi.json` come from here."""
+"""Descriptions of the helper endpoints, from which routes and `/openapi.json` are built."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -35,7 +35,7 @@ __all__ = [
 
 @attrs.frozen
 class Endpoint:
-    """One path, of which GET can be used (and HEAD, which is the same without a body)."""
+    """One path that supports GET and HEAD."""
 
     name: str
     path: str
@@ -89,16 +89,15 @@ _IF_NONE_MATCH: Final[JSONObject] = {
 _TIMEOUT: Final[JSONObject] = {
     "name": "timeout",
     "in": "query",
-    "description": f"How long to wait, in milliseconds. More than {LONGEST_MS} is taken for "
-    f"{LONGEST_MS}.",
+    "description": f"How long to wait, in milliseconds. The server waits at most {LONGEST_MS}.",
     "schema": {"type": "integer", "minimum": 0, "default": DEFAULT_MS},
     "example": DEFAULT_MS,
 }
 _LAST_EVENT_ID: Final[JSONObject] = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The id of the last event that was seen: what is not newer is not sent again. "
-    "Ignored if it is not the id of an event of this task.",
+    "description": "The id of the last event received: the current version is not sent again if it "
+    "has this id. Any other value is ignored.",
     "schema": {"type": "string"},
     "example": "3",
 }
@@ -126,7 +125,7 @@ _HEADERS: Final = {405: _ALLOW, 429: _RETRY_AFTER}
 def _object(
     members: JSONObject, optional: Sequence[str] = (), *, is_open: bool = False
 ) -> JSONObject:
-    """The schema of an object with these members, and with others if it is open."""
+    """Return the schema of an object with these members; an open one may have more."""
     return {
         "type": "object",
         "required": [name for name in members if name not in optional],
@@ -152,8 +151,7 @@ TASK: Final = Endpoint(
     name="getTask",
     path="/tasks/{taskId}",
     summary="A task as it is",
-    description="What `tasks/get` of MCP 2026-07-28 shows, without `resultType`. "
-    "Reading changes nothing.",
+    description="The task as in `tasks/get` of MCP 2026-07-28, without `resultType`.",
     parameters=(_TASK_ID, _IF_NONE_MATCH),
     answers={200: _SHOWN, 304: _empty("The caller has this version.")},
     problems=(BAD_IF_NONE_MATCH, *_REFUSALS),
@@ -162,16 +160,16 @@ POLL: Final = Endpoint(
     name="pollTask",
     path="/tasks/{taskId}/poll",
     summary="Wait for the next version of a task",
-    description="Answers when the task changes. With `If-None-Match` nothing is missed between "
-    "two calls: if the task is not at that version any more, the answer comes at once. Without, "
-    "it waits for the first change after the version that it finds. A task that has ended is "
-    "answered at once.",
+    description="Responds when the task changes. With `If-None-Match` no change is missed between "
+    "two calls: if the task has another version, the response comes at once. Without it the call "
+    "waits for the first change after the current version. A task that has ended is returned at "
+    "once.",
     parameters=(_TASK_ID, _TIMEOUT, _IF_NONE_MATCH),
     answers={
         200: _SHOWN,
-        204: _empty("The time is over and nothing changed. Send the ETag with the next call."),
+        204: _empty("The timeout passed without a change. Send the ETag with the next call."),
         304: _empty(
-            "The same for a call with If-None-Match; at once if the caller has the end of the task."
+            "The same for a call with If-None-Match; at once if that version is the task's last."
         ),
     },
     problems=(BAD_TIMEOUT, BAD_IF_NONE_MATCH, *_REFUSALS),
@@ -180,15 +178,14 @@ EVENTS: Final = Endpoint(
     name="watchTask",
     path="/tasks/{taskId}/events",
     summary="A task and its changes as server-sent events",
-    description="Each event is called `task`, its id is the version and its data the task. The "
-    "first one is the task as it is; the stream closes after the end of the task. Comments keep "
+    description="Each event is named `task`; its id is the version and its data the task. The "
+    "first one is the current task; the stream closes after the end of the task. Comments keep "
     "it alive. A slow reader may miss changes, but never the end.",
     parameters=(_TASK_ID, _LAST_EVENT_ID),
     answers={
         200: {
             "description": "The stream.",
-            # No schema: OpenAPI 3.1 has none for the events of a stream, and readers disagree on
-            # what one for the whole would be of.
+            # OpenAPI 3.1 cannot describe the events of a stream by a schema.
             "content": {MEDIA_TYPE: {"example": _STREAM}},
         },
         204: _empty("The task has ended and the caller has seen it: do not connect again."),
@@ -198,11 +195,11 @@ EVENTS: Final = Endpoint(
 HEALTH: Final = Endpoint(
     name="getHealth",
     path="/healthz",
-    summary="Whether the server can work",
-    description="Looks whether the task store answers within a second.",
+    summary="Whether the server is healthy",
+    description="Checks that the task store responds within a second.",
     answers={
         200: _json(
-            "It can.",
+            "The server is healthy.",
             _object({"status": {"const": "ok"}}),
             {"status": "ok"},
             {},
@@ -245,7 +242,7 @@ _PAYLOADS: Final[Mapping[str, JSONObject]] = {
     "failed": {"error": _ERROR},
     "cancelled": {},
 }
-"""The member that a task of each status has, and a task of no other status."""
+"""The member that only a task of this status has."""
 
 _DETAILED_TASK: Final[JSONObject] = {
     "description": "A task. MCP 2026-07-28 has the details of its questions and its result.",
@@ -260,7 +257,7 @@ _PROBLEM: Final = _object(
     {
         "error": _object(
             {
-                "code": {"type": "string", "description": "For programs; it does not change."},
+                "code": {"type": "string", "description": "A stable code for programs."},
                 "message": {"type": "string", "description": "What is wrong, and what to do."},
                 "retryAfterMs": _AMOUNT,
             },
@@ -270,7 +267,7 @@ _PROBLEM: Final = _object(
 )
 _CHALLENGE: Final[JSONObject] = {
     "WWW-Authenticate": {
-        "description": "Which token is wanted, and where to get one.",
+        "description": "The required token, and where to get one.",
         "required": True,
         "schema": {"type": "string"},
     }
@@ -282,7 +279,7 @@ _UNAUTHORIZED: Final[Mapping[int, JSONObject]] = {
 
 
 def document(*, needs_token: bool) -> JSONObject:
-    """The OpenAPI document of a server, whose callers need a bearer token or not."""
+    """Return the OpenAPI document of a server."""
     components: JSONObject = {"schemas": {"DetailedTask": _DETAILED_TASK, "Problem": _PROBLEM}}
     if needs_token:
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
@@ -291,8 +288,8 @@ def document(*, needs_token: bool) -> JSONObject:
         "info": {
             "title": "taskmachine: tasks for browsers and scripts",
             "version": version("taskmachine"),
-            "description": "Looking at tasks, and waiting for them, by plain HTTP. They are made, "
-            "answered and cancelled through MCP.",
+            "description": "Read tasks and wait for them by plain HTTP. Use MCP to create, answer "
+            "and cancel them.",
         },
         "paths": {
             endpoint.path: {"get": _operation(endpoint, needs_token and not endpoint.is_public)}
@@ -321,7 +318,7 @@ def _operation(endpoint: Endpoint, needs_token: bool) -> JSONObject:
 
 
 def _refusals(problems: Sequence[Problem]) -> dict[int, JSONObject]:
-    """Response objects by status; several problems may share one."""
+    """Return response objects by status; several problems may share one."""
     refusals: dict[int, JSONObject] = {}
     for status in {problem.status for problem in problems}:
         same = [problem for problem in problems if problem.status == status]

@@ -1,7 +1,7 @@
-"""What the helper endpoints say when they cannot answer: one JSON shape for every error.
+"""Error responses of the helper endpoints, all in one JSON shape.
 
-A caller gets a code for programs and a sentence for people, which ends with what to do.  No word
-depends on whether a task exists for somebody else.
+Each has a code for programs and a message for people that ends with what to do.  It does not
+reveal whether another owner has the task.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,12 @@ __all__ = [
 ]
 
 NO_STORE: Final = "no-store"
-"""For Cache-Control.  What a tool found out is nobody else's business, and a task changes at any
-time: whoever wants to save bytes sends the tag of what they have."""
+"""For Cache-Control: results are private, and tasks change; callers use `If-None-Match` instead."""
 
 
 @attrs.frozen
 class Problem:
-    """A kind of error, as callers see it."""
+    """A kind of error response."""
 
     status: int
     code: str
@@ -64,7 +63,7 @@ TASK_NOT_FOUND: Final = Problem(
     404,
     "task_not_found",
     "You have no task with this id. Check the id, and that you use the same credentials as when "
-    "the task was created. A task is forgotten when its time to live is over.",
+    "the task was created. A task is deleted when its time to live has passed.",
 )
 METHOD_NOT_ALLOWED: Final = Problem(
     405,
@@ -74,29 +73,28 @@ METHOD_NOT_ALLOWED: Final = Problem(
 LIMIT_REACHED: Final = Problem(
     429,
     "limit_reached",
-    "Limit reached: 100 calls that wait for one task. Wait as long as Retry-After says, then try "
-    "again.",
+    "Limit reached: 100 waiting calls per task. Wait for the time in Retry-After, then try again.",
 )
 STORE_UNAVAILABLE: Final = Problem(
     503,
     "store_unavailable",
-    "The task store does not answer. Try again in a moment; tell the operator if it lasts.",
+    "The task store does not respond. Try again in a moment; if it persists, contact the operator.",
 )
 
 
 def limit_reached(error: LimitExceeded) -> Response:
-    """With the time after which it is worth while to come again, in both spellings."""
+    """Return the response with the time to wait, in the body and in `Retry-After`."""
     body = attrs.evolve(
         LIMIT_REACHED,
-        message=f"Limit reached: {error.limit}. Wait as long as Retry-After says, then try again.",
+        message=f"Limit reached: {error.limit}. Wait for the time in Retry-After, then try again.",
     ).body
     body["error"]["retryAfterMs"] = error.retry_after_ms
-    seconds = max(1, ceil(error.retry_after_ms / 1_000))  # HTTP knows whole seconds only
+    seconds = max(1, ceil(error.retry_after_ms / 1_000))  # HTTP has whole seconds only
     return answer(LIMIT_REACHED.status, body, {"Retry-After": str(seconds)})
 
 
 def answer(status: int, body: JSONObject, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON document that nobody keeps."""
+    """Return a JSON response that must not be cached."""
     return Response(
         encode_json(body),
         status,

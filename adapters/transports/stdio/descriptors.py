@@ -1,8 +1,8 @@
-"""Bytes from and to a file descriptor, of whatever kind, without blocking the event loop.
+"""Reading and writing any kind of file descriptor without blocking the event loop.
 
-Reading and writing are done by daemon threads on the raw descriptors.  asyncio's own pipes take
-no regular files, and switch descriptors to non-blocking for everybody who shares them; buffered
-files have locks that a blocked thread still holds when the interpreter ends.
+Daemon threads read and write the raw descriptors.  asyncio's pipes do not support regular files,
+and make descriptors non-blocking for every process that shares them; buffered files have locks
+that a blocked thread still holds when the interpreter exits.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ log: Final = logging.getLogger("taskmachine")
 
 CHUNK: Final = 64 * 1024
 
-ENOUGH: Final = MAX_BYTES
-"""Bytes that wait to be read by the peer: with more than these nothing more is read from it."""
+PAUSE_READING: Final = MAX_BYTES
+"""Pending output in bytes above which nothing more is read from the peer."""
 
-TOO_MUCH: Final = 16 * MAX_BYTES
-"""What was under way can still be answered up to here; then the peer is given up."""
+MAX_PENDING: Final = 16 * MAX_BYTES
+"""Pending output in bytes above which the connection is ended."""
 
 
 def take_input(fd: int) -> int:
-    """The same input, for us alone if it is the standard one: others read nothing there."""
+    """Return the input; standard input is moved to a new descriptor, and 0 reads nothing."""
     if fd != 0:
         return fd
     taken, nothing = os.dup(fd), os.open(os.devnull, os.O_RDONLY)
@@ -44,9 +44,9 @@ def take_input(fd: int) -> int:
 
 
 def take_output(fd: int) -> int:
-    """The same output, for us alone if it is the standard one: what others print is logged.
+    """Return the output; standard output is moved to a new descriptor, and 1 goes to stderr.
 
-    2025-11-25:stdio-stdout-only-mcp, whatever a tool does, or a program that it starts.
+    2025-11-25:stdio-stdout-only-mcp, also if a tool, or a program that it starts, prints.
     """
     if fd != 1:
         return fd
@@ -57,7 +57,7 @@ def take_output(fd: int) -> int:
 
 
 class Input:
-    """Reads only when it is asked to: what nobody takes stays in the pipe."""
+    """Reads a chunk only when one is requested, so that unread data stays in the pipe."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -67,7 +67,7 @@ class Input:
         threading.Thread(target=self._read, name=f"read {fd}", daemon=True).start()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """What comes in, until the end."""
+        """Yield chunks until the end of the input."""
         while True:
             self._wanted.release()
             chunk = await self._chunks.get()
@@ -77,7 +77,7 @@ class Input:
 
     def _read(self) -> None:
         chunk = b"."
-        with contextlib.suppress(RuntimeError):  # the loop may be closed: nobody listens
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
             while chunk:
                 self._wanted.acquire()
                 chunk = self._next()
@@ -87,18 +87,17 @@ class Input:
         while True:
             try:
                 return os.read(self._fd, CHUNK)
-            except BlockingIOError:  # somebody who shares it made it so
+            except BlockingIOError:  # another process may have made it non-blocking
                 _wait(self._fd, select.POLLIN)
-            except OSError as error:  # as of a connection that was reset
-                log.info("the input ended: %s", error.strerror)
+            except OSError as error:  # such as a connection reset
+                log.info("cannot read the input, treating this as its end: %s", error.strerror)
                 return b""
 
 
 class Output:
     """Writes in the background, in order.
 
-    `ended` is done when no more can be written: the peer is gone, or has an error if it is
-    there and does not read, or there was another reason.
+    `ended` is done when no more can be written.  It has an error unless the peer closed the pipe.
     """
 
     def __init__(self, fd: int) -> None:
@@ -107,67 +106,67 @@ class Output:
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._is_writing = False
-        self._moved = asyncio.Event()
-        self._orders: SimpleQueue[bytes] = SimpleQueue()
+        self._progressed = asyncio.Event()
+        self._queue: SimpleQueue[bytes] = SimpleQueue()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._write, name=f"write {fd}", daemon=True).start()
 
     def put(self, line: bytes) -> None:
-        """To be written, with a newline.  Dropped after the end."""
+        """Write a line and a newline later; after the end it is dropped."""
         if self.ended.done():
             return
         self._lines.append(line)
         self._size += len(line) + 1
-        if self._size > TOO_MUCH:
-            self._end(TaskmachineError(f"the client does not read: {self._size} bytes wait for it"))
+        if self._size > MAX_PENDING:
+            self._end(TaskmachineError(f"the client does not read: {self._size} bytes pending"))
         elif not self._is_writing:
-            self._order()
+            self._enqueue()
 
     async def room(self) -> None:
-        """Back when not too much waits to be read by the peer."""
-        await self._until(ENOUGH)
+        """Wait until the pending output is small enough to read more input."""
+        await self._until(PAUSE_READING)
 
     async def written(self) -> None:
-        """Back when nothing waits any more."""
+        """Wait until all output is written."""
         await self._until(0)
 
     async def _until(self, size: int) -> None:
         while self._size > size and not self.ended.done():
-            self._moved.clear()
-            await self._moved.wait()
+            self._progressed.clear()
+            await self._progressed.wait()
 
-    def _order(self) -> None:
+    def _enqueue(self) -> None:
         self._is_writing = True
         lines: list[bytes] = []
         size = 0
         while self._lines and size < CHUNK:
             lines.append(self._lines.popleft())
             size += len(lines[-1])
-        self._orders.put(b"\n".join(lines) + b"\n")
+        self._queue.put(b"\n".join(lines) + b"\n")
 
-    def _did(self, size: int) -> None:
+    def _wrote(self, size: int) -> None:
         self._size -= size
         self._is_writing = False
         if self._lines:
-            self._order()
-        self._moved.set()
+            self._enqueue()
+        self._progressed.set()
 
     def _end(self, error: TaskmachineError | None) -> None:
         if not self.ended.done():
             self.ended.set_result(None) if error is None else self.ended.set_exception(error)
         self._lines.clear()
-        self._moved.set()
+        self._progressed.set()
 
     def _write(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop may be closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
             while True:
-                data = self._orders.get()
+                data = self._queue.get()
                 try:
                     self._write_all(data)
                 except OSError as error:
-                    self._loop.call_soon_threadsafe(self._end, _blamed(error))
+                    self._loop.call_soon_threadsafe(self._end, _output_error(error))
                     return
-                self._loop.call_soon_threadsafe(self._did, len(data))
+                self._loop.call_soon_threadsafe(self._wrote, len(data))
 
     def _write_all(self, data: bytes) -> None:
         left = memoryview(data)
@@ -178,10 +177,10 @@ class Output:
                 _wait(self._fd, select.POLLOUT)
 
 
-def _blamed(error: OSError) -> TaskmachineError | None:
+def _output_error(error: OSError) -> TaskmachineError | None:
     if isinstance(error, BrokenPipeError | ConnectionResetError):
-        return None  # a peer may go whenever it wants
-    return TaskmachineError(f"the output cannot be written: {error.strerror}")
+        return None  # the peer may disconnect at any time
+    return TaskmachineError(f"cannot write the output: {error.strerror}")
 
 
 def _wait(fd: int, event: int) -> None:

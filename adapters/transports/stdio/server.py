@@ -1,7 +1,7 @@
 """A server on two file descriptors: one JSON-RPC message for each line.
 
-Both generations are spoken on the same pipe, at the same time if need be: each message goes to
-the conversation of its generation, and they share the tasks.
+Both revisions may be used on the same pipe, even at the same time: each message goes to the
+conversation of its revision, and the conversations share the tasks.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from taskmachine.adapters.runtime.observer import Carrier
 from taskmachine.adapters.runtime.runtime import Runtime, new_id
 from taskmachine.adapters.transports.auth.owners import STDIO
 from taskmachine.adapters.transports.connection.conversation import Conversation
-from taskmachine.adapters.transports.connection.offer import offer_of
+from taskmachine.adapters.transports.connection.server_info import describe_server
 from taskmachine.adapters.transports.stdio.descriptors import Input, Output, take_input, take_output
 from taskmachine.protocol import receivers
 from taskmachine.protocol.dialects.receiver import choose
@@ -35,17 +35,17 @@ from taskmachine.protocol.jsonrpc import (
 from taskmachine.protocol.jsonvalue import MAX_BYTES, decode_json
 from taskmachine.protocol.outputs import Send
 
-__all__ = ["Lines", "serve_stdio"]
+__all__ = ["LineSplitter", "serve_stdio"]
 
 log: Final = logging.getLogger("taskmachine")
 
-DUE_S: Final = 1.0
-"""How long after the end of the input answers may take that are due at once."""
+DRAIN_S: Final = 1.0
+"""How long pending requests may take after the end of the input."""
 
 FLUSH_S: Final = 1.0
 
-TOGETHER: Final = 4
-"""Lines that are taken in one round of the event loop: a round for each costs a third more."""
+LINES_PER_TURN: Final = 4
+"""Lines handled in one turn of the event loop; one turn for each line takes a third longer."""
 
 
 async def serve_stdio(
@@ -55,10 +55,10 @@ async def serve_stdio(
     input_fd: int = 0,
     output_fd: int = 1,
 ) -> None:
-    """Serve whoever holds the other ends, until the input ends or nobody reads the output.
+    """Serve one client until the input ends or the client closes the output.
 
-    The standard descriptors are taken away from everybody else, for the rest of the process: a
-    tool that prints, or starts a program that reads, must not meddle with the messages.
+    The standard descriptors are redirected for the rest of the process, so that a tool, or a
+    program that it starts, cannot read or write protocol messages.
     """
     output = Output(take_output(output_fd))
     pipe = _Pipe(runtime, dialect, output)
@@ -72,26 +72,26 @@ async def serve_stdio(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_S):
                 await output.written()
-    for over in (serving, output.ended):
-        if over.done() and not over.cancelled():
-            over.result()
+    for finished in (serving, output.ended):
+        if finished.done() and not finished.cancelled():
+            finished.result()
 
 
 async def _serve(source: Input, pipe: "_Pipe", output: Output) -> None:
-    lines = Lines()
+    lines = LineSplitter()
     async for chunk in source.chunks():
         for number, line in enumerate(lines.feed(chunk), start=1):
             await output.room()
             pipe.take(line)
-            if number % TOGETHER == 0:  # many lines at once must not keep the answers waiting
+            if number % LINES_PER_TURN == 0:  # so that many lines do not delay responses
                 await asyncio.sleep(0)
     for line in lines.end():
         pipe.take(line)
     await pipe.finish()
 
 
-class Lines:
-    """Chunks of bytes in, lines out; None for a line that is too long, of which nothing is kept.
+class LineSplitter:
+    """Splits chunks of bytes into lines; a line that is too long becomes None.
 
     Empty lines are left out.
     """
@@ -101,7 +101,7 @@ class Lines:
         self._is_skipping = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The lines that are complete now."""
+        """Yield the lines that this chunk completes."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield from self._append(end)
@@ -109,8 +109,8 @@ class Lines:
         yield from self._append(rest)
 
     def end(self) -> Iterator[bytes]:
-        """The line that has begun, as it is complete or the last one."""
-        line = bytes(self._begun).strip()  # some peers end lines with a carriage return, too
+        """Yield the line that has begun, at its end or at the end of the input."""
+        line = bytes(self._begun).strip()  # some peers also send a carriage return
         self._begun.clear()
         self._is_skipping = False
         if line:
@@ -127,12 +127,12 @@ class Lines:
 
 
 class _Pipe:
-    """Hands each line to the conversation that it belongs to, and what they say to the output."""
+    """Passes each line to its conversation, and the conversations' messages to the output."""
 
     def __init__(self, runtime: Runtime, dialect: str | None, output: Output) -> None:
-        offer = offer_of(runtime.tools, listing=True)  # one caller, who sees only its own
+        offer = describe_server(runtime.tools, listing=True)  # one caller, who sees only its own
         self._output = output
-        self._said = asyncio.Event()
+        self._sent = asyncio.Event()
         self._conversations = {
             spoken: Conversation(
                 runtime,
@@ -147,45 +147,45 @@ class _Pipe:
         }
 
     def take(self, line: bytes | None) -> None:
-        """A line came in; None if it was too long to be kept."""
+        """Handle a line of the input; None if it was too long."""
         if line is None:
-            self._complain(Error(PARSE_ERROR, f"Parse error: more than {MAX_BYTES} bytes"))
+            self._send_error(Error(PARSE_ERROR, f"Parse error: more than {MAX_BYTES} bytes"))
             return
         try:
             message = decode_message(line)
         except MalformedMessage as error:
-            if _wants_answer(line, error):
-                self._complain(Error(error.code, error.reason), error.id)
+            if _needs_response(line, error):
+                self._send_error(Error(error.code, error.reason), error.id)
             else:
-                log.warning("a message was dropped: %s", error.reason)
+                log.warning("dropped a malformed message: %s", error.reason)
             return
         try:
             self._belongs_to(message).receive(message)
-        except Exception:  # one message must not cost all the others their answers
-            log.exception("a message could not be taken")
+        except Exception:  # one message must not end the connection
+            log.exception("failed to handle a message")
             if isinstance(message, Request):
-                self._complain(Error(INTERNAL_ERROR, "Internal error"), message.id)
+                self._send_error(Error(INTERNAL_ERROR, "Internal error"), message.id)
 
     async def finish(self) -> None:
-        """No more will come in: answer what is due at once."""
+        """End the watches and wait for pending responses, after the end of the input."""
         for conversation in self._conversations.values():
-            conversation.farewell()
+            conversation.end_watches()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DUE_S):
+            async with asyncio.timeout(DRAIN_S):
                 while any(c.receiver.pending for c in self._conversations.values()):
-                    self._said.clear()
-                    await self._said.wait()
+                    self._sent.clear()
+                    await self._sent.wait()
 
     async def close(self) -> None:
-        """Tasks live on; everything else that the conversations have under way is stopped."""
+        """Stop everything that the conversations run, except for tasks."""
         for conversation in self._conversations.values():
-            conversation.farewell()
+            conversation.end_watches()
             await conversation.close()
 
     def _belongs_to(self, message: Message) -> Conversation:
         awaiting = None
         if isinstance(message, Request):
-            # An id that is in use is refused by the conversation that has it.
+            # The conversation that has a pending request with this id refuses it.
             awaiting = self._awaiting(message.id)
         elif isinstance(message, Notification) and message.method == "notifications/cancelled":
             awaiting = self._awaiting(message.params.get("requestId"))
@@ -198,14 +198,14 @@ class _Pipe:
 
     def _send(self, said: Send) -> None:
         self._output.put(encode_message(said.message))
-        self._said.set()
+        self._sent.set()
 
-    def _complain(self, error: Error, id: Id | None = None) -> None:
+    def _send_error(self, error: Error, id: Id | None = None) -> None:
         self._output.put(encode_message(ErrorResponse(id, error)))
 
 
-def _wants_answer(line: bytes, error: MalformedMessage) -> bool:
-    """Not if it is a notification, or a response, as far as that can be told."""
+def _needs_response(line: bytes, error: MalformedMessage) -> bool:
+    """Return whether it may be a request, and not a notification or a response."""
     if error.code == INVALID_PARAMS:
         return error.id is not None
     if error.code == PARSE_ERROR:

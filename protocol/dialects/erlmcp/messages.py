@@ -1,12 +1,12 @@
-"""erlmcp: the private dialect of an Erlang server, with seven methods of its own.
+"""erlmcp: the private dialect of an Erlang server, with seven methods.
 
-A task is created on purpose (`tasks/create`), begins as `pending`, and can be amended and moved
-on by its requestor.  `tasks/get` shows everything, also the result; `tasks/result` never blocks.
-Times are integers, milliseconds since the epoch.  The progress token, which the server
-makes, is the id of the task: nothing more to keep, and as hard to guess.
+A task is created explicitly (`tasks/create`), begins as `pending`, and its requestor can update its
+metadata and progress.  `tasks/get` shows everything including the result; `tasks/result` never
+blocks.  Times are integers in milliseconds since the epoch.  The server makes the progress token:
+it is the id of the task, so it needs no storage and is equally hard to guess.
 
-`inputRequests` of a task and `inputResponses` of `tasks/update` are ours, named as 2026-07-28
-names them: the wire itself says that input is wanted, but not what for, nor which answer is whose.
+`inputRequests` of a task and `inputResponses` of `tasks/update` are our extensions, named as in
+2026-07-28: the original dialect can ask for input, but cannot say which input or name its answers.
 """
 
 from typing import Any, Final, Literal
@@ -61,7 +61,7 @@ __all__ = [
 
 REVISION: Final = "erlmcp"
 ACTION_MEMBERS: Final = "taskmachine/action"
-"""Where the metadata of a record keeps what an action says beside name and arguments."""
+"""Metadata member that keeps the members of an action other than name and arguments."""
 
 TASK_NOT_FOUND: Final = -32081
 TASK_CANCELLED: Final = -32084
@@ -112,7 +112,7 @@ class TaskError:
 
 @attrs.frozen
 class Task:
-    """A task as this wire shows it, everywhere the same."""
+    """A task, the same in all results and notifications."""
 
     taskId: str
     status: Status
@@ -229,11 +229,11 @@ class Cancelled:
 
 
 class ProgressToken(str):
-    """The id of a task, given as its progress token; so whoever finds no task says which it was."""
+    """The id of a task that a request used as progress token, to choose the right error."""
 
 
 class StatusNotSettable(TaskmachineError):
-    """A requestor can ask for input; every other status is the receiver's to give."""
+    """A requestor can set `input_required` only; the receiver sets every other status."""
 
     def __init__(self, status: str) -> None:
         super().__init__(f"status '{status[:80]}' cannot be set")
@@ -252,7 +252,7 @@ def _not_found(error: NotFound) -> Error:
 def _illegal(error: IllegalTransition) -> Error:
     if error.state in TERMINAL:
         return _ENDED
-    return Error(TASK_STATE_INVALID, "The task cannot do that in its present state")
+    return Error(TASK_STATE_INVALID, "The operation is not allowed in the task's current state")
 
 
 # --- the dialect -----------------------------------------------------------------------------
@@ -289,7 +289,7 @@ ERRORS: Final = {
     NotFound: _not_found,
     IllegalTransition: _illegal,
     AlreadyEnded: lambda _: _ENDED,
-    InputPending: lambda _: Error(TASK_STATE_INVALID, "The task already waits for input"),
+    InputPending: lambda _: Error(TASK_STATE_INVALID, "The task is already waiting for input"),
     StatusNotSettable: lambda _: Error(
         TASK_STATE_INVALID, "The only status that can be set is 'input_required'"
     ),
@@ -309,11 +309,11 @@ DIALECT: Final = Dialect(
     requeued_status="processing",
 )
 
-# --- what a receiver shows -------------------------------------------------------------------
+# --- messages of a receiver ------------------------------------------------------------------
 
 
 def encode_task(record: Record) -> Task:
-    """What create, list, get and the notification of a change show."""
+    """Return the task as create, list, get and the notification of a change show it."""
     status: Any = DIALECT.status(record)
     metadata = decode_json(record.metadata)
     action = metadata.pop(ACTION_MEMBERS, {})
@@ -345,25 +345,25 @@ def encode_task(record: Record) -> Task:
 
 
 def encode_status(record: Record) -> TaskStatus:
-    """The notification of a change."""
+    """Return the notification of a change."""
     return TaskStatus(encode_task(record))
 
 
 def encode_update(record: Record) -> UpdateTaskResult:
-    """The answer to `tasks/update`."""
+    """Return the result of `tasks/update`."""
     shown = encode_task(record)
     return UpdateTaskResult(shown.taskId, shown.status, shown.metadata, shown.updatedAt)
 
 
 def encode_outcome(record: Record) -> TaskPayload | Error:
-    """The answer to `tasks/result`, which does not wait for the end."""
+    """Return the response to `tasks/result`, which does not block."""
     if record.outcome is None:
         return Error(TASK_RESULT_NOT_READY, "The task has no result yet")
     return _error(record.outcome) or TaskPayload(_result(record))
 
 
 def encode_progress(record: Record) -> Progress | None:
-    """The notification of progress, until the end."""
+    """Return the notification of progress, or None once the task has ended."""
     progress = record.progress
     if progress is None or not record.shows_progress:
         return None
@@ -371,7 +371,7 @@ def encode_progress(record: Record) -> Progress | None:
 
 
 def encode_cancelled(record: Record) -> Cancelled:
-    """The notification that a task was cancelled, and why."""
+    """Return the notification that a task was cancelled, with the reason."""
     return Cancelled(record.id, record.message)
 
 
@@ -384,7 +384,7 @@ def _result(record: Record) -> Encoded | None:
 
 
 def _error(outcome: Outcome) -> Error | None:
-    """Why there is no result; for a cancelled task the reason is in the words."""
+    """Return the error of a task without result; its message has the reason of a cancellation."""
     if outcome.result is not None:
         return None
     code, words = _CAUSES.get(outcome.cause, (INTERNAL_ERROR, "Internal error"))

@@ -50,11 +50,11 @@ from taskmachine.statemachine.lifecycle import Step
 __all__ = ["RECEIVER", "ReceiverErlmcp"]
 
 LARGEST: Final = 1e308
-"""Not much is finite beyond, and nothing that counts units of work."""
+"""Upper bound of a progress total, just below the largest double."""
 
 
 class ReceiverErlmcp(ReceiverDialect):
-    """A receiver of erlmcp: tasks only, made on purpose, and told of from the beginning."""
+    """A receiver of erlmcp: every call is a task, and its creator receives every change."""
 
     messages = DIALECT
     follows_created = True
@@ -115,7 +115,7 @@ class ReceiverErlmcp(ReceiverDialect):
         return encode_progress(task)
 
     def claims(self, message: Message | None, version: str | None) -> bool:
-        return True  # it names no version, and shares an address with no other dialect
+        return True  # it has no version, and never shares an address with another dialect
 
 
 RECEIVER: Final = ReceiverErlmcp()
@@ -124,13 +124,13 @@ RECEIVER: Final = ReceiverErlmcp()
 def _create(params: CreateTask, offer: Offer, key: str | None) -> Create:
     name = params.action.name
     if name not in offer.tools:
-        raise InvalidParams(f"params.action.name is no tool of this server: {name[:80]!r}")
+        raise InvalidParams(f"params.action.name is not a tool of this server: {name[:80]!r}")
     if offer.tools[name].task_support == "forbidden":
         raise InvalidParams(f"params.action.name is a tool that cannot run as a task: {name!r}")
     metadata = _metadata(params.metadata)
     if params.action.extra:
         metadata[ACTION_MEMBERS] = params.action.extra
-    # Whoever speaks this dialect can answer questions: by tasks/update.
+    # Every client of this dialect can answer questions by tasks/update.
     answers = frozenset({"elicitation/create"})
     arguments = encode_json(params.action.arguments or {})
     call = Call("tools/call", name, arguments, answers=answers, key=key)
@@ -152,19 +152,19 @@ def _amend(params: UpdateTask) -> Amend:
     if given is None:
         return Amend(params.taskId, encode_json(metadata), asks=params.status is not None)
     if params.status is not None:
-        raise InvalidParams("params.status asks for the input that comes with it")
+        raise InvalidParams("params.status requests input, so params.input must be absent")
     return Amend(params.taskId, encode_json(metadata), input=_reply_to_form(given))
 
 
 def _respond(params: UpdateTask) -> Answer:
     if params != UpdateTask(params.taskId, inputResponses=params.inputResponses):
-        raise InvalidParams("params.inputResponses must come alone")
+        raise InvalidParams("params.inputResponses must be the only member besides taskId")
     responses = (params.inputResponses or {}).items()
     return Answer(params.taskId, {key: Reply(encode_json(said)) for key, said in responses})
 
 
 def _reply_to_form(given: Any) -> Reply:
-    """An object fills in a form; anything else is the one field of a free-form question."""
+    """Return the answer: an object fills in a form, any other value its only field."""
     content = given if isinstance(given, dict) else {"input": given}
     return Reply(encode_json({"action": "accept", "content": content}))
 
@@ -183,5 +183,5 @@ def _advance(params: ReportProgress) -> Advance:
     if not 0 <= value <= most:
         raise InvalidParams(f"Progress must be between 0.0 and {most}")
     if not isinstance(params.progressToken, str):
-        raise NotFound(ProgressToken())  # ours are strings
+        raise NotFound(ProgressToken())  # this server only issues strings
     return Advance(ProgressToken(params.progressToken), Progress(value, total))

@@ -30,7 +30,7 @@ __all__ = ["REQUESTOR", "RequestorErlmcp"]
 
 
 class RequestorErlmcp(RequestorDialect):
-    """A requestor of erlmcp: a get shows everything, and answers are updates."""
+    """A requestor of erlmcp: `tasks/get` shows everything, and `tasks/update` answers questions."""
 
     messages = DIALECT
 
@@ -50,14 +50,14 @@ class RequestorErlmcp(RequestorDialect):
             return UpdateTask(task_id, inputResponses={key: said})
         if said.get("action") == "accept":
             return UpdateTask(task_id, input=said.get("content") or {})
-        # without a name there is no other no
+        # A free-form question can only be declined by cancelling its task.
         return CancelTask(task_id, "The input was declined.")
 
     def read_created(self, result: CreateTaskResult) -> Seen:
         return _seen(result.task)
 
     def read(self, shown: Any) -> Seen | None:
-        """Of get and of notifications; update and cancel are as good as acknowledged."""
+        """Read the results of get and notifications; update and cancel are only acknowledged."""
         return _seen(shown.task) if hasattr(shown, "task") else None
 
     def read_progress(self, progress: Progress) -> tuple[Id, Reported]:
@@ -94,7 +94,7 @@ _STATES: Final = {
 
 
 def _questions(task: Task) -> Mapping[str, tuple[str, JSONObject]]:
-    """A receiver that does not name its questions has one, and asks a later one later."""
+    """Return the questions by key; a receiver without `inputRequests` asks one at a time."""
     named: Any = task.inputRequests
     if named is not None:
         return {key: (request.method, request.params) for key, request in named.items()}
@@ -107,7 +107,7 @@ _UNNAMED: Final = "taskmachine/input-"
 
 
 def _outcome(task: Task) -> Outcome | None:
-    error = task.error or TaskError(INTERNAL_ERROR, "The receiver does not say why.")
+    error = task.error or TaskError(INTERNAL_ERROR, "The receiver gave no reason.")
     match task.status:
         case "completed":
             result = task.result

@@ -1,7 +1,7 @@
 """MCP 2025-11-25: tasks in the core protocol.
 
-The requestor decides: a call with `params.task` becomes a task, if the receiver declared it and
-the tool's `execution.taskSupport` allows it.  Results wait behind `tasks/result`.  Either side
+The requestor decides: a call with `params.task` becomes a task if the receiver declared support
+and the tool's `execution.taskSupport` allows it.  `tasks/result` returns the result.  Either side
 can be the receiver: servers for `tools/call`, clients for sampling and elicitation.
 """
 
@@ -57,8 +57,8 @@ __all__ = [
 REVISION: Final = "2025-11-25"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 IMMEDIATE_RESPONSE: Final = "io.modelcontextprotocol/model-immediate-response"
-QUESTION_KEY: Final = "io.taskmachine/question-key"  # ours: a redelivery is no new question
-TASK_CANCELLED: Final = -32000  # The specification leaves the code open
+QUESTION_KEY: Final = "io.taskmachine/question-key"  # our extension: identifies redeliveries
+TASK_CANCELLED: Final = -32000  # the specification does not define the code
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -186,14 +186,14 @@ class CreateMessageResult:
 
 @attrs.frozen
 class Task:
-    """A task as this wire shows it: also the whole of get, cancel and the notification."""
+    """A task: the result of get and cancel, and the parameters of the status notification."""
 
     taskId: str
     status: Status
     createdAt: str
     lastUpdatedAt: str
     ttl: Milliseconds | None = attrs.field(factory=lambda: None)
-    """Always said, null or not; who leaves out what is null is understood, too."""
+    """Always sent, even if null; a peer may omit null."""
     statusMessage: str | None = None
     pollInterval: Milliseconds | None = None
     _meta: JSONObject | None = None
@@ -228,7 +228,7 @@ class CancelTask(_TaskId):
 
 @attrs.frozen
 class TaskPayload:
-    """The result of the underlying request, whatever it is, with related-task in its `_meta`."""
+    """The result of the underlying request, with related-task in its `_meta`."""
 
     _meta: JSONObject | None = None
     extra: JSONObject = attrs.field(factory=dict)
@@ -350,7 +350,7 @@ for _plain in (CallToolResult, ElicitResult, CreateMessageResult):
 
 
 def tasks_capability(*methods: str, listing: bool) -> JSONObject:
-    """The `tasks` capability of a receiver that accepts tasks for these methods."""
+    """Return the `tasks` capability of a receiver that accepts tasks for these methods."""
     requests: JSONObject = {}
     for method in methods:
         group, name = method.split("/")
@@ -361,7 +361,7 @@ def tasks_capability(*methods: str, listing: bool) -> JSONObject:
 
 
 def is_augmentable(capabilities: JSONObject, method: str) -> bool:
-    """Whether the peer with these capabilities accepts `method` as a task."""
+    """Return True if a peer with these capabilities accepts `method` as a task."""
     tree: Any = capabilities.get("tasks")
     for step in ("requests", *method.split("/")):
         tree = tree.get(step) if isinstance(tree, dict) else None
@@ -369,35 +369,35 @@ def is_augmentable(capabilities: JSONObject, method: str) -> bool:
 
 
 def check_task_support(tool: str, support: TaskSupport | None, *, augmented: bool) -> None:
-    """Refuse a call that breaks the tool's `execution.taskSupport`; absent means forbidden."""
+    """Refuse a call that violates the tool's `execution.taskSupport`; absent means forbidden."""
     support = support or "forbidden"
     if support == ("forbidden" if augmented else "required"):
         raise TaskSupportMismatch(tool, support)
 
 
-# --- what a receiver shows -------------------------------------------------------------------
+# --- messages of a receiver ------------------------------------------------------------------
 
 
 def encode_task(record: Record, poll_interval_ms: int | None = None) -> Task:
-    """The answer to get and cancel."""
+    """Return the result of get and cancel."""
     return Task(**_snapshot(record, poll_interval_ms))
 
 
 def encode_status(record: Record, poll_interval_ms: int | None = None) -> TaskStatus:
-    """The notification of a change."""
+    """Return the notification of a change."""
     return TaskStatus(**_snapshot(record, poll_interval_ms))
 
 
 def encode_created(
     record: Record, poll_interval_ms: int | None = None, *, immediate_response: str | None = None
 ) -> CreateTaskResult:
-    """The answer to the call that became a task; the model can be told something meanwhile."""
+    """Return the result of a call that became a task, with an immediate response for the model."""
     meta = None if immediate_response is None else {IMMEDIATE_RESPONSE: immediate_response}
     return CreateTaskResult(encode_task(record, poll_interval_ms), meta)
 
 
 def encode_plain(outcome: Outcome) -> TaskPayload | Error:
-    """What a plain call is answered with."""
+    """Return the result or error of a plain call."""
     if outcome.result is not None:
         result = decode_json(outcome.result)
         meta = result.pop("_meta", None)
@@ -409,7 +409,7 @@ def encode_plain(outcome: Outcome) -> TaskPayload | Error:
 
 
 def encode_outcome(record: Record) -> TaskPayload | Error:
-    """The answer to `tasks/result` of a task that has ended: what the plain call would have got."""
+    """Return the response to `tasks/result` of a finished task, as for a plain call."""
     outcome = record.outcome
     assert outcome is not None, "tasks/result blocks until the end (2025-11-25:result-blocks)"
     if outcome.cause is Cause.CANCELLED:
@@ -417,12 +417,12 @@ def encode_outcome(record: Record) -> TaskPayload | Error:
     plain = encode_plain(outcome)
     if isinstance(plain, Error):
         return plain
-    # What the tool put into `_meta` stays.
+    # Members that the tool put into `_meta` are kept.
     return TaskPayload({**(plain._meta or {}), **related_task(record.id)}, plain.extra)
 
 
 def encode_progress(record: Record) -> Progress | None:
-    """The notification of progress, if the requestor gave a token and there is some."""
+    """Return the notification of progress, if the requestor sent a token and there is progress."""
     token, progress = record.call.progress_token, record.progress
     if token is None or progress is None or not record.shows_progress:
         return None
@@ -432,7 +432,7 @@ def encode_progress(record: Record) -> Progress | None:
 
 
 def encode_question(id: Id, record: Record, question: Question) -> Request:
-    """The request that brings a question to the requestor."""
+    """Return the request that asks the requestor a question."""
     params = decode_json(question.params)
     ours = {**related_task(record.id), QUESTION_KEY: question.key, **trace_meta(record)}
     params["_meta"] = {**(params.get("_meta") or {}), **ours}
@@ -440,7 +440,7 @@ def encode_question(id: Id, record: Record, question: Question) -> Request:
 
 
 def related_task(task_id: str) -> JSONObject:
-    """The `_meta` entry that ties a message to its task."""
+    """Return the `_meta` entry that links a message to its task."""
     return {RELATED_TASK: {"taskId": task_id}}
 
 

@@ -72,7 +72,7 @@ SESSION_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", 
 
 
 def capabilities_of(offer: Offer) -> JSONObject:
-    """What a receiver declares when it introduces itself."""
+    """Return the capabilities that a receiver declares in the handshake."""
     capabilities: JSONObject = {"tools": {}} if offer.tools else {}
     if offer.augmentable:
         capabilities["tasks"] = tasks_capability(*sorted(offer.augmentable), listing=offer.listing)
@@ -80,7 +80,7 @@ def capabilities_of(offer: Offer) -> JSONObject:
 
 
 class Receiver2025(ReceiverDialect):
-    """A receiver of 2025-11-25: a server for `tools/call`, or a client that is asked."""
+    """A receiver of 2025-11-25: a server, or a client that its server may call."""
 
     messages = DIALECT
     collect_blocks = True
@@ -185,7 +185,7 @@ class Receiver2025(ReceiverDialect):
         # 2025-11-25:protocol-version-bad-400; without a session the versions are negotiated.
         is_other = headers.get("mcp-protocol-version", REVISION) != REVISION
         if is_other and "mcp-session-id" in headers:
-            reason = f"Invalid request: this session speaks {REVISION}"
+            reason = f"Invalid request: this session uses protocol version {REVISION}"
             raise MalformedMessage(INVALID_REQUEST, reason)
 
 

@@ -53,8 +53,8 @@ __all__ = ["REQUESTOR", "Requestor2025"]
 class Requestor2025(RequestorDialect):
     """A requestor of 2025-11-25 that declared `capabilities` to a peer, which lists `tools`.
 
-    A call runs as a task wherever it can, and what was not declared is not answered.  None stands
-    for what is not known: then everything is tried.
+    A call runs as a task wherever possible, and questions of undeclared kinds are refused.  None
+    means unknown: then every feature is assumed.
     """
 
     messages = DIALECT
@@ -62,7 +62,7 @@ class Requestor2025(RequestorDialect):
 
     capabilities: JSONObject | None = None
     peer: JSONObject | None = None
-    """What the peer declared."""
+    """The capabilities that the peer declared."""
     tools: Mapping[str, TaskSupport | None] | None = None
 
     @property
@@ -105,10 +105,10 @@ class Requestor2025(RequestorDialect):
         meta = {**(body.get("_meta") or {}), **related_task(task_id)}
         return ResultResponse(id, {**body, "_meta": meta})  # 2025-11-25:related-task-on-answer
 
-    def forget(self, id: Id) -> Cancelled:
+    def abandon(self, id: Id) -> Cancelled:
         return Cancelled(id)
 
-    def forgets(self, call: Call) -> bool:
+    def may_abandon(self, call: Call) -> bool:
         # 2025-11-25:tasks-cancelled-by-tasks-cancel
         return not self._is_augmented(call)
 
@@ -119,7 +119,7 @@ class Requestor2025(RequestorDialect):
         return Outcome.of_result(encode_json(body), is_error=body.get("isError") is True)
 
     def read(self, shown: Task) -> Seen:
-        # 2025-11-25:cancelled-not-relied-on: it may be gone before its outcome could be collected.
+        # 2025-11-25:cancelled-not-relied-on: it may be removed before its result is requested.
         is_cancelled = shown.status == "cancelled"
         outcome = Outcome(Cause.CANCELLED, message=shown.statusMessage) if is_cancelled else None
         return Seen(
@@ -170,13 +170,13 @@ REQUESTOR: Final = Requestor2025()
 
 
 def _check_declared(request: Request, capabilities: JSONObject) -> None:
-    """Refuse a question of a kind that was not declared."""
+    """Refuse a question of an undeclared kind."""
     kinds = answerable_kinds(capabilities)
     if not any(kind.startswith(request.method) for kind in kinds):
         raise MethodNotFound(request.method)
     kind = kind_of(Question("", request.method, encode_json(request.params)))
     if kind not in kinds:  # 2025-11-25:elicitation-empty-is-form, -no-mode-is-form
-        raise InvalidParams(f"params ask for what was not declared: {kind}")
+        raise InvalidParams(f"params need a capability that was not declared: {kind}")
 
 
 def _fields(message: Elicit | CreateMessage) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The headers by which 2026-07-28 mirrors a request into HTTP: made by clients, checked by servers.
+"""The HTTP headers of 2026-07-28 that mirror a request: made by clients, checked by servers.
 
 `MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name` for every request that has a name, and
 `Mcp-Param-*` for tool parameters that their schema marks with `x-mcp-header`.
@@ -35,8 +35,8 @@ _NAMED_BY: Final = {
 }
 
 _NAME_REQUIRED: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Of tasks the extension obliges the client only, and some clients do not know; see
-docs/reference/requirements.md.  What is sent has to be right."""
+"""Methods whose requests must have `Mcp-Name`.  For `tasks/*` the extension obliges only clients,
+and some omit it (see docs/explanation/generations.md); if sent, it must be right."""
 
 _SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _LEGAL: Final = re.compile(r"[\x20-\x7e\t]*")
@@ -47,14 +47,14 @@ Path = tuple[str, ...]
 
 
 def encode_header_value(text: str) -> str:
-    """As it is where a header can carry it, else in the base64 sentinel."""
+    """Return the text unchanged if a header can carry it, or else in the base64 sentinel."""
     if _SAFE.fullmatch(text) and not _SENTINEL.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def decode_header_value(name: str, value: str) -> str:
-    """What the sender meant; HeaderMismatch if a header cannot carry it or the base64 is broken."""
+    """Return the decoded text, or raise `HeaderMismatch` if characters or base64 are invalid."""
     if not _LEGAL.fullmatch(value):
         raise HeaderMismatch(f"{name} has invalid characters")
     sentinel = _SENTINEL.fullmatch(value)
@@ -67,9 +67,9 @@ def decode_header_value(name: str, value: str) -> str:
 
 
 def mirrored_parameters(input_schema: JSONObject) -> dict[str, Path]:
-    """Header name to property path, from the `x-mcp-header` marks of a tool's schema.
+    """Return header names and property paths from the `x-mcp-header` marks of a tool's schema.
 
-    ValueError if any mark is against the rules: a client then leaves the whole tool out.
+    ValueError if any mark violates the rules; a client then ignores the whole tool.
     """
     found: dict[str, Path] = {}
     marks = 0
@@ -79,21 +79,21 @@ def mirrored_parameters(input_schema: JSONObject) -> dict[str, Path]:
         marks += 1
         name, place = schema["x-mcp-header"], ".".join(path)
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise ValueError(f"x-mcp-header of '{place}' is no header name")
+            raise ValueError(f"x-mcp-header of '{place}' is not a header name")
         if not path or schema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header of '{place}' needs type string, integer or boolean")
         if name.lower() in {other.lower() for other in found}:
             raise ValueError(f"x-mcp-header '{name}' is used twice")
         found[name] = path
     if _count_marks(input_schema) != marks:
-        raise ValueError("x-mcp-header is used where only properties may lead to it")
+        raise ValueError("x-mcp-header is only allowed on properties nested in `properties`")
     return found
 
 
 def headers_of(request: Request, mirrored: Mapping[str, Path] | None = None) -> dict[str, str]:
-    """The headers that a client sends along with this request.
+    """Return the headers that a client sends with this request.
 
-    ValueError if a parameter is an integer that not everybody reads as the same number.
+    ValueError if a parameter is an integer beyond `MAX_SAFE_INTEGER`.
     """
     headers = {
         "MCP-Protocol-Version": request.params["_meta"][PROTOCOL_VERSION],
@@ -105,7 +105,7 @@ def headers_of(request: Request, mirrored: Mapping[str, Path] | None = None) -> 
         value = _value_at(request.params.get("arguments"), path)
         if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
             # 2026-07-28:x-mcp-header-safe-integers
-            raise ValueError(f"{'.'.join(path)} is beyond the integers that a header may carry")
+            raise ValueError(f"{'.'.join(path)} is beyond the safe integers of a header")
         if value is not None:
             headers[f"Mcp-Param-{name}"] = encode_header_value(_text_of(value))
     return headers
@@ -116,7 +116,7 @@ def check_headers(
     request: Request,
     mirrored: Mapping[str, Path] | None = None,
 ) -> None:
-    """Refuse a request whose headers are missing, repeated, malformed or at odds with its body."""
+    """Refuse a request whose headers are missing, repeated, malformed or contradict its body."""
     sent: dict[str, str] = {}
     for name, value in headers:
         name = name.lower()
@@ -129,7 +129,7 @@ def check_headers(
 def check_sent(
     sent: Mapping[str, str], request: Request, mirrored: Mapping[str, Path] | None = None
 ) -> None:
-    """The same for headers by their names in lower case, of which none is repeated: 3 us less."""
+    """Do the same for a mapping of headers in lower case, which saves 3 us."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
     _check(sent, "MCP-Protocol-Version", version)
@@ -147,15 +147,15 @@ def _check(sent: Mapping[str, str], name: str, body: Any, *, encoded: bool = Fal
     if header is None:
         raise HeaderMismatch(f"{name} is missing")
     if header == body and header.isascii() and header.isprintable() and header[:2] != "=?":
-        return  # nothing to decode: most are such
+        return  # fast path: nothing to decode
     text = decode_header_value(name, header) if encoded else header
     if not _is_same(text, body):
-        raise HeaderMismatch(f"{name} is {text[:80]!r}, the body says otherwise")
+        raise HeaderMismatch(f"{name} is {text[:80]!r}, which differs from the body")
 
 
 def _is_same(text: str, body: Any) -> bool:
     if isinstance(body, int) and not isinstance(body, bool):
-        # Numerically: 42.0 is 42.  Beyond the safe range nothing is the same for everybody.
+        # Compared as numbers: 42.0 is 42.  Unsafe integers never match; peers may round them.
         number = re.fullmatch(r"(-?\d{1,16})(\.0+)?", text)
         return number is not None and int(number[1]) == body and abs(body) <= MAX_SAFE_INTEGER
     return body is not None and text == _text_of(body)
@@ -172,7 +172,7 @@ def _value_at(arguments: Any, path: Path) -> Any:
 
 
 def _reachable(schema: Any, path: Path) -> Iterable[tuple[Path, JSONObject]]:
-    """The schemas that a chain of `properties` leads to."""
+    """Yield the schemas that a chain of `properties` leads to."""
     if isinstance(schema, dict):
         yield path, schema
         properties = schema.get("properties")

@@ -1,8 +1,8 @@
 """MCP 2026-07-28: tasks as the extension `io.modelcontextprotocol/tasks`.
 
-The server decides: it may answer a `tools/call` with a task if that very request declares the
-extension in its `_meta`.  Every request stands alone.  Results and questions are inlined by
-`tasks/get`; answers come by `tasks/update`.
+The server decides: it may answer a `tools/call` with a task if that request declares the extension
+in its `_meta`.  Every request is independent.  `tasks/get` inlines results and questions;
+`tasks/update` carries answers.
 """
 
 from typing import Any, Final, Literal
@@ -66,7 +66,7 @@ InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/lis
 
 @attrs.frozen
 class RequestMeta:
-    """What every request must say about itself (2026-07-28:meta-required-fields)."""
+    """The `_meta` of every request (2026-07-28:meta-required-fields)."""
 
     protocolVersion: str = wire(PROTOCOL_VERSION, required=True)
     clientCapabilities: JSONObject = wire(CLIENT_CAPABILITIES, required=True)
@@ -132,7 +132,7 @@ class InputRequest:
 
 @attrs.frozen
 class CallTool:
-    """A `params.task` of the older generation is not read (2026-07-28:task-parameter-ignored)."""
+    """`params.task` of 2025-11-25 is ignored (2026-07-28:task-parameter-ignored)."""
 
     name: str
     _meta: RequestMeta
@@ -153,7 +153,7 @@ class CallToolResult:
 
 @attrs.frozen
 class InputRequiredResult:
-    """The multi round trip of a plain call."""
+    """Questions that a plain call needs answered before it can continue."""
 
     inputRequests: dict[str, InputRequest] | None = None
     requestState: str | None = None
@@ -173,7 +173,7 @@ class _Task:
     createdAt: str
     lastUpdatedAt: str
     ttlMs: Milliseconds | None = attrs.field(factory=lambda: None)
-    """Always said, null or not; who leaves out what is null is understood, too."""
+    """Always sent, even if null; a peer may omit null."""
     statusMessage: str | None = None
     pollIntervalMs: Milliseconds | None = None
 
@@ -207,7 +207,7 @@ class GetTaskResult(_DetailedTask):
 
 @attrs.frozen
 class TaskStatus(_DetailedTask):
-    """The body of `tasks/get` without resultType, on the stream of a subscription."""
+    """The result of `tasks/get` without resultType, notified on a subscription."""
 
     _meta: SubscriptionMeta | None = None
 
@@ -272,7 +272,7 @@ class ListenAcknowledged:
 
 @attrs.frozen
 class Progress:
-    """For plain calls only: tasks have no progress here."""
+    """Progress of a plain call; tasks have none in this revision."""
 
     progressToken: Id
     progress: float
@@ -340,21 +340,21 @@ ERRORS: Final = {
 
 def _unknown_method(method: str) -> str:
     if method == "initialize":  # 2026-07-28:initialize-refusal-names-versions
-        return f"Method not found: initialize. This server speaks MCP {REVISION}, without it"
+        return f"Method not found: initialize. This server uses MCP {REVISION}, which has none"
     return f"Method not found: {method}"
 
 
 def declares_tasks(capabilities: Any) -> bool:
-    """Whether a request with these client capabilities understands tasks."""
+    """Return True if these client capabilities include the tasks extension."""
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
     return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
 
 def check_first(request: Request) -> None:
-    """Version, then extension: before the method, and before any id is looked up."""
+    """Check version and extension before the method and before any task is loaded."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
-        return  # the method's class will ask for it
+        return  # decoding the parameters reports it
     version = meta.get(PROTOCOL_VERSION)
     if isinstance(version, str) and version != REVISION:
         raise UnsupportedVersion(version, [REVISION])

@@ -99,11 +99,11 @@ __all__ = [
     "encode_task",
 ]
 
-CACHE: Final = Milliseconds(60_000)  # tools and capabilities of a server seldom change
+CACHE: Final = Milliseconds(60_000)  # tools and capabilities of a server rarely change
 
 
 def capabilities_of(offer: Offer) -> JSONObject:
-    """What a server declares when it is discovered."""
+    """Return the capabilities that a server declares in `server/discover`."""
     capabilities: JSONObject = {"tools": {}} if offer.tools else {}
     return capabilities | (TASKS_REQUIRED if offer.augmentable else {})
 
@@ -114,7 +114,7 @@ _BAD_REQUESTS: Final = frozenset(
 
 
 class Receiver2026(ReceiverDialect):
-    """A server of 2026-07-28: each request says all there is to know of its client."""
+    """A server of 2026-07-28: each request describes its client completely."""
 
     messages = DIALECT
     is_stateless = True
@@ -150,7 +150,7 @@ class Receiver2026(ReceiverDialect):
                 return encode_created(task, poll_interval_ms(task, now))
             case Get(answers=answers):
                 return encode_task(task, poll_interval_ms(task, now), answers=answers)
-            case _:  # 2026-07-28:cancel-terminal-acked: whether it did anything or not
+            case _:  # 2026-07-28:cancel-terminal-acked: even if nothing was changed
                 return Acknowledgement()
 
     def ran(self, outcome: Outcome) -> Any:
@@ -166,7 +166,7 @@ class Receiver2026(ReceiverDialect):
         self, task: Task, stream: Id | None, operation: Operation | None, now: int
     ) -> Sequence[Any]:
         if stream is None or not isinstance(operation, Watch):
-            return ()  # only subscribers are told
+            return ()  # only subscriptions receive notifications
         interval = poll_interval_ms(task, now)
         return (encode_status(task, stream, interval, answers=operation.answers),)
 
@@ -174,12 +174,12 @@ class Receiver2026(ReceiverDialect):
         return Progress(token, progress.value, progress.total, progress.message)
 
     def acknowledgement(self, id: Id, task_ids: Sequence[str]) -> ListenAcknowledged:
-        # What we cannot tell of is left out of what we agree to, and so is what nobody asked for.
+        # Only task ids: all other members are unsupported or were not requested.
         agreed = SubscriptionFilter(taskIds=list(task_ids) or None)
         return ListenAcknowledged(agreed, SubscriptionMeta(id))
 
-    def farewell(self, id: Id) -> tuple[Cancelled, ListenResult]:
-        # 2026-07-28:subscription-id-in-meta: like everything on this stream
+    def end_watch(self, id: Id) -> tuple[Cancelled, ListenResult]:
+        # 2026-07-28:subscription-id-in-meta: as in every message on this stream
         return Cancelled(id, meta={SUBSCRIPTION_ID: id}), ListenResult(SubscriptionMeta(id))
 
     def claims(self, message: Message | None, version: str | None) -> bool:
@@ -206,16 +206,16 @@ class Receiver2026(ReceiverDialect):
         repeated: Collection[str] = (),
     ) -> None:
         if isinstance(message, ResultResponse | ErrorResponse):
-            reason = f"Invalid request: clients of {REVISION} send no responses, see tasks/update"
+            reason = f"Invalid request: clients of {REVISION} send no responses; use tasks/update"
             raise MalformedMessage(INVALID_REQUEST, reason)
         if isinstance(message, Request) and _has_meta(message):
             for name in repeated:
-                if name.startswith("mcp-"):  # a proxy may route by one, a server read another
+                if name.startswith("mcp-"):  # proxy and server might use different ones
                     raise HeaderMismatch(f"{name} is repeated")
             tool = message.params.get("name") if message.method == "tools/call" else None
             marks = mirrored.get(tool) if isinstance(tool, str) else None
             check_sent(headers, message, marks)
-        else:  # a notification, or a request that is refused for what it does not say of itself
+        else:  # a notification, or a request that is refused for its missing metadata
             version = headers.get("mcp-protocol-version", REVISION)
             if version != REVISION:
                 raise UnsupportedVersion(version, [REVISION])
@@ -255,7 +255,7 @@ def _discovered(offer: Offer) -> DiscoverResult:
 def _run_or_create(
     params: CallTool, answers: frozenset[str], offer: Offer, key: str | None
 ) -> Operation:
-    """The server decides, within what this very request declares."""
+    """Decide whether the call becomes a task, if the request declares the extension."""
     tool = offer.tool(params.name)
     arguments = encode_json(params.arguments or {})
     call = Call("tools/call", params.name, arguments, answers=answers, key=key)
@@ -264,13 +264,13 @@ def _run_or_create(
     understands = declares_tasks(params._meta.clientCapabilities)
     if tool.task_support == "required" and not understands:
         raise MissingCapability(TASKS_REQUIRED)
-    # A plain call that was paused goes on as one; what asks first was none.
+    # A paused plain call stays plain when repeated, unless its tool asks before a task exists.
     is_retry = params.inputResponses is not None or state is not None
     if tool.task_support == "required" or (
         tool.task_support == "optional" and understands and (tool.first or not is_retry)
     ):
         return Create(call, first=tool.first, answers=replies, state=state)
-    # Only what is answered by its result reports progress here.
+    # Only plain calls report progress in this revision.
     call = attrs.evolve(call, progress_token=params._meta.progressToken)
     return Run(call, replies, state)
 
@@ -305,7 +305,10 @@ _ANSWERS.choose(_Elicited | _Sampled | _Roots, _kind_of)
 
 
 def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
-    """What can answer no question is refused (2026-07-28:input-responses-validated)."""
+    """Return the answers; refuse values that answer no question.
+
+    2026-07-28:input-responses-validated
+    """
     try:
         _ANSWERS.decode(responses, _Answers, "params.inputResponses")
     except ValueError as error:
@@ -314,7 +317,7 @@ def _replies(responses: dict[str, JSONObject]) -> dict[str, Reply]:
 
 
 def _answer(task_id: str, responses: dict[str, JSONObject]) -> Answer:
-    # 2026-07-28:ignore-never-issued-keys: what lies under them need not even be an answer
+    # 2026-07-28:ignore-never-issued-keys: their values need not be valid answers
     replies: dict[str, Reply] = {}
     unfit: dict[str, str] = {}
     for key, response in responses.items():
@@ -325,7 +328,7 @@ def _answer(task_id: str, responses: dict[str, JSONObject]) -> Answer:
     return Answer(task_id, replies, unfit)
 
 
-# --- what a server shows ---------------------------------------------------------------------
+# --- messages of a server --------------------------------------------------------------------
 
 
 def encode_task(
@@ -334,10 +337,10 @@ def encode_task(
     *,
     answers: frozenset[str] | None = None,
 ) -> GetTaskResult:
-    """The answer to `tasks/get`.
+    """Return the result of `tasks/get`.
 
-    `answers` are the methods that this poll declared; questions of other kinds are not sent
-    (2026-07-28:undeclared-capability-not-used), and the status message says that they exist.
+    `answers` are the kinds of questions that this request declared; others are not sent
+    (2026-07-28:undeclared-capability-not-used), and the status message names their methods.
     """
     details = _details(record, poll_interval_ms, answers)
     return GetTaskResult(**details, meta=trace_meta(record) or None)
@@ -350,13 +353,13 @@ def encode_status(
     *,
     answers: frozenset[str] | None = None,
 ) -> TaskStatus:
-    """The notification on a subscription: what `tasks/get` would show at this moment."""
+    """Return the notification for a subscription: the present result of `tasks/get`."""
     details = _details(record, poll_interval_ms, answers)
     return TaskStatus(**details, meta=SubscriptionMeta(subscription, trace_meta(record)))
 
 
 def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:
-    """Questions under their keys."""
+    """Return the `inputRequests` of questions, by key."""
     return {
         question.key: InputRequest(cast(InputMethod, question.method), Encoded(question.params))
         for question in questions
@@ -364,7 +367,7 @@ def encode_questions(questions: Iterable[Question]) -> dict[str, InputRequest]:
 
 
 def encode_created(record: Task, poll_interval_ms: int | None = None) -> CreateTaskResult:
-    """The answer to the call that became a task."""
+    """Return the result of a call that became a task."""
     return CreateTaskResult(**_snapshot(record, poll_interval_ms))
 
 
@@ -378,7 +381,7 @@ def _details(
         hidden = sorted({q.method for q in record.open_questions} - {q.method for q in shown})
         details["inputRequests"] = encode_questions(shown)
         if hidden:
-            details["statusMessage"] = f"Waits for answers to: {', '.join(hidden)}"
+            details["statusMessage"] = f"Waiting for answers to: {', '.join(hidden)}"
     elif outcome is not None and outcome.result is not None:
         details["result"] = Encoded(_complete(outcome.result))
     elif outcome is not None and record.state is State.FAILED:
@@ -389,15 +392,15 @@ def _details(
 
 
 def _complete(result: bytes) -> bytes:
-    """What the call would have been answered with says what it is; `ext-tasks` 0.2.2 insists."""
-    if result.startswith(b'{"content":'):  # as ours do: no need to read it all
-        # Joined from views, a megabyte is copied in 20 us instead of 1,000.
+    """Add the `resultType` of the inlined call result, which `ext-tasks` 0.2.2 requires."""
+    if result.startswith(b'{"content":'):  # as encoded by our runtime: no need to decode it
+        # Joining views copies a megabyte in 20 us instead of 1,000.
         return b"".join((b'{"resultType":"complete",', memoryview(result)[1:]))
     return encode_json({**decode_json(result), "resultType": "complete"})
 
 
 def encode_plain(outcome: Outcome) -> CallToolResult | Error:
-    """What a plain call is answered with."""
+    """Return the result or error of a plain call."""
     if outcome.result is None:
         return _error(outcome)
     result: CallToolResult = DIALECT.shapes.decode(
@@ -412,7 +415,7 @@ def _error(outcome: Outcome) -> Error:
 
 
 def _public_code(code: int | None) -> int:
-    """What a tool raised must not look like a word of the protocol."""
+    """Return the code of a tool's error, replaced if the protocol reserves it."""
     # 2026-07-28:reserved-codes-not-invented, 2026-07-28:old-codes-not-sent
     if code == _LEGACY_RESOURCE_NOT_FOUND:
         return INVALID_PARAMS  # its successor

@@ -31,7 +31,7 @@ __all__ = ["REQUESTOR", "Requestor2026", "request_meta"]
 
 
 def request_meta(capabilities: JSONObject, info: JSONObject | None) -> RequestMeta:
-    """What every request of such a client says about itself."""
+    """Return the `_meta` of every request of such a client."""
     declared = {**capabilities, "extensions": {**capabilities.get("extensions", {}), **_TASKS}}
     return RequestMeta(REVISION, declared, info)
 
@@ -41,7 +41,7 @@ _TASKS: JSONObject = TASKS_REQUIRED["extensions"]
 
 @attrs.frozen
 class Requestor2026(RequestorDialect):
-    """A client of these capabilities, which every request declares together with tasks."""
+    """A client whose requests declare these capabilities and the tasks extension."""
 
     messages = DIALECT
 
@@ -72,17 +72,17 @@ class Requestor2026(RequestorDialect):
     def answer(self, task_id: str, key: str, reply: Reply) -> UpdateTask:
         return UpdateTask(task_id, {key: decode_json(reply.body)}, self._said)
 
-    def forget(self, id: Id) -> Cancelled:
+    def abandon(self, id: Id) -> Cancelled:
         return Cancelled(id)
 
-    def forgets(self, call: Call) -> bool:
+    def may_abandon(self, call: Call) -> bool:
         return True
 
     def read_created(self, result: Any) -> Seen | Outcome | Paused:
         if isinstance(result, InputRequiredResult):
             return Paused(_questions(result.inputRequests), result.requestState)
         if isinstance(result, CreateTaskResult):
-            # 2026-07-28:seed-status: it may have ended already, but only a get brings the outcome.
+            # 2026-07-28:seed-status: it may have ended already, but only a get returns the outcome.
             state = State(result.status)
             return Seen(
                 result.taskId,
@@ -95,7 +95,7 @@ class Requestor2026(RequestorDialect):
         return Outcome.of_result(encode_json(body), is_error=body.get("isError") is True)
 
     def read(self, shown: Any) -> Seen | None:
-        """Of get and of notifications; update and cancel are only acknowledged."""
+        """Read the results of get and notifications; update and cancel are only acknowledged."""
         if not hasattr(shown, "taskId"):
             return None
         return Seen(
@@ -108,7 +108,7 @@ class Requestor2026(RequestorDialect):
         )
 
     def read_progress(self, progress: Progress) -> tuple[Id, Reported]:
-        """Of plain calls only: 2026-07-28:no-progress-for-tasks."""
+        """Read progress of a plain call (2026-07-28:no-progress-for-tasks)."""
         shown = Reported(progress.progress, progress.total, progress.message)
         return progress.progressToken, shown
 
@@ -130,13 +130,13 @@ def _outcome(shown: GetTaskResult) -> Outcome | None:
     match shown.status:
         case "completed":
             inlined: Any = shown.result
-            result = {k: v for k, v in inlined.items() if k != "resultType"}  # some say it here
+            result = {k: v for k, v in inlined.items() if k != "resultType"}  # some servers add it
             return Outcome.of_result(encode_json(result), is_error=result.get("isError") is True)
         case "failed":
             error: Any = shown.error
             code, message = error.get("code"), error.get("message")
             if not isinstance(code, int) or not isinstance(message, str):
-                return _failed(Error(INTERNAL_ERROR, "The server does not say why."))
+                return _failed(Error(INTERNAL_ERROR, "The server gave no reason."))
             return _failed(Error(code, message, error.get("data")))
         case "cancelled":
             return Outcome(Cause.CANCELLED, message=shown.statusMessage)

@@ -1,4 +1,4 @@
-"""The demo tools as tools of FastMCP, on standard input and output, for clients of others."""
+"""The demo tools as tools of FastMCP over stdio, for third-party clients."""
 
 import asyncio
 import warnings
@@ -44,7 +44,7 @@ async def count(ctx: Context, to: int = 10, pause_ms: int = 500) -> dict[str, in
 async def deploy(version: str, ctx: Context) -> str:
     answer = await ctx.elicit(f"Deploy {version}?", Confirmation)
     if answer.action != "accept" or not answer.data.confirmed:
-        return f"{version} was not deployed: nobody confirmed it."
+        return f"{version} was not deployed: not confirmed."
     return f"{version} is deployed to {answer.data.stage}."
 
 

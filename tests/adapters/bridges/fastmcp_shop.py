@@ -1,13 +1,15 @@
-"""A server of FastMCP whose tools the test lets go on, and the way to it over HTTP."""
+"""A server of FastMCP whose tools the test lets finish, and its clients over HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.utilities.tasks import TaskConfig
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
@@ -15,7 +17,7 @@ from taskmachine.adapters.bridges.fastmcp import Tasks
 from tests.adapters.transports import loopback
 from tests.adapters.transports.wire import Caller, callers
 
-__all__ = ["Shop", "over_http", "shop"]
+__all__ = ["Shop", "Tokens", "authenticating_shop", "over_http", "requiring_shop", "shop"]
 
 
 class Who(BaseModel):
@@ -29,11 +31,13 @@ def asking(message: str) -> types.InputRequests:
 
 
 class Shop:
-    """The server, and what its tools wait for and have seen."""
+    """The server, and the events that control its tools."""
 
-    def __init__(self, tasks: Tasks | None = None, **options: Any) -> None:
-        self.tasks = tasks or Tasks()
-        self.mcp = mcp = FastMCP("shop", version="7", **options)
+    def __init__(
+        self, store: str = "memory:", *, tasks: Tasks | None = None, **options: Any
+    ) -> None:
+        self.tasks = tasks or Tasks(store)
+        self.server = mcp = FastMCP("shop", version="7", **options)
         mcp.add_extension(self.tasks)
         self.open = asyncio.Event()
         self.stopped = asyncio.Event()
@@ -58,7 +62,7 @@ class Shop:
 
         @mcp.tool(task=True)
         async def guarded(ctx: Context) -> str | types.InputRequiredResult:
-            """Asks twice under the same key, in the way of FastMCP."""
+            """Ask twice under the same key, by returning `InputRequiredResult`."""
             self.runs += 1
             said, before = ctx.input_responses, ctx.request_state
             if said is None:
@@ -94,9 +98,9 @@ class Shop:
 
 
 @asynccontextmanager
-async def over_http(mcp: FastMCP[Any], **options: Any) -> AsyncIterator[Caller]:
-    """Somebody who calls the server, in plain JSON."""
-    app = mcp.http_app(**options)
+async def over_http(server: FastMCP[Any], **options: Any) -> AsyncIterator[Caller]:
+    """Serve over HTTP and yield a client that sends plain JSON."""
+    app = server.http_app(**options)
     async with (
         app.router.lifespan_context(app),
         loopback.serving(app) as port,
@@ -108,5 +112,37 @@ async def over_http(mcp: FastMCP[Any], **options: Any) -> AsyncIterator[Caller]:
 @asynccontextmanager
 async def shop(**options: Any) -> AsyncIterator[tuple[Shop, Caller]]:
     place = Shop(**options)
-    async with over_http(place.mcp) as caller:
+    async with over_http(place.server) as caller:
         yield place, caller
+
+
+@asynccontextmanager
+async def requiring_shop() -> AsyncIterator[Caller]:
+    """A shop whose tool `must` runs only as a task."""
+    place = Shop()
+
+    @place.server.tool(task=TaskConfig(mode="required"))
+    async def must() -> str:
+        return "done"
+
+    async with over_http(place.server) as caller:
+        yield caller
+
+
+class Tokens(TokenVerifier):
+    """Accepts tokens of the form `user+scope@client`."""
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        name, _, client = token.partition("@")
+        user, _, scopes = name.partition("+")
+        return AccessToken(
+            token=token,
+            client_id=client,
+            scopes=scopes.split("+"),
+            subject=user or None,
+            claims={"iss": "i"} | ({"sub": user} if user else {}),
+        )
+
+
+def authenticating_shop() -> AbstractAsyncContextManager[tuple[Shop, Caller]]:
+    return shop(auth=Tokens())

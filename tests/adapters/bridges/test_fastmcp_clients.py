@@ -1,4 +1,4 @@
-"""Clients of others live through whole tasks with a server of FastMCP that has our extension."""
+"""Third-party clients run whole tasks on a FastMCP server with our extension."""
 
 import json
 import subprocess
@@ -10,14 +10,14 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from tests.peers.client_runs import PEERS, judge
 from tests.peers.installed import Unavailable
-from tests.peers.lives import PEERS, judge
 
-# Without the folder of the script in the path: it has a package `mcp`, too.
+# -P: the folder of the script contains a package `mcp`.
 SERVER: Final = [sys.executable, "-P", str(Path(__file__).with_name("fastmcp_demo.py"))]
 BUSY_S: Final = 120
 
-# What FastMCP makes of any exception is a result that is an error, as in a plain call.
+# FastMCP turns any exception into an error result, as in a plain call.
 CRASHES: Final[Mapping[str, Mapping[str, Callable[[Any], bool]]]] = {
     "2026-07-28": {"the task has a result": lambda step: step["status"] == "completed"},
     "2025-11-25": {"the task failed": lambda step: step["status"] == "failed"},

@@ -1,4 +1,4 @@
-"""What is FastMCP's own: its middleware, its tools and their contexts, in tasks."""
+"""Features of FastMCP in tasks: its middleware, tools and contexts."""
 
 import asyncio
 import time
@@ -17,17 +17,17 @@ from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from fastmcp.utilities.tasks import TaskConfig
 
 from taskmachine.adapters.bridges.fastmcp import Tasks
+from taskmachine.adapters.bridges.mcp import loop_runtime
 from taskmachine.statemachine import ConfigurationError, Times
-from tests.adapters.bridges.fastmcp_shop import Shop, over_http, shop
+from tests.adapters.bridges.fastmcp_shop import Shop, Tokens, over_http, shop
 from tests.adapters.bridges.mcp.serving import run, seen
-from tests.adapters.bridges.test_fastmcp_wire import Tokens
 from tests.adapters.transports.wire import CAPABILITIES, Caller
 
 INTERNAL_ERROR, INVALID_PARAMS = -32603, -32602
 
 
 async def answered(caller: Caller, task_id: str, **content: Any) -> dict[str, Any]:
-    """The one question that is open, after it was answered."""
+    """Answer the only open question and return its parameters."""
     shown = await seen(caller, task_id, "input_required")
     [(key, request)] = shown["inputRequests"].items()
     replies = {key: {"action": "accept", "content": content}}
@@ -38,7 +38,7 @@ async def answered(caller: Caller, task_id: str, **content: Any) -> dict[str, An
 
 
 async def text_of(caller: Caller, task_id: str) -> str:
-    """What the result of the task says."""
+    """Return the text of the task's result."""
     result = (await seen(caller, task_id, "completed"))["result"]
     return str(result["content"][0]["text"])
 
@@ -96,11 +96,11 @@ def test_a_question_that_nobody_answers_ends_with_the_ttl() -> None:
     run(act)
 
 
-# --- who decides, and who sees ---------------------------------------------------------------
+# --- access and middleware -------------------------------------------------------------------
 
 
 class Guard(Middleware):
-    """Refuses one tool, rewrites the arguments of another, and calls a third for each."""
+    """Rejects one tool, rewrites the arguments of another, and calls a third for each."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -166,17 +166,17 @@ def test_what_a_tool_calls_is_a_part_of_it() -> None:
     async def act() -> None:
         place = Shop()
 
-        @place.mcp.tool
+        @place.server.tool
         async def twice(ctx: Context) -> str:
             once = await ctx.fastmcp.call_tool("add", {"a": 1, "b": 2})
             return str(once.structured_content)
 
-        @place.mcp.tool(task=True)
+        @place.server.tool(task=True)
         async def thrice(ctx: Context) -> str:
             once = await ctx.fastmcp.call_tool("add", {"a": 1, "b": 2})
             return str(once.structured_content)
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             answer = await caller.call("tools/call", {"name": "twice", "arguments": {}})
             assert answer["result"]["structuredContent"] == {"result": "{'sum': 3}"}
             task_id = await caller.create("thrice", {})
@@ -192,11 +192,11 @@ def test_whether_the_caller_may_use_a_tool_is_decided_before_there_is_a_task(
     async def act() -> None:
         place = Shop(auth=Tokens())
 
-        @place.mcp.tool(task=True, auth=require_scopes("write"))
+        @place.server.tool(task=True, auth=require_scopes("write"))
         async def write() -> str:
             return f"{get_access_token()}"
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             caller.headers["authorization"] = "Bearer ada"
             if is_legacy:
                 await caller.introduce()
@@ -226,7 +226,7 @@ def test_the_context_of_a_task_is_made_of_what_the_record_says() -> None:
     async def act() -> None:
         place = Shop(lifespan=lifespan)
 
-        @place.mcp.tool(task=True)
+        @place.server.tool(task=True)
         async def look(ctx: Context) -> dict[str, Any]:
             await ctx.info("this has nowhere to go")
             with pytest.raises(RuntimeError):
@@ -238,7 +238,7 @@ def test_the_context_of_a_task_is_made_of_what_the_record_says() -> None:
                 "server": ctx.fastmcp.name,
             }
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             task_id = await caller.create("look", {})
             result = (await seen(caller, task_id, "completed"))["result"]
             assert result["structuredContent"] == {
@@ -260,8 +260,8 @@ def test_a_tool_of_a_mounted_server_is_one_of_ours() -> None:
             answer = await ctx.elicit("Who?", str)
             return f"Hello, {answer.data}!" if answer.action == "accept" else "?"
 
-        place.mcp.mount(child, namespace="little")
-        async with over_http(place.mcp) as caller:
+        place.server.mount(child, namespace="little")
+        async with over_http(place.server) as caller:
             task_id = await caller.create("little_greet", {})
             await answered(caller, task_id, value="Ada")
             assert await text_of(caller, task_id) == "Hello, Ada!"
@@ -273,15 +273,15 @@ def test_a_task_runs_the_version_that_was_called() -> None:
     async def act() -> None:
         place = Shop()
 
-        @place.mcp.tool(name="which", version="1", task=True)
+        @place.server.tool(name="which", version="1", task=True)
         async def first() -> str:
             return "one"
 
-        @place.mcp.tool(name="which", version="2", task=True)
+        @place.server.tool(name="which", version="2", task=True)
         async def second() -> str:
             return "two"
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             assert await text_of(caller, await caller.create("which", {})) == "two"
             meta = {"fastmcp": {"version": "1"}}
             assert await text_of(caller, await caller.create("which", {}, _meta=meta)) == "one"
@@ -293,13 +293,13 @@ def test_a_tool_that_came_later_is_found() -> None:
     async def act() -> None:
         async with shop() as (place, caller):
 
-            @place.mcp.tool(task=True)
+            @place.server.tool(task=True)
             async def late() -> str:
                 return "better than never"
 
             assert await text_of(caller, await caller.create("late", {})) == "better than never"
 
-            @place.mcp.tool(task=True)
+            @place.server.tool(task=True)
             async def later() -> str:
                 return "still"
 
@@ -315,11 +315,11 @@ def test_a_result_that_is_no_json_is_what_fastmcp_makes_of_it() -> None:
     async def act() -> None:
         place = Shop()
 
-        @place.mcp.tool(task=True)
+        @place.server.tool(task=True)
         async def odd() -> Any:
             return {"a": object()}
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             task_id = await caller.create("odd", {})
             await caller.wait_for(task_id, "completed")
             result = (await seen(caller, task_id, "completed"))["result"]
@@ -333,18 +333,18 @@ def test_a_result_that_is_no_json_is_what_fastmcp_makes_of_it() -> None:
 def test_terms_are_those_of_the_tool_in_fastmcp_and_beyond_that_ours() -> None:
     async def act() -> None:
         tasks = Tasks(poll_interval=3, timeout=7)
-        place = Shop(tasks)
+        place = Shop(tasks=tasks)
 
-        @place.mcp.tool(task=TaskConfig(poll_interval=timedelta(seconds=2)))
+        @place.server.tool(task=TaskConfig(poll_interval=timedelta(seconds=2)))
         @tasks.tool(timeout=9, retry=False)
         async def marked() -> str:
             return ""
 
-        @place.mcp.tool(task=True, timeout=11)
+        @place.server.tool(task=True, timeout=11)
         async def long() -> str:
             return ""
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             for name, expected in (
                 ("marked", (9_000, 2_000, False)),
                 ("long", (11_000, 3_000, True)),
@@ -396,20 +396,25 @@ def test_what_cannot_be_is_said_at_once() -> None:
         mcp.tool(name="sync", task=True)(lambda: None)
 
 
-def test_a_tool_that_blocks_everybody_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tool_that_blocks_the_loop_is_noticed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_runtime, "LOOK_S", 0.01)
+    monkeypatch.setattr(loop_runtime, "STILL_S", 0.05)
+
     async def act() -> None:
         place = Shop()
 
-        @place.mcp.tool(task=True)
+        @place.server.tool(task=True)
         async def block() -> str:
-            time.sleep(1.7)  # what one should not do
+            time.sleep(0.2)  # blocks the event loop
             return "done"
 
-        async with over_http(place.mcp) as caller:
+        async with over_http(place.server) as caller:
             task_id = await caller.create("block", {})
             await seen(caller, task_id, "completed")
             async with asyncio.timeout(5):
-                while "stood still" not in caplog.text:
+                while "was blocked" not in caplog.text:
                     await caller.status(task_id)
 
     run(act)

@@ -1,4 +1,4 @@
-"""A bridge without its SDK says so in one sentence, with the command that helps."""
+"""A bridge without its SDK reports the missing package with a pip command."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ BRIDGES: Final = sorted(
 )
 
 INSTALLED: Final = str(Path(taskmachine.adapters.bridges.__path__[0]).parents[2])
-"""The folder with `taskmachine` in it: all that the bare interpreter is given."""
+"""The folder that contains `taskmachine`, the only one given to the interpreter."""
 
 TRY: Final = """
 import importlib, json, sys
@@ -48,7 +48,7 @@ print(json.dumps(said))
 
 @pytest.fixture
 def world(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
-    """Makes a folder in which these releases are installed, as far as their metadata goes."""
+    """Return a function that makes a folder with metadata of installed releases."""
 
     def world(versions: dict[str, str]) -> Path:
         name = "+".join(f"{name}-{version}" for name, version in versions.items())
@@ -64,7 +64,7 @@ def world(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
 
 
 def said_by(bridge: str, worlds: Iterable[Path]) -> list[str]:
-    """What importing a bridge says in each world, where there is nothing else but Python."""
+    """Return the errors of importing a bridge in each world, with only the standard library."""
     code = f"import sys; sys.path.insert(0, {INSTALLED!r})\n{TRY}"
     ended = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, bridge, *map(str, worlds)],
@@ -97,7 +97,7 @@ def test_an_absent_extra_is_one_sentence_with_the_command(
 
 
 def around(requirement: Requirement) -> list[str]:
-    """Releases on both sides of each bound, near to it and far away."""
+    """Return releases on both sides of each bound, near and far."""
     assert requirement.specifier, "bounds are the point"
     releases = ["0.9"]
     for bound in requirement.specifier:

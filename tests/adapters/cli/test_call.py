@@ -1,4 +1,4 @@
-"""`taskmachine call`, as a program and as a person use it."""
+"""`taskmachine call` in scripts and in a terminal."""
 
 import argparse
 import contextlib
@@ -80,14 +80,14 @@ def test_what_a_tool_asks_is_declined_where_there_is_nobody(
 ) -> None:
     assert call(SERVER, "deploy", "--args", '{"version": "1.4"}', *options) == 0
     out, err = capfd.readouterr()
-    assert out == "1.4 was not deployed: nobody confirmed it.\n"
-    assert "Declined, as nobody can be asked: Deploy 1.4?" in err
+    assert out == "1.4 was not deployed: not confirmed.\n"
+    assert "Declined without a terminal: Deploy 1.4?" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([SERVER, "greet", "--args", "{"], "no JSON"),
+        ([SERVER, "greet", "--args", "{"], "not valid JSON"),
         ([SERVER, "greet", "--args", "[1]"], "a JSON object"),
         ([SERVER, "greet", "--args", "@/does/not/exist"], "cannot read /does/not/exist"),
         ([SERVER, "greet", "--token-file", "/does/not/exist"], "cannot read /does/not/exist"),
@@ -119,7 +119,7 @@ def test_arguments_come_from_standard_input(capfd: pytest.CaptureFixture[str]) -
 
 
 class Terminal:
-    """A person at a terminal."""
+    """A user at a terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -134,7 +134,7 @@ class Terminal:
         os.close(theirs)
 
     def until(self, words: str) -> None:
-        """Read until these words were shown."""
+        """Read until this text appears."""
         deadline = time.monotonic() + 60
         while words not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -149,7 +149,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def end(self) -> tuple[int, str]:
-        """Its exit status and its standard output."""
+        """Return the exit status and standard output."""
         with contextlib.suppress(AssertionError):
             self.until("\0 what is never shown \0")
         out, _ = self.process.communicate(timeout=60)
@@ -172,7 +172,7 @@ def test_a_form_is_filled_in_field_by_field() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("Deploy 1.4?")
         person.until("Deploy it (yes | no; nothing means yes): ")
-        shown = "\x1b[?25h"  # the cursor, as nothing moves while somebody types
+        shown = "\x1b[?25h"  # the cursor is visible during input
         assert person.seen.rindex(shown) > person.seen.rindex("\x1b[?25l")
         person.type("perhaps\n")
         person.until("it must be yes or no")
@@ -191,7 +191,7 @@ def test_the_end_of_input_declines() -> None:
         person.until("nothing means yes): ")
         person.type("\x04")
         person.until("Declined.")
-        assert person.end() == (0, "1.4 was not deployed: nobody confirmed it.\n")
+        assert person.end() == (0, "1.4 was not deployed: not confirmed.\n")
 
 
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
@@ -201,7 +201,7 @@ def test_an_interrupt_cancels_the_task_and_says_so(generation: str) -> None:
         person.until("of 9999")  # progress is shown while it runs
         person.process.send_signal(signal.SIGINT)
         person.until("Cancelling.")
-        person.until("The call was stopped: cancelled: The task was cancelled by request")
+        person.until("The call was cancelled: cancelled: The task was cancelled by request")
         assert person.end() == (1, "")
 
 
@@ -209,7 +209,7 @@ def test_an_interrupt_while_somebody_is_asked_cancels_too() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("nothing means yes): ")
         person.process.send_signal(signal.SIGINT)
-        person.until("The call was stopped")
+        person.until("The call was cancelled")
         assert person.end() == (1, "")
 
 
@@ -217,5 +217,5 @@ def test_an_interrupt_before_the_call_leaves() -> None:
     with terminal(f"{sys.executable} -c 'import time; time.sleep(60)'", "greet") as person:
         person.until("connecting")
         person.process.send_signal(signal.SIGINT)
-        person.until("Left")
+        person.until("Stopped waiting")
         assert person.end() == (1, "")

@@ -1,4 +1,4 @@
-"""`taskmachine cluster` keeps going whoever is killed, and leaves nothing behind."""
+"""`taskmachine cluster` survives the kill of any process, and leaves nothing behind."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ WIDTH: Final = 100
 
 
 class Running:
-    """The command, as somebody sees it who looks at its output."""
+    """The running command and its output."""
 
     def __init__(self, temporary: Path, arguments: Sequence[str]) -> None:
         odd = {"TASKMACHINE_PATH": "/elsewhere", "TASKMACHINE_STORE": "memory:", "PGPORT": "1"}
@@ -53,7 +53,7 @@ class Running:
                     self._news.notify_all()
 
     def until(self, pattern: str) -> re.Match[str]:
-        """The first line that has it, once it is there."""
+        """Wait for a line that matches, and return the match."""
 
         def found() -> re.Match[str] | None:
             return next(filter(None, (re.search(pattern, line) for line in self.lines)), None)
@@ -65,7 +65,7 @@ class Running:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of all whose names are shown, as they were in the beginning."""
+        """Return the process ids of all members as first shown."""
         self.until("^Logs are in")
         rows = (re.match(r"  (\S+(?: \d+)?) +process (\d+)", line) for line in self.lines)
         return {row[1]: int(row[2]) for row in rows if row}
@@ -81,7 +81,7 @@ class Running:
         return self.until(r"tasks list --store '(.+)'")[1]
 
     def end(self, number: signal.Signals | None = signal.SIGTERM) -> int:
-        """How it left, after a signal or by itself."""
+        """Send a signal, if any, and return the exit status."""
         if number is not None:
             self.process.send_signal(number)
         status = self.process.wait(WITHIN_S)
@@ -91,7 +91,7 @@ class Running:
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """Not pytest's own: a socket has no room for so long a path."""
+    """Not pytest's own folder, whose path is too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
         yield Path(folder)
 
@@ -107,7 +107,7 @@ def running(temporary: Path, *arguments: str) -> Iterator[Running]:
 
 
 def shared_memory(postgres: int) -> tuple[list[str], list[Path]]:
-    """What this server has in the memory of the system: its segments, and files in `/dev/shm`."""
+    """Return the shared memory of this server: its segments, and its files in `/dev/shm`."""
     rows = [row.split() for row in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     maps = Path(f"/proc/{postgres}/maps").read_text() if is_alive(postgres) else ""
     files = {Path(name) for name in re.findall(r"/dev/shm/\S+", maps)}
@@ -115,14 +115,14 @@ def shared_memory(postgres: int) -> tuple[list[str], list[Path]]:
 
 
 def documented() -> list[str]:
-    """What docs/howto/operations.md says that it prints."""
+    """Return the output shown in docs/howto/operations.md."""
     page = (REPOSITORY / "docs" / "howto" / "operations.md").read_text()
     [block] = re.findall(r"^```text\n\$ taskmachine cluster [^\n]*\n(.*?)^```", page, re.S | re.M)
     return str(block).splitlines()
 
 
 def anonymous(lines: list[str]) -> list[str]:
-    """Without what differs from run to run."""
+    """Replace what differs from run to run."""
     text = re.sub(
         r"taskmachine-\w{8}\b|(?<=:)\d{4,5}(?=/mcp)|(?<=-9 )\d+", "SOME", "\n".join(lines)
     )
@@ -143,7 +143,7 @@ def test_whoever_is_killed_calls_end_well_and_in_the_end_nobody_is_left(temporar
         segments, files = shared_memory(pids["PostgreSQL"])
         assert segments
         assert cluster.end() == 0
-        assert cluster.lines[-1].endswith("all are stopped, nothing is left")
+        assert cluster.lines[-1].endswith("all processes have stopped; the folder is deleted")
     assert_gone(*pids.values(), *dead, *new)
     assert not folder.exists()
     assert shared_memory(pids["PostgreSQL"])[0] == []
@@ -165,7 +165,7 @@ async def call_through_each(cluster: Running) -> None:
 
 
 async def call_while_they_die(cluster: Running) -> tuple[list[int], list[int]]:
-    """Its replica and its worker, in the middle of the call; who died, and who came."""
+    """Kill the replica and the worker of a call; return the old and new process ids."""
     async with connect(cluster.urls[0]) as session:
         task = await session.call("count", {"to": 30, "pause_ms": 50})
         async for update in task:
@@ -183,8 +183,8 @@ async def call_while_they_die(cluster: Running) -> tuple[list[int], list[int]]:
         assert (await task.result())["structuredContent"] == {"counted": 30}
     new = []
     for pid in dead:
-        line = cluster.until(rf"^[\d:]{{8}}  (\w+ \d) \(process {pid}\) was ended by SIGKILL: ")
-        new.append(int(cluster.until(rf"^[\d:]{{8}}  {line[1]} is process (\d+) now$")[1]))
+        line = cluster.until(rf"^[\d:]{{8}}  (\w+ \d) \(process {pid}\) was killed by SIGKILL; ")
+        new.append(int(cluster.until(rf"^[\d:]{{8}}  {line[1]} restarted as process (\d+)$")[1]))
     assert all(map(is_alive, new))
     return dead, new
 
@@ -245,7 +245,7 @@ def test_it_can_be_stopped_while_it_starts(temporary: Path, made: str, processes
             time.sleep(0.001)
             started = children(cluster.process.pid)
         assert cluster.end() == 0
-        assert cluster.lines[-1].endswith("all are stopped, nothing is left")
+        assert cluster.lines[-1].endswith("all processes have stopped; the folder is deleted")
     assert_gone(*started)
     assert list(temporary.iterdir()) == []
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_is_said_in_a_sentence(
     [
         ("/dev/null/x", "/dev/null/x cannot be made: Not a directory"),
         ("x" * 100, "x is too long for a socket in it"),
-        (".", "initdb left with 1: .*/data must be empty, or of PostgreSQL"),
+        (".", "initdb exited with 1: .*/data must be empty or PostgreSQL data"),
     ],
 )
 def test_a_folder_that_is_not_for_it(temporary: Path, folder: str, words: str) -> None:

@@ -1,4 +1,4 @@
-"""`taskmachine demo` keeps what it promises, and leaves nothing behind."""
+"""`taskmachine demo` passes its own checks, and leaves nothing behind."""
 
 import asyncio
 import fcntl
@@ -28,7 +28,7 @@ LONGEST_S: Final = 20
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """One in which temporary files are in a folder, and much is set that must not matter."""
+    """Return an environment with its own temporary folder and misleading settings."""
     folder.mkdir()
     kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     odd = {"TASKMACHINE_PATH": "/elsewhere", "HTTP_PROXY": "http://127.0.0.1:1"}
@@ -36,7 +36,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def assert_nothing_is_left(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """The process was the leader of a group: neither a member nor a file remains."""
+    """Check that no process of its group and no file remains."""
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     assert list(folder.iterdir()) == []
@@ -45,12 +45,12 @@ def assert_nothing_is_left(process: subprocess.Popen[bytes], folder: Path) -> No
 # --- the whole -------------------------------------------------------------------------------
 
 HEADINGS: Final = (
-    "1  A call becomes a task: in 2025-11-25 the caller decides, in 2026-07-28 the server.",
-    "2  A tool asks a person: by a request of the server, or by a question inside the task.",
-    "3  A task is cancelled: tasks/cancel answers with the task, or only with a receipt.",
-    "4  A tool fails: one outcome, shown as failed here, as completed with isError there.",
-    "5  The server is killed in the middle of both tasks, and started again: they go on.",
-    "6  What the store remembers: every move of every task.",
+    "1  A call becomes a task: the client decides in 2025-11-25, the server in 2026-07-28.",
+    "2  A tool asks a person: by a request from the server, or by a question inside the task.",
+    "3  A task is cancelled: tasks/cancel returns the task, or an empty result.",
+    "4  A tool fails: reported as failed, or as completed with isError.",
+    "5  The server is killed during both tasks and restarted: the tasks continue.",
+    "6  The store keeps the history of every task.",
 )
 
 ROWS: Final = (
@@ -63,7 +63,7 @@ ROWS: Final = (
     ("working → failed", "working → completed"),
     ("= 2.0 is deployed to test.", "= 2.0 is deployed to test."),
 )
-"""What each generation says, as their specifications have it."""
+"""Check the methods that each revision uses."""
 
 
 def test_without_a_terminal_it_shows_everything_in_plain_lines(tmp_path: Path) -> None:
@@ -93,16 +93,16 @@ def test_without_a_terminal_it_shows_everything_in_plain_lines(tmp_path: Path) -
 
 
 def assert_it_survived(text: str) -> None:
-    """Another process has gone on with both tasks, and there was nothing else to repeat."""
-    begun = re.search(r"Process (\d+) listens", text)
+    """Check that another process continued both tasks and nothing else was repeated."""
+    begun = re.search(r"Process (\d+) is listening", text)
     assert begun is not None
     assert f"$ kill -9 {begun[1]}\n" in text
-    found = re.search(r"Process (\d+) has found both tasks", text)
+    found = re.search(r"Process (\d+) has recovered both tasks", text)
     assert found is not None
     assert found[1] != begun[1]
     assert text.count(' = {"counted":12}') == 2
     killed = text[text.index(HEADINGS[4]) : text.index(HEADINGS[5])]
-    assert killed.count("→ tasks/get ← ") >= 2, "both ask again when somebody is there"
+    assert killed.count("→ tasks/get ← ") >= 2, "both ask again after the restart"
     histories = re.findall(
         r"^   (\w+) +(20[\d-]+) +(\w+) +(\w+) +(submit .*\w)", text, re.MULTILINE
     )
@@ -123,7 +123,7 @@ def assert_it_survived(text: str) -> None:
 
 
 class Terminal:
-    """A person at a terminal of a hundred columns."""
+    """A user at a terminal of a hundred columns."""
 
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = pty.openpty()
@@ -132,12 +132,12 @@ class Terminal:
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", 'exec "$0" "$@" 0<>"$TTY" 1>&0 2>&0', *COMMAND],
             env={**environment(folder), "TTY": os.ttyname(theirs)},
-            start_new_session=True,  # the first terminal that it opens is its own: Ctrl-C works
+            start_new_session=True,  # makes the terminal its own: Ctrl-C works
         )
         self._theirs = theirs
 
     def until(self, words: str) -> None:
-        """Read until these words were shown."""
+        """Read until this text appears."""
         deadline = time.monotonic() + 2 * LONGEST_S
         while words not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -152,7 +152,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def end(self) -> int:
-        """Its exit status."""
+        """Return the exit status."""
         try:
             return self.process.wait(LONGEST_S)
         finally:
@@ -172,7 +172,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
         person.type("perhaps\n")
         person.until("it must be yes or no")
         person.type("no\n")
-        person.until("= 2.0 was not deployed: nobody confirmed it.")
+        person.until("= 2.0 was not deployed: not confirmed.")
         person.until(" of 25")
         assert list(folder.iterdir()) != []
         person.type("\x03")
@@ -181,7 +181,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
     assert status == 128 + signal.SIGINT
     assert_nothing_is_left(person.process, folder)
     assert "Traceback" not in person.seen
-    assert person.seen.count("Deploy 2.0? In 5 s it is yes.") == 1, "asked once, for both"
+    assert person.seen.count("Deploy 2.0? Assuming yes after 5 s.") == 1, "asked once, for both"
     assert re.search(r"[123] of 4", person.seen), "bars move"
     assert "\x1b[32mcompleted" in person.seen
     assert person.seen.rfind("\x1b[?25h") > person.seen.rfind("\x1b[?25l"), "the cursor is back"
@@ -189,7 +189,7 @@ def test_a_person_is_asked_and_may_leave_at_any_time(tmp_path: Path) -> None:
     assert max(map(len, re.split(r"[\r\n]+", shown))) <= WIDTH
 
 
-# --- what cannot be --------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------
 
 WITHOUT_EXTRA: Final = """
 import sys
@@ -224,7 +224,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert server.port is None
 
 
-# --- the wire in words -----------------------------------------------------------------------
+# --- messages in words -----------------------------------------------------------------------
 
 
 def test_requests_are_shown_with_their_answers_and_repetitions_are_counted() -> None:

@@ -1,4 +1,4 @@
-"""The command, as a person and as a program use it."""
+"""The command in a terminal and in scripts."""
 
 import io
 import json
@@ -60,7 +60,7 @@ def test_text_fits_a_hundred_columns(capsys: pytest.CaptureFixture[str]) -> None
         lines = run(capsys, *arguments).splitlines()
         assert max(map(len, lines)) <= 100
         assert not any("…" in line for line in lines)
-    assert "\x1b" not in "".join(lines), "no colour where there is no terminal"
+    assert "\x1b" not in "".join(lines), "no colour without a terminal"
 
 
 def test_text_has_every_row_and_every_pair(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What operators do to the store of a server, by the real command on real files."""
+"""Operator commands on the store of a server, run on real files."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A store `tasks.db` in the working directory; the ids of its tasks by tool."""
+    """Make a store `tasks.db` in the working directory, and return the ids of its tasks by tool."""
     monkeypatch.chdir(tmp_path)
     return asyncio.run(make("sqlite:tasks.db"))
 
@@ -115,7 +115,7 @@ def test_a_list_goes_on_beyond_one_page_of_the_store(tmp_path: Path, run: Run) -
     asyncio.run(multiply())
     assert len(run_json(run, "tasks", "list", "--store", url, "--limit", "1000")) == 255
     shown = run("tasks", "list", "--store", url)
-    assert shown.endswith("These are the newest 50: --limit shows more.\n")
+    assert shown.endswith("Showing the newest 50 tasks; use --limit to show more.\n")
     assert (
         len(run_json(run, "tasks", "list", "--store", url, "--owner", "eve", "--limit", "240"))
         == 240
@@ -174,7 +174,7 @@ def in_terminal(columns: int, *arguments: str) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
-    except OSError:  # how a terminal says that nobody writes any more
+    except OSError:  # how a terminal reports that all writers have closed it
         return b""
 
 
@@ -232,18 +232,18 @@ def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
 
 
 def test_a_purge_forgets_only_what_has_ended(ids: dict[str, str], run: Run) -> None:
-    assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks forgotten.\n"
+    assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks deleted.\n"
     arguments = ("tasks", "purge", "--all-ended", "--store", "sqlite:tasks.db")
     assert run_json(run, *arguments) == {"purged": 2}
     assert everything("sqlite:tasks.db").keys() == {ids[t] for t in ("index", "mirror", "deploy")}
-    assert run(*arguments) == "0 tasks forgotten.\n"
+    assert run(*arguments) == "0 tasks deleted.\n"
     assert "problems  none" in run("store", "check", "sqlite:tasks.db")
 
 
 def test_a_purge_forgets_what_is_over(tmp_path: Path, run: Run) -> None:
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     ids = asyncio.run(make(url, ago_ms=2 * 24 * 3_600_000))
-    assert run("tasks", "purge", "--store", url) == "2 tasks forgotten.\n"
+    assert run("tasks", "purge", "--store", url) == "2 tasks deleted.\n"
     assert everything(url).keys() == {ids[tool] for tool in ("index", "mirror", "deploy")}
 
 
@@ -277,10 +277,10 @@ def test_a_check_finds_damage(ids: dict[str, str], run: Run, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("ids")
 def test_a_backup_is_a_store(run: Run) -> None:
-    assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("copy.db has the copy, ")
+    assert run("store", "backup", "sqlite:tasks.db", "copy.db").startswith("Copied to copy.db, ")
     assert everything("sqlite:copy.db") == everything("sqlite:tasks.db")
     assert run("store", "backup", "sqlite:tasks.db", "copy.db", code=2).endswith(
-        "copy.db exists: a backup replaces nothing\n"
+        "copy.db exists: choose another file\n"
     )
     assert run_json(run, "store", "backup", "sqlite:tasks.db", "more.db")["file"] == "more.db"
 
@@ -310,38 +310,38 @@ def test_a_store_in_use_does_not_migrate(run: Run) -> None:
 @pytest.mark.usefixtures("ids")
 def test_before_an_upgrade_one_can_look(run: Run) -> None:
     command = ("store", "migrate", "--check", "sqlite:tasks.db")
-    assert run(*command) == f"The schema has version {VERSION}, as this program wants it.\n"
+    assert run(*command) == f"The schema has version {VERSION} and is up to date.\n"
     assert run_json(run, *command) == {"schemaVersion": VERSION, "knownVersion": VERSION}
     with closing(sqlite3.connect("tasks.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    assert "has version 99 of the schema" in run(*command, code=2)
+    assert "has schema version 99" in run(*command, code=2)
 
 
-# --- what cannot be --------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------
 
 WRONG = [
-    (["tasks", "list", "--store", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["tasks", "list", "--store", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["tasks", "list", "--store", "memory:"], 2, "'memory:' is in the memory of one server"),
     (["tasks", "list", "--store", "tasks.db"], 2, "no store for 'tasks.db'"),
     (["tasks", "list", "--store", "sqlite:"], 2, "'sqlite:' names no file"),
-    (["tasks", "list", "--store", "sqlite:a\0b"], 2, "there is no file 'a\\x00b'"),
-    (["tasks", "list", "--store", "sqlite:."], 2, ". is no file"),
-    (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
+    (["tasks", "list", "--store", "sqlite:a\0b"], 2, "the file 'a\\x00b' does not exist"),
+    (["tasks", "list", "--store", "sqlite:."], 2, ". is not a regular file"),
+    (["tasks", "list", "--store", "sqlite:notes.txt"], 2, "notes.txt is not a SQLite database"),
     (["tasks", "show", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
     (["tasks", "history", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
     (["tasks", "cancel", UNKNOWN, "--store", "sqlite:tasks.db"], 1, f"no task '{UNKNOWN}'"),
     (["tasks", "show", "--store", "sqlite:tasks.db", "--", "-x"], 1, "no task '-x'"),
     (["tasks", "show", DASHED, "--store", "sqlite:tasks.db"], 1, f"no task '{DASHED}'"),
     (["tasks", "cancel", "--store", "sqlite:tasks.db", "--", DASHED], 1, f"no task '{DASHED}'"),
-    (["store", "check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
+    (["store", "check", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["store", "check", "memory:"], 2, "'memory:' is in the memory of one server"),
-    (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be made"),
-    (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "there is no file 'typo.db'"),
+    (["store", "backup", "sqlite:tasks.db", "no/folder.db"], 2, "no/folder.db cannot be created"),
+    (["store", "migrate", "sqlite:typo.db", "sqlite:b.db"], 2, "the file 'typo.db' does not exist"),
     (["store", "migrate", "sqlite:tasks.db", "memory:"], 2, "'memory:' is in the memory"),
     (
         ["store", "migrate", "sqlite:tasks.db", "sqlite:no/b.db"],
         2,
-        "no/b.db cannot be made: there is no folder",
+        "no/b.db cannot be created: the folder",
     ),
     (["store", "migrate", "sqlite:tasks.db"], 2, "'store migrate' takes either TO or --check"),
     (
@@ -349,13 +349,13 @@ WRONG = [
         2,
         "'store migrate' takes either TO or --check",
     ),
-    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "there is no file 'typo.db'"),
-    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is no SQLite database"),
-    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to look at"),
+    (["store", "migrate", "--check", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
+    (["store", "migrate", "--check", "sqlite:notes.txt"], 2, "notes.txt is not a SQLite database"),
+    (["store", "migrate", "--check", "memory:"], 2, "'memory:' has no schema to check"),
     (
         ["store", "check", "postgresql://u:hidden@h/db?schema=A"],
         2,
-        "the schema of the store must be up to 50 small letters",
+        "the schema of the store must be up to 50 lower-case letters",
     ),
 ]
 
@@ -436,7 +436,7 @@ def test_text_for_a_terminal_is_only_to_be_seen() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command in a text block of docs/reference/cli.md, and what it is said to print."""
+    """Return each command in a text block of docs/reference/cli.md with its documented output."""
     blocks = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     return [
         (command, output)
@@ -458,7 +458,7 @@ def test_the_document_shows_what_is_printed(ids: dict[str, str], run: Run) -> No
 
 
 def comparable(text: str) -> list[str]:
-    """Without what differs from run to run: times and sizes, and the space around them."""
+    """Remove what differs from run to run: times and sizes, and the space around them."""
     text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)?", "TIME", text)
     text = re.sub(r"\b\d+([smhd]\b| bytes)|(?<=^schema    version )\d+", "SOME", text, flags=re.M)
     return [" ".join(line.split()) for line in text.splitlines()]

@@ -1,4 +1,4 @@
-"""Replicas and workers as processes, as the page on workers shows them."""
+"""Replicas and workers as processes, started as the documentation describes."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ PATIENCE_S: Final = 30.0
 
 
 class Process:
-    """A replica or a worker, and what it has said."""
+    """A replica or worker and its output."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self._log = log
@@ -151,7 +151,7 @@ def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) 
         (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
         (["worker", "--store", guarded], "refuses the password of this user"),
         (["worker", "--store", "postgresql://a@127.0.0.1:1/b"], "cannot be reached"),
-        (["worker", "--store", server.url(foreign)], "is another program's"),
+        (["worker", "--store", server.url(foreign)], "belongs to another program"),
         (["serve", "--stdio", "--engine", "celery"], "engine must be one of local, procrastinate"),
         (
             ["serve", "--stdio", "--engine", "procrastinate", "--store", f"sqlite:{tmp_path}/t.db"],

@@ -1,4 +1,4 @@
-"""A server on a real socket that says exactly what a test tells it, byte by byte."""
+"""A scripted server on a real socket, exact to the byte."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ DONE: Json = {"content": [{"type": "text", "text": "done"}]}
 
 
 class Exchange:
-    """One HTTP request, and the way to answer it.  The connection ends with the script."""
+    """One HTTP request and its answer.  The connection ends with the script."""
 
     def __init__(
         self, method: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter
@@ -32,7 +32,7 @@ class Exchange:
 
     @property
     def what(self) -> str:
-        """The JSON-RPC method, or `answer`, or the HTTP method of what has no body."""
+        """The JSON-RPC method, or `answer`, or the HTTP method of a request without a body."""
         return str(self.message.get("method", "answer")) if self.message else self.method
 
     @property
@@ -64,7 +64,7 @@ class Exchange:
         return {"jsonrpc": "2.0", "id": self.message["id"], "result": result}
 
     async def stream(self, *, is_cut_off: bool = False) -> None:
-        """If it is cut off, it ends before it has said all that it promised."""
+        """Begin an event stream; if `is_cut_off`, it will break before its announced length."""
         promised = {"Content-Length": "1000000"} if is_cut_off else {}
         await self._head(200, {"Content-Type": "text/event-stream", **promised})
 
@@ -81,7 +81,7 @@ Script = Callable[[Exchange], Awaitable[None]]
 
 
 class Scripted:
-    """What was asked, in order."""
+    """The requests in order."""
 
     def __init__(self, script: Script) -> None:
         self.seen: list[Exchange] = []
@@ -93,7 +93,7 @@ class Scripted:
         return [exchange for exchange in self.seen if exchange.what == what]
 
     async def until(self, what: str, number: int = 1) -> Exchange:
-        """The nth request of that kind."""
+        """Wait for the nth request of that kind."""
         async with asyncio.timeout(10), self._news:
             await self._news.wait_for(lambda: len(self.of(what)) >= number)
         return self.of(what)[number - 1]
@@ -134,7 +134,7 @@ async def serving(script: Script) -> AsyncIterator[Scripted]:
         try:
             await scripted.take(reader, writer)
         except asyncio.CancelledError:
-            pass  # or asyncio would report it as an error of the server
+            pass  # asyncio would report it as an error of the server
         finally:
             running.discard(task)
 
@@ -174,7 +174,7 @@ INITIALIZED: Json = {
 
 
 def modern(script: Script, *tools: Json) -> Script:
-    """What every server of 2026-07-28 says, and for the rest the script."""
+    """Answer what every server of 2026-07-28 answers, and the rest by the script."""
 
     async def act(exchange: Exchange) -> None:
         match exchange.what:
@@ -192,7 +192,7 @@ def modern(script: Script, *tools: Json) -> Script:
 
 
 def legacy(script: Script, *tools: Json) -> Script:
-    """What every server of 2025-11-25 says, and for the rest the script."""
+    """Answer what every server of 2025-11-25 answers, and the rest by the script."""
 
     async def act(exchange: Exchange) -> None:
         match exchange.what:

@@ -1,4 +1,4 @@
-"""What a person types into a form, and what the server gets."""
+"""Typed input in forms, and the values sent to the server."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_a_text_is_read_as_its_field_wants_it(
 @pytest.mark.parametrize(
     ("schema", "text", "words"),
     [
-        ({"type": "string"}, "", "needed"),
+        ({"type": "string"}, "", "required"),
         ({"type": "string", "minLength": 3}, "Al", "at least 3 characters"),
         ({"type": "string", "maxLength": 3}, "Adam", "at most 3 characters"),
         ({"type": "integer"}, "1.5", "whole number"),

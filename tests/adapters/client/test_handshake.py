@@ -1,4 +1,4 @@
-"""Which generation is spoken with which server."""
+"""Which revision the client uses with which server."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from tests.adapters.client.scripted import (
     modern,
     serving,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 
@@ -35,7 +35,7 @@ def supported(*versions: str) -> str:
 
 
 def meet(status: int, body: str, kind: str = "application/json") -> tuple[str, list[str]]:
-    """What is spoken with a server that answers the first request like this, and what was sent."""
+    """Connect to a server with this first answer; return the revision and the requests."""
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "server/discover":
@@ -131,7 +131,7 @@ def test_there_is_no_third_generation() -> None:
         async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="'2024-11-05'; there are 2026-07-28, 2025-11-25"):
+    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
         run(main())
 
 

@@ -1,4 +1,4 @@
-"""Streamable HTTP of 2025-11-25 as the client speaks it, against scripted servers."""
+"""The client's Streamable HTTP of 2025-11-25, against scripted servers."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2025,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 RELATED = {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}
@@ -321,7 +321,7 @@ def test_a_question_that_is_taken_back_is_not_answered() -> None:
 
 
 def forgetful(*, keeps_tasks: bool) -> Any:
-    """A server that forgets its first session as soon as the task is looked at."""
+    """A server that loses its first session at the first poll of the task."""
 
     async def script(exchange: Exchange) -> None:
         session = exchange.headers.get("mcp-session-id")
@@ -363,7 +363,7 @@ def test_a_task_that_is_forgotten_with_its_session_says_so() -> None:
             task = await session.call("work")
             with pytest.raises(SessionLost, match="and the task with it"):
                 await task.result()
-            assert [tool["name"] for tool in await session.tools()] == ["work"], "it goes on"
+            assert [tool["name"] for tool in await session.tools()] == ["work"], "it continues"
 
     run(main())
 
@@ -381,7 +381,7 @@ def test_a_server_that_forgets_every_session_is_left() -> None:
             connect(server.url, generation=LEGACY) as session,
         ):
             task = await session.call("work")
-            with pytest.raises(SessionLost, match="forgets every session"):
+            with pytest.raises(SessionLost, match="loses every session"):
                 await task.result()
 
     run(main())
@@ -455,7 +455,7 @@ def test_a_session_that_cannot_be_begun_anew_is_lost(monkeypatch: pytest.MonkeyP
         nonlocal server
         async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
             task = await session.call("work")
-            with pytest.raises(SessionLost, match="could not be begun anew"):
+            with pytest.raises(SessionLost, match="could not renew the session"):
                 await task.result()
 
     run(main())
@@ -478,7 +478,7 @@ def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
     async def main() -> None:
         async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
             task = await session.call("work")
-            with pytest.raises(CallFailed, match="does not take cancels"):
+            with pytest.raises(CallFailed, match="does not support tasks/cancel"):
                 await task.cancel()
             cancelled.set()
             assert await task.result() == DONE
@@ -503,7 +503,7 @@ def test_tools_that_have_changed_are_looked_at_again() -> None:
 
 
 def test_an_answer_that_does_not_arrive_is_given_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The question comes again with the next stream; nobody is asked twice."""
+    """The question is repeated on the next stream; the user answers once."""
 
     async def once(question: Question) -> Json:
         asked.append(question.key)

@@ -1,4 +1,4 @@
-"""Streamable HTTP of 2026-07-28 as the client speaks it, against scripted servers."""
+"""The client's Streamable HTTP of 2026-07-28, against scripted servers."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
@@ -101,7 +101,7 @@ def test_a_tool_that_marks_headers_wrongly_is_left_out(caplog: pytest.LogCapture
 
     with caplog.at_level(logging.WARNING):
         run(main())
-    assert "'bad' is left out" in caplog.text
+    assert "ignoring tool 'bad'" in caplog.text
 
 
 def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
@@ -152,7 +152,7 @@ def test_a_stream_brings_progress_and_then_the_answer() -> None:
             await exchange.event(told)
         await seen.wait()
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
-        await exchange.closed.wait()  # a client leaves by itself after the answer
+        await exchange.closed.wait()  # the client closes the connection after the answer
 
     async def main() -> None:
         async with serving(modern(script)) as server, connect(server.url) as session:
@@ -304,7 +304,7 @@ def test_polls_go_on_after_broken_connections() -> None:
             await exchange.result(CREATED)
         elif len(server.of("tasks/get")) > 2:
             await exchange.result(COMPLETED)
-        # else the connection is closed without a word
+        # else the connection closes without an answer
 
     async def main() -> None:
         nonlocal server
@@ -348,7 +348,7 @@ def test_a_task_is_cancelled_by_a_request() -> None:
             await task.cancel()
             with pytest.raises(Cancelled, match="as you wish"):
                 await task.result()
-            await task.cancel()  # nothing happens
+            await task.cancel()  # no effect
             assert len(server.of("tasks/cancel")) == 1
 
     run(main())
@@ -434,7 +434,7 @@ def test_subscriptions_bring_news_before_the_next_poll() -> None:
             task = await session.call("work")
             async with asyncio.timeout(5):
                 assert await task.result() == DONE
-                await closed.wait()  # nobody listens to what has ended
+                await closed.wait()  # the client does not listen after the end
             assert server.of("tasks/get") == []
 
     run(main())
@@ -448,13 +448,13 @@ RESULT = {"jsonrpc": "2.0", "id": 999, "result": {"resultType": "complete", **DO
     [
         (200, "text/html", "<h1>Hello</h1>", BadAnswer, "text/html"),
         (200, "application/json", "{", BadAnswer, "Parse error"),
-        (200, "application/json", json.dumps(RESULT), BadAnswer, "something else"),
-        (200, "application/json", '{"jsonrpc":"2.0","method":"x"}', BadAnswer, "something else"),
+        (200, "application/json", json.dumps(RESULT), BadAnswer, "another message"),
+        (200, "application/json", '{"jsonrpc":"2.0","method":"x"}', BadAnswer, "another message"),
         (200, "application/json", " " * (4 * 1024 * 1024 + 1), BadAnswer, "more than 4194304"),
-        (200, "text/event-stream", "data: {\n\n", BadAnswer, "no message"),
+        (200, "text/event-stream", "data: {\n\n", BadAnswer, "not a JSON-RPC message"),
         (200, "text/event-stream", "data: " + "x" * 4194304, BadAnswer, "more than 4194304"),
         (200, "text/event-stream", "", ConnectionLost, "ended before the answer to tools/call"),
-        (202, "application/json", "", BadAnswer, "is none"),
+        (202, "application/json", "", BadAnswer, "is invalid"),
         (500, "text/plain", "oops", Refused, "HTTP 500"),
         (502, "application/json", "{", Refused, "HTTP 502"),
         (307, "text/plain", "", Refused, "use http://elsewhere.example/ instead"),
@@ -534,10 +534,10 @@ def test_a_request_that_nobody_answers_is_given_up() -> None:
     async def main() -> None:
         async with serving(modern(script)) as server, connect(server.url, timeout=1) as session:
             task = await session.call("work")
-            with pytest.raises(CallFailed, match="no answer in time"):
+            with pytest.raises(CallFailed, match="the request timed out"):
                 await task.result()
             async with asyncio.timeout(5):
-                await closed.wait()  # its connection is not kept
+                await closed.wait()  # the connection is not kept alive
 
     run(main())
 

@@ -1,4 +1,4 @@
-"""Whole lives of calls against our own server: both generations, both transports."""
+"""Whole calls on our own server, in both revisions and over both transports."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.remote_task import Question
 from tests.adapters.client.scripted import Json
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.ports import free_port
 from tests.requirements import covers
 
@@ -24,7 +24,7 @@ TRANSPORTS = ["http", "stdio"]
 
 @contextlib.asynccontextmanager
 async def served(port: int, store: str) -> AsyncIterator[str]:
-    """The reference server, until the end of the block; then it is killed."""
+    """Run the reference server for the duration of the block."""
     arguments = ["serve", "--http", f"127.0.0.1:{port}", "--store", store, "--log-level", "warning"]
     process = await asyncio.create_subprocess_exec(
         COMMAND, *arguments, stderr=asyncio.subprocess.PIPE
@@ -92,7 +92,7 @@ def test_whole_lives(transport: str, generation: str, tmp_path: Path) -> None:
                 assert (updates[-1].progress, updates[-1].total) == (3, 3)
             assert (await counting.result())["structuredContent"] == {"counted": 3}
 
-            # Together: questions find their calls.
+            # Concurrently, to check that questions reach the right call.
             asking = [await session.call("deploy", {"version": "1.4"}) for _ in range(3)]
             for task in asking:
                 assert text_of(await task.result()) == "1.4 is deployed to live."

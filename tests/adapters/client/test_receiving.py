@@ -1,4 +1,4 @@
-"""A client takes questions as tasks: what the server at the other end sees, and what its user."""
+"""A client receives requests as tasks: the messages of the server, and the prompts of the user."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT
 from taskmachine.protocol.jsonrpc import Message, Request, decode_message, encode_message
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import FORM, Json
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.oracle import judge
 from tests.requirements import covers
 
@@ -42,7 +42,7 @@ SHAPES = {
 
 
 class Prompt:
-    """What a person is shown, until they answer or it is taken away."""
+    """A prompt, until it is answered or withdrawn."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -51,7 +51,7 @@ class Prompt:
 
 
 class Person:
-    """Answers when a test says so."""
+    """Answers when the test says so."""
 
     def __init__(self) -> None:
         self.prompts: list[Prompt] = []
@@ -75,7 +75,7 @@ class Person:
 
 
 class Server:
-    """The other end, in plain JSON.  All that arrives is judged by the schema."""
+    """The server in plain JSON; every message is validated against the schema."""
 
     def __init__(self) -> None:
         self.receiving: Receiving
@@ -110,7 +110,7 @@ class Server:
         return id, answer
 
     async def ask(self, method: str, **params: Any) -> Json:
-        """The result."""
+        """Return the result."""
         answer = await self.answer(method, **params)
         assert "result" in answer, answer
         result = answer["result"]
@@ -118,7 +118,7 @@ class Server:
         return result
 
     async def refusal(self, method: str, **params: Any) -> Json:
-        """The error."""
+        """Return the error."""
         answer = await self.answer(method, **params)
         assert "error" in answer, answer
         error = answer["error"]
@@ -140,7 +140,7 @@ class Server:
         return created["task"]
 
     async def until(self, status: str, task_id: str) -> Json:
-        """The first notification of that status."""
+        """Return the first notification with that status."""
         async with asyncio.timeout(10):
             while True:
                 for told in self.told:
@@ -190,7 +190,7 @@ def test_a_question_is_a_task_until_the_user_has_answered(
             assert prompt.question.params == params
             _, result = server.begin("tasks/result", {"taskId": task["taskId"]})
             shown = await server.ask("tasks/get", taskId=task["taskId"])
-            # Nothing is wanted from the server
+            # Nothing is required from the server
             assert shown["status"] == "working"
             assert "user" in shown["statusMessage"]
             assert not result.done()
@@ -241,7 +241,7 @@ def test_the_user_is_asked_about_the_task_that_the_key_of_the_question_names() -
     run(main())
 
 
-# --- the user does not want to ---------------------------------------------------------------
+# --- the user declines -----------------------------------------------------------------------
 
 
 @covers("2025-11-25:failed-on-jsonrpc-error", "2025-11-25:result-same-error")
@@ -320,7 +320,7 @@ def test_an_answer_that_is_no_json_fails() -> None:
     run(main())
 
 
-# --- the server does not want to any more ----------------------------------------------------
+# --- the server cancels ----------------------------------------------------------------------
 
 
 @covers(
@@ -343,7 +343,7 @@ def test_a_cancel_takes_the_prompt_away() -> None:
             told = await server.until("cancelled", task_id)
             assert told["statusMessage"]
             assert (await result)["error"]["message"] == "Task cancelled"
-            # Asked later, the same
+            # A later request gets the same
             refusal = await server.refusal("tasks/result", taskId=task_id)
             assert refusal["message"] == "Task cancelled"
             refusal = await server.refusal("tasks/cancel", taskId=task_id)
@@ -410,7 +410,7 @@ def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
             prompt = await person.prompt()
             _, result = server.begin("tasks/result", {"taskId": task_id})
             clock.now += 89_999
-            # Unlike work, a prompt does not make the ttl grow.
+            # Unlike work, a prompt does not extend the TTL.
             shown = await server.ask("tasks/get", taskId=task_id)
             assert (shown["status"], shown["ttl"]) == ("working", 90_000)
             clock.now += 2
@@ -456,7 +456,7 @@ def test_nobody_is_asked_for_longer_than_a_day() -> None:
     run(main())
 
 
-# --- who may see what ------------------------------------------------------------------------
+# --- isolation -------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:list-result-shape", "2025-11-25:list-bad-cursor-32602")
@@ -494,8 +494,8 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
                     assert (await theirs.refusal(method, taskId=task_id))["code"] == -32602
                 assert (await theirs.ask("tasks/list"))["tasks"] == []
                 assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
-            # Now it waits for somebody who answers, but not for them.
-            await theirs.receiving._runtime.engine.duties["the search for jobs"]()
+            # Now it waits for a client of its owner, which these are not.
+            await theirs.receiving._runtime.engine.periodic_jobs["queue poll"]()
             made = {(await theirs.elicit())["taskId"]}
             assert {(await bob.prompt()).question.key} == made
             async with received(ada.answer, Receiver(store, owner="ada")):
@@ -521,7 +521,7 @@ def test_what_was_never_made_is_not_found(method: str) -> None:
     run(main())
 
 
-# --- connections come and go -----------------------------------------------------------------
+# --- connections -----------------------------------------------------------------------------
 
 
 def test_a_question_outlives_the_connection_where_it_is_kept(tmp_path: Path) -> None:
@@ -550,7 +550,7 @@ def test_a_connection_that_is_gone_takes_its_prompts_along() -> None:
             await server.elicit()
             prompt = await person.prompt()
             server.receiving.gone()
-            async with asyncio.timeout(3):  # not after the 5 s that a server gives its tools
+            async with asyncio.timeout(3):  # not after the 5 s that a server grants its tools
                 await prompt.taken_away.wait()
 
     run(main())
@@ -564,7 +564,7 @@ def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
             prompt = await person.prompt()
             server.begin("tasks/result", {"taskId": task_id})
             await server.ask("tasks/get", taskId=task_id)
-            server.receiving.begin_anew()
+            server.receiving.forget_requests()
             server._ids = count(1)
             for _ in range(4):
                 assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
@@ -576,7 +576,7 @@ def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
     run(main())
 
 
-# --- what cannot be --------------------------------------------------------------------------
+# --- configuration errors --------------------------------------------------------------------
 
 
 def test_a_mode_that_was_not_declared_is_refused_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Questions as tasks on real connections: what is declared, what is carried, what is judged."""
+"""Requests received as tasks on real connections: capabilities, messages and the checker."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ import pytest
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.receiving import Receiver
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.conformance.clients.report import Played
+from taskmachine.adapters.conformance.clients.report import ClientRun
 from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.statemachine import ConfigurationError
@@ -27,7 +27,7 @@ from tests.adapters.client.scripted import (
     modern,
     serving,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.conformance.clients import our_client
 from tests.conformance.clients.playing import broken, findings, played, words_of
 from tests.oracle import judge
@@ -104,7 +104,7 @@ def test_a_generation_in_which_clients_have_no_tasks_is_told_nothing() -> None:
 
 
 def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
-    """What does not ask for a task is answered as ever."""
+    """A request without a task is answered directly."""
     may_answer = asyncio.Event()
 
     async def slow(question: Question) -> Json:
@@ -281,12 +281,12 @@ RECEIVING = {
 
 
 async def _takes_a_moment(question: Question) -> Json:
-    await asyncio.sleep(MOMENT_S)  # as people do: time enough for a server to cancel
+    await asyncio.sleep(MOMENT_S)  # long enough for a server to cancel
     return await our_client.answer(question)
 
 
 async def _client(revision: str, address: str) -> None:
-    """Calls every tool, and takes questions as tasks meanwhile."""
+    """Call every tool, and receive requests as tasks."""
     async with connect(
         address if address.startswith("http") else words_of(address),
         generation=revision,
@@ -300,18 +300,18 @@ async def _client(revision: str, address: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs() -> Mapping[tuple[str, Transport], Sequence[Played]]:
-    """The scenarios in which something is asked, all at the same time: most of it is waiting."""
+def runs() -> Mapping[tuple[str, Transport], Sequence[ClientRun]]:
+    """Run all scenarios with questions concurrently, as they mostly wait."""
 
-    async def one(scenario: Scenario, transport: Transport) -> Played:
+    async def one(scenario: Scenario, transport: Transport) -> ClientRun:
         return await played(lambda to: _client(scenario.revision, to), scenario, transport)
 
-    async def case(revision: str, transport: Transport) -> list[Played]:
+    async def case(revision: str, transport: Transport) -> list[ClientRun]:
         fitting = [s for s in SCENARIOS[revision] if transport in s.transports]
         asking = [s for s in fitting if s.name in ("receiver", "asking")]
         return await asyncio.gather(*(one(scenario, transport) for scenario in asking))
 
-    async def all_of_them() -> list[list[Played]]:
+    async def all_of_them() -> list[list[ClientRun]]:
         return await asyncio.gather(*itertools.starmap(case, CASES))
 
     return dict(zip(CASES, asyncio.run(all_of_them()), strict=True))
@@ -319,7 +319,7 @@ def runs() -> Mapping[tuple[str, Transport], Sequence[Played]]:
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_the_tester_finds_nothing(
-    case: tuple[str, Transport], runs: Mapping[tuple[str, Transport], Sequence[Played]]
+    case: tuple[str, Transport], runs: Mapping[tuple[str, Transport], Sequence[ClientRun]]
 ) -> None:
     assert not broken(runs[case])
     exercised = {finding.id for finding in findings(runs[case]) if finding.times}

@@ -1,4 +1,4 @@
-"""The example in which a person approves or refuses: with a terminal, and without one."""
+"""The example in which a user approves or declines, with a terminal and without one."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ def test_it_answers_by_itself_without_a_terminal(arguments: list[str], said: lis
 
 
 class Terminal:
-    """A program with a terminal, and a person who reads before they type."""
+    """A program in a terminal, whose user reads before typing."""
 
     def __init__(self, *command: str) -> None:
         self._ours, theirs = pty.openpty()

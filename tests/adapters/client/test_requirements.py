@@ -1,4 +1,4 @@
-"""What the revisions demand of a client, one by one, where no other test shows it."""
+"""Requirements of the revisions for clients that no other test covers."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
@@ -122,7 +122,7 @@ def test_progress_does_not_keep_a_call_alive_for_ever(generation: str) -> None:
             connect(server.url, generation=generation, timeout=1) as session,
         ):
             task = await session.call("work")
-            with pytest.raises(CallFailed, match="no answer in time"):
+            with pytest.raises(CallFailed, match="the request timed out"):
                 await task.result()
             assert [update.status async for update in task][-1] == "failed"
 

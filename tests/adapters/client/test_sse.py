@@ -1,4 +1,4 @@
-"""The parser of event streams against the rules of the HTML standard, in any pieces."""
+"""The parser of event streams against the rules of the HTML standard, for any chunks."""
 
 import pytest
 from hypothesis import given

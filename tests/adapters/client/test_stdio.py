@@ -1,4 +1,4 @@
-"""Servers as child processes: how they are met, how they die, how they are left."""
+"""Servers as child processes: start, crash and shutdown."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.errors import CallFailed, ConnectionLost, NoAnswer
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import DONE
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.oracle import REPOSITORY
 from tests.processes import assert_gone
 from tests.requirements import covers
@@ -19,7 +19,9 @@ from tests.requirements import covers
 
 def server(what: str) -> list[str]:
     folder = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); "
-    code = "import runpy; runpy.run_module('tests.adapters.client.stubborn', run_name='__main__')"
+    code = (
+        "import runpy; runpy.run_module('tests.adapters.client.stdio_servers', run_name='__main__')"
+    )
     return [sys.executable, "-c", folder + code, what]
 
 
@@ -112,7 +114,7 @@ def test_a_request_that_nobody_answers_is_given_up() -> None:
     async def main() -> None:
         async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:
             task = await session.call("work")
-            with pytest.raises(CallFailed, match="no answer in time"):
+            with pytest.raises(CallFailed, match="the request timed out"):
                 await task.result()
 
     run(main())

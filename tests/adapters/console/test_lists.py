@@ -1,4 +1,4 @@
-"""Lists: pages, filters, and what changes on them while somebody looks."""
+"""Lists: pages, filters and live updates."""
 
 import asyncio
 
@@ -9,12 +9,12 @@ from taskmachine.adapters.console.browser_sessions import LONGEST_MS
 from taskmachine.adapters.console.listing import MOST_READ, Query
 from taskmachine.statemachine import Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
-from tests.adapters.console.room import ADMIN, ALICE, BOB, Room, room
-from tests.adapters.rig import DONE, FORM, run
+from tests.adapters.console.console_server import ADMIN, ALICE, BOB, ConsoleServer, console_server
+from tests.adapters.memory_service import DONE, FORM, run
 
 
-async def pages(there: Room, query: str, owner: str = ALICE) -> list[list[str]]:
-    """The ids on each page, from the first to the last."""
+async def pages(there: ConsoleServer, query: str, owner: str = ALICE) -> list[list[str]]:
+    """Return the ids on each page."""
     import re
 
     person = await there.visitor(owner)
@@ -30,7 +30,7 @@ async def pages(there: Room, query: str, owner: str = ALICE) -> list[list[str]]:
 
 def test_pages_hold_every_task_once_and_the_newest_first() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             tasks = [await there.create() for _ in range(120)]
             await there.create(BOB)
             found = await pages(there, "")
@@ -41,15 +41,15 @@ def test_pages_hold_every_task_once_and_the_newest_first() -> None:
     run(main())
 
 
-def test_a_filter_looks_at_a_bounded_number_and_goes_on_from_there() -> None:
+def test_a_filter_reads_a_bounded_number_of_tasks() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             rare = await there.create(name="rare")
             for _ in range(900):
                 await there.create(BOB)
             assert await pages(there, "?tool=rare", ADMIN) == [[rare.id]]
             admin = await there.visitor(ADMIN)
-            assert "out of 901 that were looked at" in (await admin.get("/?tool=rare")).text
+            assert "out of 901 that were read" in (await admin.get("/?tool=rare")).text
 
     run(main())
     assert MOST_READ == 2_000
@@ -59,20 +59,20 @@ def test_a_long_search_says_where_to_look_further(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("taskmachine.adapters.console.listing.MOST_READ", 20)
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             rare = await there.create(name="rare")
             for _ in range(45):
                 await there.create()
             assert await pages(there, "?tool=rare") == [[], [], [rare.id]]
             alice = await there.visitor(ALICE)
-            assert "Look further" in (await alice.get("/?tool=rare")).text
+            assert "Search further" in (await alice.get("/?tool=rare")).text
 
     run(main())
 
 
 def test_states_can_be_asked_for() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             new, asks, done = await there.create(), await there.asking(FORM), await there.ended()
             for state, expected in (
                 ("live", [asks, new]),
@@ -85,9 +85,9 @@ def test_states_can_be_asked_for() -> None:
     run(main())
 
 
-def test_a_cursor_of_somebody_else_is_none() -> None:
+def test_a_cursor_of_another_visitor_is_refused() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             for _ in range(51):
                 await there.create(BOB)
             bob, alice = await there.visitor(BOB), await there.visitor(ALICE)
@@ -101,7 +101,7 @@ def test_a_cursor_of_somebody_else_is_none() -> None:
     run(main())
 
 
-def test_what_makes_no_sense_counts_as_not_said() -> None:
+def test_invalid_filters_are_ignored() -> None:
     assert Query.read({"state": "x", "size": "7", "tool": " t "}) == Query(tool="t")
     assert Query().url() == "?"
     assert Query(state="live", size=200).url(state="") == "?size=200"
@@ -116,7 +116,7 @@ def forget(task: Task, now: int) -> tuple[Step]:
 
 def test_rows_change_come_and_go() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task, done = await there.create(), await there.ended()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events") as stream:
@@ -131,7 +131,7 @@ def test_rows_change_come_and_go() -> None:
                 await stream.until("rows", new.id)
                 await there.service.move(done.id, forget)
                 last = await stream.until("gone", done.id)
-            # Who has seen all is told nothing; who has not, everything.
+            # A page that is up to date gets nothing, any other gets everything.
             async with alice.watching("/events", last_event_id=last.id) as stream:
                 await work.settle(DONE)
                 assert task.id in (await stream.next()).data
@@ -144,7 +144,7 @@ def test_rows_change_come_and_go() -> None:
 
 def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events?state=working&seen=x") as stream:
@@ -157,9 +157,9 @@ def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> 
     run(main())
 
 
-def test_many_changes_are_told_as_one() -> None:
+def test_many_changes_are_sent_as_one_event() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching("/events") as stream:
@@ -173,11 +173,11 @@ def test_many_changes_are_told_as_one() -> None:
     run(main())
 
 
-def test_streams_are_bounded_and_end_with_the_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_bounded_and_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskmachine.adapters.console.application.STREAMS", 1)
 
     async def main() -> None:
-        async with room(keep_alive_s=0.1) as there:
+        async with console_server(keep_alive_s=0.1) as there:
             task = await there.create()
             alice, bob = await there.visitor(ALICE), await there.visitor(BOB)
             async with alice.watching("/events") as stream:
@@ -196,11 +196,11 @@ def test_streams_are_bounded_and_end_with_the_visit(monkeypatch: pytest.MonkeyPa
 # --- one task ---------------------------------------------------------------------------------
 
 
-def test_a_task_is_told_in_pieces_until_its_end() -> None:
+def test_changed_pieces_are_sent_until_the_task_ends() -> None:
     import json
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             where = f"/tasks/{task.id}/events"
@@ -221,9 +221,9 @@ def test_a_task_is_told_in_pieces_until_its_end() -> None:
     run(main())
 
 
-def test_a_task_that_is_forgotten_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_a_task_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             async with alice.watching(f"/tasks/{task.id}/events?seen=1") as stream:

@@ -1,4 +1,4 @@
-"""The console of the reference server: where there is one, and who it is for."""
+"""The console of the reference server: where it is mounted and who can log in."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
 from taskmachine.adapters.transports.settings import Settings, load_settings
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.adapters.transports.wire import Gate, callers, serving
 from tests.site.pages import blocks_of
 from tests.wire_faults import server_process
@@ -75,7 +75,7 @@ def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
         Settings(store="memory:"),
     ],
 )
-def test_there_is_none_where_nobody_can_be_known(settings: Settings) -> None:
+def test_without_authentication_of_users_there_is_no_console(settings: Settings) -> None:
     async def main() -> None:
         console = ConsoleMount()
         async with make_application(settings, Gate().tools, console=console).lifespan():
@@ -84,7 +84,7 @@ def test_there_is_none_where_nobody_can_be_known(settings: Settings) -> None:
     run(main())
 
 
-def test_its_place_is_taken() -> None:
+def test_the_endpoint_must_not_be_below_the_console() -> None:
     for path in ("/console", "/console/mcp"):
         with pytest.raises(ConfigurationError, match="path must not be below /console"):
             load_settings(None, {}, {"path": path})
@@ -92,7 +92,7 @@ def test_its_place_is_taken() -> None:
     assert load_settings(None, {}, {"path": "/consoles"}).path == "/consoles"
 
 
-def test_a_file_of_tokens_says_who_is_an_admin() -> None:
+def test_the_token_file_decides_who_is_an_admin() -> None:
     owners = Owners(b"s" * 32)
     tokens = {
         "a": TOKEN,
@@ -120,7 +120,7 @@ def test_a_file_of_tokens_says_who_is_an_admin() -> None:
         StaticTokenAuthenticator(owners, {"x": {"token": 1, "admin": True}})
 
 
-def test_the_link_that_the_command_prints_lets_its_reader_in(tmp_path: Path) -> None:
+def test_the_printed_link_logs_in(tmp_path: Path) -> None:
     with server_process.serving(tmp_path) as server, httpx.Client() as client:
         [link] = eventually(
             lambda: re.findall(r"console: (http://\S+/console/login\?key=\S+)", str(server.log)),
@@ -137,5 +137,5 @@ def test_the_link_that_the_command_prints_lets_its_reader_in(tmp_path: Path) -> 
 
 
 def _words(line: str) -> str:
-    """Of a line that is printed, what is the same for every server."""
+    """Return a printed line without the parts that differ between servers."""
     return re.sub(r"\b\d+ tools|http://[^\s,]+|sqlite:\S+", "...", line.rstrip())

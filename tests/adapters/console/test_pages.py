@@ -1,4 +1,4 @@
-"""What pages show, and what they never do: run or load what others wrote."""
+"""The contents of pages, and protection against scripts in tasks."""
 
 import base64
 import html
@@ -7,22 +7,33 @@ import re
 
 import pytest
 
-from taskmachine.adapters.console.formatting import MOST_CHARS, MOST_MOMENTS, said, timeline
+from taskmachine.adapters.console.formatting import (
+    MOST_CHARS,
+    MOST_MOMENTS,
+    outcome_blocks,
+    timeline,
+)
 from taskmachine.adapters.rendering.diagram import render_path
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.dialects.dialect import kind_of
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
-from tests.adapters.console.room import ADMIN, ALICE, SECRET, Room, room
-from tests.adapters.lines import Line
-from tests.adapters.rig import FORM, run
+from tests.adapters.connections import Connection
+from tests.adapters.console.console_server import (
+    ADMIN,
+    ALICE,
+    SECRET,
+    ConsoleServer,
+    console_server,
+)
+from tests.adapters.memory_service import FORM, run
 
 SCRIPT = "</pre></textarea>'\"><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
 def harmless(page: str) -> bool:
-    """Whether all markup is ours."""
+    """Return whether a page contains no markup of a task."""
     inert = re.sub(
         r'<script type="module" src="/console/static/console\.js\?v=\w+"></script>', "", page
     )
@@ -33,8 +44,8 @@ def harmless(page: str) -> bool:
     )
 
 
-async def poisoned(there: Room) -> list[Task]:
-    """Tasks with a script in every text that somebody else can write."""
+async def poisoned(there: ConsoleServer) -> list[Task]:
+    """Create tasks with a script in every text that callers or tools can set."""
     body = encode_json({"text": SCRIPT, SCRIPT: SCRIPT})
     schema = {
         "type": "object",
@@ -90,7 +101,7 @@ async def poisoned(there: Room) -> list[Task]:
 
 def test_a_script_in_every_text_is_text() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             tasks = await poisoned(there)
             for owner in (ALICE, ADMIN):
                 person = await there.visitor(owner)
@@ -115,9 +126,9 @@ def test_a_script_in_every_text_is_text() -> None:
     run(main())
 
 
-def test_what_was_typed_wrongly_comes_back_as_text() -> None:
+def test_invalid_input_is_shown_again_as_text() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             await poisoned(there)
             alice = await there.visitor(ALICE)
             response = await alice.send(
@@ -125,7 +136,7 @@ def test_what_was_typed_wrongly_comes_back_as_text() -> None:
                 **{f"field.{SCRIPT}": SCRIPT, "field.e": SCRIPT * 2, "field.j": SCRIPT},
             )  # fmt: skip
             assert response.status_code == 422
-            assert "none of what can be chosen" in response.text
+            assert "Choose one of the options" in response.text
             assert harmless(response.text)
 
     run(main())
@@ -133,7 +144,7 @@ def test_what_was_typed_wrongly_comes_back_as_text() -> None:
 
 def test_every_answer_is_protected() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.create()
             alice = await there.visitor(ALICE)
             answers = [
@@ -164,10 +175,10 @@ def test_every_answer_is_protected() -> None:
 
 
 def test_pages_have_no_style_or_script_of_their_own() -> None:
-    """The policy would refuse them; and files have an address that changes with them."""
+    """The policy would refuse them; and the URLs of files change with their contents."""
 
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.asking(FORM)
             alice = await there.visitor(ALICE)
             for path in ("/", f"/tasks/{task.id}"):
@@ -179,14 +190,14 @@ def test_pages_have_no_style_or_script_of_their_own() -> None:
                     file = await alice.get(html.unescape(address))
                     assert file.status_code == 200
                     assert "immutable" in file.headers["cache-control"]
-                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "of nobody else"
+                assert not re.search(r'(?:src|href)="(?!/console/|#)', page), "only local URLs"
 
     run(main())
 
 
-def test_both_wires_are_shown_as_they_speak() -> None:
+def test_the_page_shows_the_responses_of_both_revisions() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.ended(outcome=Outcome.of_result(b'{"content":[]}', is_error=True))
             page = (await (await there.visitor(ALICE)).get(f"/tasks/{task.id}")).text
             shown = {
@@ -196,21 +207,21 @@ def test_both_wires_are_shown_as_they_speak() -> None:
                 )
             }
             for revision in ("2025-11-25", "2026-07-28"):
-                line = Line(there.runtime, revision, ALICE)
+                line = Connection(there.runtime, revision, ALICE)
                 await line.introduce()
                 for method in ("tasks/get", "tasks/result"):
                     if f"{method} in {revision}" not in shown:
                         assert (method, revision) == ("tasks/result", "2026-07-28")
                         continue
-                    told = await line.call(method, {"taskId": task.id})
+                    answer = await line.call(method, {"taskId": task.id})
                     ours = shown[f"{method} in {revision}"]
-                    told.get("result", {}).get("_meta", {}).pop(
+                    answer.get("result", {}).get("_meta", {}).pop(
                         "io.modelcontextprotocol/serverInfo", None
                     )
                     ours.get("result", {}).get("_meta", {}).pop(
                         "io.modelcontextprotocol/serverInfo", None
                     )
-                    assert {**ours, "id": 0} == {**told, "id": 0}
+                    assert {**ours, "id": 0} == {**answer, "id": 0}
                 await line.conversation.close()
             assert 'class="state wire failed">failed' in page
             assert 'class="state wire completed">completed' in page
@@ -246,7 +257,7 @@ def picture_of(kind: str) -> Outcome:
     ],
 )  # fmt: skip
 def test_results_are_readable(outcome: Outcome, blocks: list[tuple[str, str]] | None) -> None:
-    shown = [(block.kind, block.text) for block in said(outcome)]
+    shown = [(block.kind, block.text) for block in outcome_blocks(outcome)]
     if blocks is None:
         [(kind, _)] = shown
         assert kind == "json", "no picture that can run"
@@ -254,13 +265,15 @@ def test_results_are_readable(outcome: Outcome, blocks: list[tuple[str, str]] | 
         assert shown == blocks
 
 
-def test_what_is_large_is_cut() -> None:
-    [block] = said(
+def test_large_values_are_cut() -> None:
+    [block] = outcome_blocks(
         Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x" * 100_000}]}))
     )
     assert len(block.text) < MOST_CHARS + 100
     assert block.text.endswith("… and 80,000 more characters")
-    many = said(Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x"}] * 80})))
+    many = outcome_blocks(
+        Outcome.of_result(encode_json({"content": [{"type": "text", "text": "x"}] * 80}))
+    )
     assert len(many) == 51
     assert many[-1].text == "… and 30 more blocks"
 
@@ -301,7 +314,7 @@ def test_the_path_is_marked_in_the_diagram_of_the_table() -> None:
     assert picture.count('<g class="taken"><path') == 2
 
 
-def test_a_store_that_is_away_is_said_so() -> None:
+def test_a_failing_store_shows_an_error_page() -> None:
     class Away(MemoryStore):
         is_away = False
 
@@ -312,7 +325,7 @@ def test_a_store_that_is_away_is_said_so() -> None:
 
     async def main() -> None:
         store = Away(SECRET)
-        async with room(store) as there:
+        async with console_server(store) as there:
             alice = await there.visitor(ALICE)
             store.is_away = True
             assert (await alice.get("/")).status_code == 503
@@ -324,8 +337,8 @@ def test_a_store_that_is_away_is_said_so() -> None:
 
 def test_it_is_for_http_only() -> None:
     async def main() -> None:
-        async with room() as there:
-            with pytest.raises(RuntimeError, match="knows no websocket"):
+        async with console_server() as there:
+            with pytest.raises(RuntimeError, match="does not support the ASGI scope websocket"):
                 await there.console({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
     run(main())

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from taskmachine.adapters.console.fields import fields_of, read_field
-from taskmachine.adapters.console.questions import Mistakes, asked, read_answer
+from taskmachine.adapters.console.questions import InvalidAnswer, question_view, read_answer
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import Question, Reply, State
-from tests.adapters.console.room import ALICE, room
-from tests.adapters.rig import FORM, run
+from tests.adapters.console.console_server import ALICE, console_server
+from tests.adapters.memory_service import FORM, run
 
 
 def field(schema: Any, *, is_required: bool = True) -> Any:
@@ -36,9 +36,7 @@ def field(schema: Any, *, is_required: bool = True) -> Any:
         ("nonsense", ["1"], 1),
     ],
 )
-def test_what_is_typed_is_read_as_the_schema_says(
-    schema: Any, typed: list[str], value: Any
-) -> None:
+def test_input_is_read_by_the_schema(schema: Any, typed: list[str], value: Any) -> None:
     assert read_field(field(schema), typed) == value
 
 
@@ -49,7 +47,7 @@ def test_what_is_typed_is_read_as_the_schema_says(
         ({"type": "string", "maxLength": 2}, ["abc"], "at most 2 characters"),
         ({"type": "string", "minLength": 2, "maxLength": 3}, ["a"], "2 to 3 characters"),
         ({"type": "string", "format": "date"}, [""], "fill this in"),
-        ({"type": "string", "enum": ["a"]}, ["b"], "none of what can be chosen"),
+        ({"type": "string", "enum": ["a"]}, ["b"], "Choose one of the options"),
         ({"type": "string", "enum": ["a"]}, [], "fill this in"),
         ({"type": "integer"}, ["1.5"], "a whole number."),
         ({"type": "integer", "minimum": 1, "maximum": 5}, ["9"], "whole number from 1 to 5"),
@@ -61,12 +59,12 @@ def test_what_is_typed_is_read_as_the_schema_says(
         ({"type": "object"}, ["{"], "JSON"),
     ],
 )
-def test_what_cannot_be_is_refused_with_words(schema: Any, typed: list[str], words: str) -> None:
+def test_invalid_input_is_refused_with_a_message(schema: Any, typed: list[str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_field(field(schema), typed)
 
 
-def test_what_may_be_left_out_is_left_out() -> None:
+def test_optional_fields_may_be_empty() -> None:
     for schema in (
         {"type": "string"},
         {"type": "integer"},
@@ -75,7 +73,7 @@ def test_what_may_be_left_out_is_left_out() -> None:
         assert read_field(field(schema, is_required=False), []) is None
 
 
-def test_odd_schemas_make_fields_for_json_or_none() -> None:
+def test_unusual_schemas_make_fields_for_json_or_none() -> None:
     assert fields_of(None) == fields_of({"properties": 1}) == []
     assert field({"type": "array", "items": 1}).kind == "json"
     assert field({"enum": [1, 2]}).kind == "json"
@@ -90,31 +88,33 @@ def question(method: str, params: Any) -> Question:
 
 
 def test_each_kind_is_answered_in_its_shape() -> None:
-    url = asked(question("elicitation/create", {"mode": "url", "url": "https://a.example"}))
+    url = question_view(question("elicitation/create", {"mode": "url", "url": "https://a.example"}))
     assert url.is_safe_url
     assert read_answer(url, "accept", {}) == Reply(b'{"action":"accept"}')
-    sampling = asked(question("sampling/createMessage", {"messages": [{"content": [1]}, 2]}))
-    said = decode_json(read_answer(sampling, "", {"reply": ["Hello"]}).body)
-    assert said["content"] == {"type": "text", "text": "Hello"}
-    assert said["role"] == "assistant"
-    other = asked(question("roots/list", []))
+    sampling = question_view(
+        question("sampling/createMessage", {"messages": [{"content": [1]}, 2]})
+    )
+    answer = decode_json(read_answer(sampling, "", {"reply": ["Hello"]}).body)
+    assert answer["content"] == {"type": "text", "text": "Hello"}
+    assert answer["role"] == "assistant"
+    other = question_view(question("roots/list", []))
     assert read_answer(other, "", {"reply": ['{"roots":[]}']}) == Reply(b'{"roots":[]}')
     for text in ("", "{", "1"):
-        with pytest.raises(Mistakes):
+        with pytest.raises(InvalidAnswer):
             read_answer(other, "", {"reply": [text]})
-    with pytest.raises(Mistakes):
+    with pytest.raises(InvalidAnswer):
         read_answer(url, "delete", {})
 
 
-def test_only_addresses_of_the_web_are_links() -> None:
+def test_only_web_addresses_are_links() -> None:
     for url in ("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", " https://x", ""):
-        shown = asked(question("elicitation/create", {"mode": "url", "url": url}))
+        shown = question_view(question("elicitation/create", {"mode": "url", "url": url}))
         assert not shown.is_safe_url
 
 
-def test_an_answer_goes_where_the_wire_would_bring_it() -> None:
+def test_an_answer_reaches_the_tool_as_on_the_wire() -> None:
     async def main() -> None:
-        async with room() as there:
+        async with console_server() as there:
             task = await there.asking(FORM)
             alice = await there.visitor(ALICE)
             page = f"/tasks/{task.id}"
@@ -129,7 +129,7 @@ def test_an_answer_goes_where_the_wire_would_bring_it() -> None:
             after = await there.service.get(ALICE, task.id)
             assert after.state is State.WORKING
             assert after.questions[0].answer == Reply(b'{"action":"decline"}')
-            # Again, or too late: nothing happens, and the page shows what is so.
+            # A second or late answer changes nothing, and the page shows the first.
             assert (
                 await alice.send(f"{page}/answer", key="name", action="accept")
             ).status_code == 303

@@ -19,7 +19,7 @@ from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Reply, State, Task
-from tests.adapters.rig import call, run
+from tests.adapters.memory_service import call, run
 from tests.adapters.stores.postgres_server import Server
 
 __all__ = [
@@ -41,7 +41,7 @@ OWNER = "alice"
 
 @attrs.define
 class Cluster:
-    """Machines that can be added, and stopped as if somebody had said so."""
+    """Replicas and workers that a test can add and stop."""
 
     server: Server
     url: str
@@ -67,12 +67,12 @@ class Cluster:
             yield runtime
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
-        """What is in the tables; `@` stands for their schema."""
+        """Return the rows of a query; `@` stands for the schema."""
         return self.server.execute(statement.replace("@", f"{self.url.rpartition('=')[2]}."))
 
 
 def play(server: Server, scene: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Run a scene on an empty place in the database; nothing may be left running."""
+    """Run a scene on an empty schema; nothing may be left running."""
 
     async def main() -> None:
         async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ async def reached(runtime: Runtime, task: Task, state: State) -> Task:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Back when it is so: asked again and again, as nobody tells."""
+    """Poll until the condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not is_so():
             await asyncio.sleep(0.02)

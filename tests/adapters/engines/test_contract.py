@@ -1,4 +1,4 @@
-"""The engines that come along, and the kit by which authors of others test theirs."""
+"""The contract of engines: the built-in ones pass it, and broken ones fail it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ import pytest
 
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
-from taskmachine.adapters.runtime.engine import Duty, MakeEngine
+from taskmachine.adapters.runtime.engine import MakeEngine, PeriodicJob
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.runtime.service import TaskService
@@ -70,12 +70,12 @@ class Idle(LocalEngine):
     async def start(self) -> None: ...
 
     @property
-    def duties(self) -> Mapping[str, Duty]:
+    def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
         return {}
 
 
 class Unbounded(LocalEngine):
-    """Runs everything at once."""
+    """Runs every task without regard to the limit."""
 
     def __init__(self, service: TaskService, *rest: Any) -> None:
         service.limits = attrs.evolve(service.limits, concurrency=64)
@@ -83,7 +83,7 @@ class Unbounded(LocalEngine):
 
 
 class Obstinate(LocalEngine):
-    """Gives nothing back when it is told to stop."""
+    """Does not release its tasks at shutdown."""
 
     async def shutdown(self, grace_s: float | None = None) -> None: ...
 

@@ -30,7 +30,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.adapters.rig import HOUR, Clock, call
+from tests.adapters.memory_service import HOUR, Clock, call
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
 ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
@@ -75,7 +75,7 @@ def play(
     limits: Limits | None = None,
     store: MemoryStore | None = None,
 ) -> None:
-    """Run a scene on a runtime; nothing may be left running, and no error unheard."""
+    """Run a scene on a runtime; nothing may be left running, and every error must be retrieved."""
 
     async def main() -> None:
         world = World(tools, limits, store)
@@ -89,7 +89,7 @@ def play(
     try:
         loop.run(main())
         assert loop.escaped == []
-        assert loop.unheard(loop.outside) == []
+        assert loop.unretrieved(loop.outside) == []
     finally:
         loop.close()
 
@@ -120,7 +120,6 @@ def is_working(task: Task) -> bool:
 
 
 def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None:
-    """What a call carries may be megabytes, and the collector looks seldom."""
     tools = Tools()
 
     @tools.task()
@@ -330,13 +329,13 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
         task = await world.create(runtime, "slow")
         await until(runtime, task, is_working)
         await asyncio.sleep(1)
-        [leg] = [one for one in asyncio.all_tasks() if one.get_name() == f"task {task.id}"]
-        leg.cancel()
-        await asyncio.wait({leg})
-        assert leg.cancelled()
+        [run] = [one for one in asyncio.all_tasks() if one.get_name() == f"task {task.id}"]
+        run.cancel()
+        await asyncio.wait({run})
+        assert run.cancelled()
         assert cleaned == ["up"]
         left = await runtime.service.get("alice", task.id)
-        assert left.state is State.WORKING, "to be given back by whoever stops the runtime"
+        assert left.state is State.WORKING, "which the shutdown of the runtime releases"
         await runtime.stop()
         assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
 
@@ -344,7 +343,6 @@ def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
 
 
 def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropped() -> None:
-    """A late finish changes nothing and takes nobody down."""
     tools = Tools()
     said: list[object] = []
 

@@ -43,7 +43,7 @@ def blocks(heading: str, language: str) -> list[str]:
 
 
 def shell(script: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run what the page shows, as somebody would in a terminal."""
+    """Run a command of the page in a shell."""
     path = f"{PROGRAMS}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", "-e", "-c", script],
@@ -53,7 +53,7 @@ def shell(script: str, folder: Path, **variables: str) -> "subprocess.CompletedP
 
 
 class Bench:
-    """A tool that is done at once, and one that goes on when the test says so."""
+    """A tool that returns immediately, and one that waits for the test."""
 
     def __init__(self) -> None:
         self.tools, self.gated = Tools(), Tools()
@@ -88,7 +88,7 @@ def text(task: Task) -> str:
 
 @pytest.fixture
 def url(server: Server) -> Iterator[str]:
-    """Of a database for this test alone: the page speaks of the schema that has no other name."""
+    """Return the URL of a separate database, as the page uses the default schema."""
     server.execute("CREATE DATABASE operated")
     yield server.url(database="operated")
     server.execute("DROP DATABASE operated WITH (FORCE)")
@@ -129,7 +129,7 @@ def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str)
             count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sized'"
             [(connections,)] = database.execute(count).fetchall()
             assert 3 * len(machines) <= connections <= (2 + 4) * len(machines)
-            database.execute("VACUUM")  # of what was there before the last step of each
+            database.execute("VACUUM")  # remove the previous versions of rows
             database.execute("VACUUM FULL")
             [(size,)] = database.execute(
                 "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE oid IN"
@@ -229,7 +229,7 @@ def test_before_an_upgrade_one_can_look(server: Server, url: str, tmp_path: Path
         database.execute("UPDATE taskmachine.meta SET value = '99' WHERE name = 'version'")
     newer = shell(look, tmp_path, STORE=url)
     assert newer.returncode == 2
-    assert "has version 99 of the schema" in newer.stderr
+    assert "has schema version 99" in newer.stderr
 
 
 def test_a_file_moves_to_postgresql_and_back(server: Server, url: str, tmp_path: Path) -> None:
@@ -268,10 +268,10 @@ def test_the_daily_care_for_a_file(tmp_path: Path) -> None:
 
 @attrs.frozen
 class Standby:
-    """A server that follows another one, until it is told to take its place."""
+    """A standby server that a test can promote."""
 
     folder: Path
-    """Has its socket; not where the data is, as that came with the socket of the other one."""
+    """The folder of its socket; the data folder is a copy with the primary's socket."""
     data: Path
     user: str | None
 
@@ -301,7 +301,7 @@ def following(primary: str) -> Iterator[Standby]:
 
 
 async def made_in_the_end(replica: Runtime) -> Task:
-    """Whoever is refused because there is no server comes again."""
+    """Retry a command that is refused while the server is down."""
     while True:
         try:
             return await create(replica, "quick")
@@ -353,7 +353,7 @@ def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -
         await until(lambda: bench.runs == [task.id])
         await set_read_only("on")
         try:
-            with pytest.raises(StoreError, match="cannot be written to"):
+            with pytest.raises(StoreError, match="is read-only"):
                 await create(replica, "quick")
             bench.gate.set()
             assert (await replica.service.collect("alice", task.id, 0.5)).outcome is None
@@ -381,7 +381,7 @@ def test_what_to_watch_is_seen(server: Server, url: str) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         lost, without, waiting = [await create(replica, "quick") for _ in range(3)]
-        assert await claim(replica.service, lost.id, "somebody unknown")
+        assert await claim(replica.service, lost.id, "a stranger")
         assert await recover(replica.service, Leases(lambda _: False)) == 1
         await cluster.worker(bench.gated)
         await ended(replica, await released(bench, replica))

@@ -33,7 +33,7 @@ from tests.adapters.engines.cluster import (
     reached,
     until,
 )
-from tests.adapters.rig import call
+from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
@@ -42,7 +42,7 @@ JOBS = "SELECT status::text, args->>'task_id' FROM @procrastinate_jobs"
 
 @attrs.define
 class Bench:
-    """Tools that tell what they do, and go on when the test says so."""
+    """Tools that record their runs and wait for the test."""
 
     tools: Tools = attrs.field(factory=Tools)
     runs: list[str] = attrs.field(factory=list)
@@ -92,7 +92,7 @@ def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         waiting = await create(replica, "quick")
-        assert cluster.rows(JOBS) == [("todo", waiting.id)]  # and nobody takes it
+        assert cluster.rows(JOBS) == [("todo", waiting.id)]  # and no worker takes it
         await cluster.worker(bench.tools)
         assert "done" in text(await ended(replica, waiting))
         assert "done" in text(await ended(replica, await create(replica, "quick")))
@@ -110,7 +110,7 @@ def test_a_worker_is_told_of_a_task_at_once(server: Server) -> None:
         began = asyncio.get_running_loop().time()
         for _ in range(10):
             await ended(replica, await create(replica, "quick"))
-        # By looking alone it would take a second each.
+        # Polling alone would take a second each.
         assert asyncio.get_running_loop().time() - began < 5
 
     play(server, scene)
@@ -173,7 +173,7 @@ def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Serve
         cluster.rows("UPDATE @procrastinate_workers SET last_heartbeat = now() - interval '16 s'")
         assert await living.retry_stalled() == 1
         assert cluster.rows(JOBS) == [("todo", task.id)]
-        # The lost one wakes up, under another number: it takes part, and harms nobody.
+        # The lost worker continues under another number, without any harm.
         fetched = await lost.fetch([queue_of("greet")])
         assert fetched is None
         await lost.close()
@@ -197,7 +197,7 @@ def test_a_paused_worker_that_was_pruned_begins_anew(server: Server) -> None:
 
 
 def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.LOOK_S", 0.05)
+    monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.POLL_S", 0.05)
 
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
@@ -270,7 +270,7 @@ def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
         async with cluster.machine(Tools(), LocalEngine) as machine:
             held = await claim(machine.service, task.id, "paused")
             assert held is not None
-            # Nobody knows that worker any more: its task is an orphan, and given to others.
+            # The worker is not registered any more: its task is an orphan and is released.
             await cluster.worker(bench.tools)
             await bench.until_running()
             before = await replica.service.get("alice", task.id)
@@ -301,7 +301,7 @@ def test_a_task_is_left_for_a_worker_that_has_its_tool(
         replica = await cluster.replica(more.tools)
         task = await create(replica, "größe/" + "x" * 100)
         await cluster.worker(bench.tools)
-        await until(lambda: "1 tasks wait for the tool 'größe" in caplog.text)
+        await until(lambda: "queued tasks of the tool 'größe" in caplog.text)
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
         await cluster.worker(more.tools)
@@ -318,7 +318,7 @@ def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
         tasks = [await create(replica, "gated") for _ in range(5)]
         await cluster.worker(bench.tools, concurrency=2)
         await bench.until_running(2)
-        quick = await create(replica, "quick")  # nobody has room for it
+        quick = await create(replica, "quick")  # no worker has room for it
         assert not (await replica.service.get("alice", quick.id)).is_terminal
         bench.gate.set()
         for task in tasks:
@@ -361,7 +361,7 @@ def refused(url: str, engine: Callable[..., object] = for_replicas) -> str:
 def test_it_needs_postgresql() -> None:
     for engine in (for_replicas, for_workers):
         assert refused("memory:", engine) == (
-            "the engine procrastinate needs a store in PostgreSQL: --store postgresql://..."
+            "the engine procrastinate requires a PostgreSQL store: --store postgresql://..."
         )
 
 
@@ -423,9 +423,7 @@ def test_missing_rights_are_named(server: Server) -> None:
     server.execute(f"GRANT USAGE ON SCHEMA {schema} TO visitor")
     server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO visitor")
     said = refused(server.url(schema, user="visitor"))
-    assert (
-        f"does not let this user make the tables of procrastinate in the schema '{schema}'" in said
-    )
+    assert f"this user may not create the tables of procrastinate in the schema '{schema}'" in said
     with pytest.raises(psycopg.errors.UndefinedTable):
         server.execute(f"SELECT 1 FROM {schema}.procrastinate_jobs")
 

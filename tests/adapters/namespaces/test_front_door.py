@@ -1,4 +1,4 @@
-"""The package `taskmachine` and its namespaces: which names they have, and what importing costs."""
+"""The package `taskmachine` and its namespaces: their names, and the cost of importing them."""
 
 import ast
 import importlib
@@ -18,7 +18,7 @@ DOOR: Final = REPOSITORY.joinpath(*FRONT_DOOR)
 NAMESPACES: Final = sorted(path.parent.name for path in DOOR.glob("*/__init__.py"))
 
 MOST_NAMES: Final = 35
-"""What a reader can keep in mind; the rest belongs to a namespace."""
+"""As many as a reader can remember; other names belong to a namespace."""
 
 IMPORT_RATIO: Final = 1.3
 ROUNDS: Final = 7
@@ -27,7 +27,7 @@ TIME: Final = "import time; t = time.perf_counter(); import {}; print(time.perf_
 
 
 def test_each_name_is_the_one_of_its_home() -> None:
-    """What type checkers see, below TYPE_CHECKING, is what the interpreter finds."""
+    """The names under TYPE_CHECKING are those found at run time."""
     [declared] = [
         node
         for node in ast.parse((DOOR / "__init__.py").read_text()).body
@@ -87,7 +87,7 @@ def test_the_version_is_the_one_of_the_command(tmp_path: Path) -> None:
 
 
 def test_importing_the_package_costs_next_to_nothing(tmp_path: Path) -> None:
-    """At most 1.3 times what its parts cost; the median, in turn, each in a new interpreter."""
+    """At most 1.3 times the cost of its parts: medians of alternating runs in new interpreters."""
     took: dict[str, list[float]] = {"taskmachine": [], "attrs, transitions": []}
     for _ in range(ROUNDS):
         for modules, times in took.items():

@@ -142,7 +142,7 @@ def test_a_write_that_fails_runs_nothing_and_leaves_its_place_to_the_next() -> N
         try:
             with pytest.raises(StoreError):
                 await runtime.create("alice", wish())
-            await asyncio.sleep(0)  # its leg had its turn, while nobody could look
+            await asyncio.sleep(0)  # the tool run had its turn meanwhile
             store.is_broken = False
             task = await runtime.create("alice", wish())
             assert (await runtime.service.collect("alice", task.id)).state is State.COMPLETED

@@ -20,33 +20,33 @@ from taskmachine.adapters.runtime.maintenance import (
 from taskmachine.adapters.stores import Caps, KeptSession, Worker
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import Cause, Event, NotFound, State
-from tests.adapters.rig import DONE, FORM, HOUR, MINUTE, SECOND, Rig, run
+from tests.adapters.memory_service import DONE, FORM, HOUR, MINUTE, SECOND, MemoryService, run
 
 
 def test_what_waits_beyond_its_ttl_fails_in_the_open_and_is_forgotten_after_the_grace() -> None:
     """Expiry is a move, then a purge; every waiter is answered."""
 
     async def main() -> None:
-        rig = Rig()
-        queued = await rig.create(ttl_ms=100)
-        waiter = asyncio.create_task(rig.service.collect("alice", queued.id))
-        while not rig.service.waiting("alice"):
+        memory = MemoryService()
+        queued = await memory.create(ttl_ms=100)
+        waiter = asyncio.create_task(memory.service.collect("alice", queued.id))
+        while not memory.service.waiting("alice"):
             await asyncio.sleep(0)
-        rig.clock.now += 99
-        assert await expire_overdue(rig.service) == 0
-        rig.clock.now += 1
-        assert await expire_overdue(rig.service) == 1
+        memory.clock.now += 99
+        assert await expire_overdue(memory.service) == 0
+        memory.clock.now += 1
+        assert await expire_overdue(memory.service) == 1
         expired = await waiter
         assert expired.outcome is not None
         assert (expired.state, expired.outcome.cause) == (State.FAILED, Cause.EXPIRED)
-        assert expired.deadline == rig.clock.now + MINUTE, "the ttl that is shown is true"
-        rig.clock.now += MINUTE - 1
-        assert await sweep(rig.service) == 0
-        assert await rig.service.get("alice", queued.id) == expired
-        rig.clock.now += 1
-        assert await sweep(rig.service) == 1
+        assert expired.deadline == memory.clock.now + MINUTE, "the ttl that is shown is true"
+        memory.clock.now += MINUTE - 1
+        assert await sweep(memory.service) == 0
+        assert await memory.service.get("alice", queued.id) == expired
+        memory.clock.now += 1
+        assert await sweep(memory.service) == 1
         with pytest.raises(NotFound):
-            await rig.service.get("alice", queued.id)
+            await memory.service.get("alice", queued.id)
 
     run(main())
 
@@ -54,13 +54,13 @@ def test_what_waits_beyond_its_ttl_fails_in_the_open_and_is_forgotten_after_the_
 def test_a_person_who_does_not_answer_is_waited_for_only_so_long() -> None:
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create(ttl_ms=10 * MINUTE)
-        held = await rig.claim(task.id)
+        memory = MemoryService()
+        task = await memory.create(ttl_ms=10 * MINUTE)
+        held = await memory.claim(task.id)
         await held.ask([FORM])
-        rig.clock.now += 10 * MINUTE
-        assert await expire_overdue(rig.service) == 1
-        ended = await rig.service.get("alice", task.id)
+        memory.clock.now += 10 * MINUTE
+        assert await expire_overdue(memory.service) == 1
+        ended = await memory.service.get("alice", task.id)
         assert (ended.state, ended.worker) == (State.FAILED, None)
         assert ended.questions[0].withdrawn
 
@@ -69,13 +69,13 @@ def test_a_person_who_does_not_answer_is_waited_for_only_so_long() -> None:
 
 def test_work_within_its_timeout_is_not_killed_by_a_ttl() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create(ttl_ms=1 * SECOND)
-        held = await rig.claim(task.id)
-        rig.clock.now += 5 * MINUTE
-        assert await expire_overdue(rig.service) == 0
+        memory = MemoryService()
+        task = await memory.create(ttl_ms=1 * SECOND)
+        held = await memory.claim(task.id)
+        memory.clock.now += 5 * MINUTE
+        assert await expire_overdue(memory.service) == 0
         await held.settle(DONE)
-        assert (await rig.service.get("alice", task.id)).state is State.COMPLETED
+        assert (await memory.service.get("alice", task.id)).state is State.COMPLETED
 
     run(main())
 
@@ -83,30 +83,30 @@ def test_work_within_its_timeout_is_not_killed_by_a_ttl() -> None:
 @pytest.mark.parametrize(("end", "kept"), [("complete", 24 * HOUR), ("cancel", HOUR)])
 def test_what_has_ended_is_kept_as_promised(end: str, kept: int) -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
+        memory = MemoryService()
+        task = await memory.create()
         if end == "complete":
-            await (await rig.claim(task.id)).settle(DONE)
+            await (await memory.claim(task.id)).settle(DONE)
         else:
-            await rig.service.cancel("alice", task.id)
-        rig.clock.now += kept - 1
-        assert await sweep(rig.service) == 0
-        rig.clock.now += 1
-        assert await sweep(rig.service) == 1
+            await memory.service.cancel("alice", task.id)
+        memory.clock.now += kept - 1
+        assert await sweep(memory.service) == 0
+        memory.clock.now += 1
+        assert await sweep(memory.service) == 1
 
     run(main())
 
 
 def test_a_chosen_ttl_counts_from_the_creation_also_after_the_end() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create(ttl_ms=HOUR)
-        rig.clock.now += 10 * MINUTE
-        await (await rig.claim(task.id)).settle(DONE)
-        rig.clock.now += 50 * MINUTE - 1
-        assert await sweep(rig.service) == 0
-        rig.clock.now += 1
-        assert await sweep(rig.service) == 1
+        memory = MemoryService()
+        task = await memory.create(ttl_ms=HOUR)
+        memory.clock.now += 10 * MINUTE
+        await (await memory.claim(task.id)).settle(DONE)
+        memory.clock.now += 50 * MINUTE - 1
+        assert await sweep(memory.service) == 0
+        memory.clock.now += 1
+        assert await sweep(memory.service) == 1
 
     run(main())
 
@@ -114,13 +114,13 @@ def test_a_chosen_ttl_counts_from_the_creation_also_after_the_end() -> None:
 def test_sweeps_go_in_batches_and_never_touch_what_lives() -> None:
 
     async def main() -> None:
-        rig = Rig(Limits(caps=Caps(live=10_000)))
+        memory = MemoryService(Limits(caps=Caps(live=10_000)))
         for _ in range(250):
-            await rig.service.cancel("alice", (await rig.create()).id)
-        live = await rig.create(ttl_ms=2 * HOUR)
-        rig.clock.now += HOUR
-        assert await sweep(rig.service) == 250
-        assert [task.id for task in (await rig.service.page("alice")).tasks] == [live.id]
+            await memory.service.cancel("alice", (await memory.create()).id)
+        live = await memory.create(ttl_ms=2 * HOUR)
+        memory.clock.now += HOUR
+        assert await sweep(memory.service) == 250
+        assert [task.id for task in (await memory.service.page("alice")).tasks] == [live.id]
 
     run(main())
 
@@ -135,22 +135,24 @@ def test_sweeps_forget_sessions_in_batches_and_count_tasks_only(count: int) -> N
             return await super().forget_sessions(now, limit)
 
     async def main() -> None:
-        rig = Rig(store=Watched(b"s" * 32))
-        await rig.service.cancel("alice", (await rig.create()).id)
-        rig.clock.now += HOUR
+        memory = MemoryService(store=Watched(b"s" * 32))
+        await memory.service.cancel("alice", (await memory.create()).id)
+        memory.clock.now += HOUR
         for number in range(count):
-            await rig.store.keep_session(KeptSession(f"old {number}", b"", rig.clock.now), 1_000)
-        still = KeptSession("still", b"", rig.clock.now + 1)
-        await rig.store.keep_session(still, 1_000)
-        assert await sweep(rig.service) == 1
+            await memory.store.keep_session(
+                KeptSession(f"old {number}", b"", memory.clock.now), 1_000
+            )
+        still = KeptSession("still", b"", memory.clock.now + 1)
+        await memory.store.keep_session(still, 1_000)
+        assert await sweep(memory.service) == 1
         assert set(limits) == {BATCH}
-        assert [await rig.store.session(f"old {number}") for number in range(count)] == (
+        assert [await memory.store.session(f"old {number}") for number in range(count)] == (
             [None] * count
         )
-        assert await rig.store.session("still") == still
-        rig.clock.now += 1
-        assert await sweep(rig.service) == 0, "it is no task"
-        assert await rig.store.session("still") is None
+        assert await memory.store.session("still") == still
+        memory.clock.now += 1
+        assert await sweep(memory.service) == 0, "no such task"
+        assert await memory.store.session("still") is None
 
     run(main())
 
@@ -177,7 +179,7 @@ def test_a_store_that_was_away_costs_no_worker() -> None:
     leases = Leases(lambda worker: False)
     worker = Worker("a", "h", 1)
     assert [leases.lost([worker], now_s) for now_s in (0.0, 5.0)] == [[], []]
-    # Nobody could beat meanwhile; whoever lives does so before the next look.
+    # No worker could send a heartbeat meanwhile; live ones do before the next check.
     assert leases.lost([worker], 65.0) == []
     assert leases.lost([worker], 70.0) == ["a"]
 
@@ -190,23 +192,23 @@ def test_a_worker_that_is_known_to_be_dead_is_lost_at_once() -> None:
 def test_the_tasks_of_lost_workers_go_to_others_questions_stay_open() -> None:
 
     async def main() -> None:
-        rig = Rig()
-        await rig.store.enlist(Worker("dead", "h", 1))
-        work, ask, once = [await rig.create(is_repeatable=r) for r in (True, True, False)]
-        await rig.claim(work.id, "dead")
-        await (await rig.claim(ask.id, "dead")).ask([FORM])
-        await rig.claim(once.id, "dead")
-        assert await recover(rig.service, Leases(lambda worker: True)) == 3
-        after = [await rig.service.get("alice", task.id) for task in (work, ask, once)]
+        memory = MemoryService()
+        await memory.store.enlist(Worker("dead", "h", 1))
+        work, ask, once = [await memory.create(is_repeatable=r) for r in (True, True, False)]
+        await memory.claim(work.id, "dead")
+        await (await memory.claim(ask.id, "dead")).ask([FORM])
+        await memory.claim(once.id, "dead")
+        assert await recover(memory.service, Leases(lambda worker: True)) == 3
+        after = [await memory.service.get("alice", task.id) for task in (work, ask, once)]
         assert [(task.state.value, task.losses, task.worker) for task in after] == [
             ("submitted", 1, None),
             ("input_required", 1, None),
             ("failed", 0, None),
         ]
         assert after[1].open_questions
-        assert await rig.store.workers() == ()
-        assert await recover(rig.service, Leases(lambda worker: True)) == 0
-        [*_, last] = await rig.store.history(work.id)
+        assert await memory.store.workers() == ()
+        assert await recover(memory.service, Leases(lambda worker: True)) == 0
+        [*_, last] = await memory.store.history(work.id)
         assert (last.event, last.note) == (Event.REQUEUE, "The worker of this task was lost.")
 
     run(main())
@@ -220,7 +222,7 @@ def test_a_process_of_this_host_is_known_to_live_or_to_be_dead() -> None:
     child.stdin.write(b"\n")
     child.stdin.close()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert processes.is_dead(Worker("w", here, child.pid)), "nobody has asked for it yet"
+    assert processes.is_dead(Worker("w", here, child.pid)), "it is not reaped yet"
     child.wait()
     assert processes.is_dead(Worker("w", here, child.pid))
     assert not processes.is_dead(Worker("w", "elsewhere", child.pid))

@@ -23,7 +23,7 @@ from taskmachine.statemachine import (
     Question,
     Reply,
 )
-from tests.adapters.rig import call
+from tests.adapters.memory_service import call
 
 FORM = form("Name?", {"type": "object"})
 ADA = Reply(b'{"action":"accept","content":{"name":"Ada"}}')
@@ -104,7 +104,7 @@ def test_a_caller_that_cannot_be_asked_is_not() -> None:
         assert missing.value.required == {"elicitation": {}}
         outcome = await calls.run("alice", tools["greet"], call, {}, ask=unasked)
         assert isinstance(outcome, Outcome)
-        assert "did not declare that it answers 'elicitation/create'" in str(outcome.message)
+        assert "did not declare support for 'elicitation/create'" in str(outcome.message)
 
     play(tools, scene)
 
@@ -130,7 +130,7 @@ def test_a_call_that_takes_too_long_is_answered_at_once_and_its_tool_stopped() -
         assert outcome.cause is Cause.TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(10)
         await asyncio.sleep(1)
-        assert late == ["the call is over"]
+        assert late == ["the call has ended"]
 
     play(tools, scene)
 

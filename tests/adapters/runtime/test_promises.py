@@ -17,8 +17,8 @@ from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, ConfigurationError, NotFound, TaskmachineError
-from tests.adapters.lines import Line, greeting_tools
-from tests.adapters.rig import DONE, HOUR, Rig, call, run
+from tests.adapters.connections import Connection, greeting_tools
+from tests.adapters.memory_service import DONE, HOUR, MemoryService, call, run
 
 
 def test_ids_are_unique_and_nobody_guesses_them() -> None:
@@ -31,14 +31,14 @@ def test_ids_are_unique_and_nobody_guesses_them() -> None:
 def test_a_task_leaves_the_store_only_by_a_sweep_after_its_time() -> None:
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.ended(ttl_ms=HOUR)
+        memory = MemoryService()
+        task = await memory.ended(ttl_ms=HOUR)
         assert task.deadline == task.created_at + HOUR
-        rig.clock.now = task.deadline
-        assert await rig.service.get("alice", task.id) == task, "its time alone does nothing"
-        await sweep(rig.service)
+        memory.clock.now = task.deadline
+        assert await memory.service.get("alice", task.id) == task, "its time alone does nothing"
+        await sweep(memory.service)
         with pytest.raises(NotFound):
-            await rig.service.get("alice", task.id)
+            await memory.service.get("alice", task.id)
 
     run(main())
 
@@ -46,11 +46,11 @@ def test_a_task_leaves_the_store_only_by_a_sweep_after_its_time() -> None:
 def test_the_record_keeps_what_was_asked_for() -> None:
 
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         asked = Call("tools/call", "greet", b'{"name":"Ada"}', progress_token="p-1")
-        task = await rig.service.create("alice", asked, metadata=b'{"a":1}', timeout_ms=5_000)
-        await (await rig.claim(task.id)).settle(DONE)
-        kept = await rig.service.get("alice", task.id)
+        task = await memory.service.create("alice", asked, metadata=b'{"a":1}', timeout_ms=5_000)
+        await (await memory.claim(task.id)).settle(DONE)
+        kept = await memory.service.get("alice", task.id)
         assert (kept.call, kept.metadata, kept.timeout_ms) == (asked, b'{"a":1}', 5_000)
 
     run(main())
@@ -60,11 +60,11 @@ def test_time_never_goes_back_for_an_observer() -> None:
     """Even if the clock does."""
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        rig.clock.now -= HOUR
-        await (await rig.claim(task.id)).report(message="on it")
-        assert (await rig.service.get("alice", task.id)).updated_at == task.updated_at
+        memory = MemoryService()
+        task = await memory.create()
+        memory.clock.now -= HOUR
+        await (await memory.claim(task.id)).report(message="on it")
+        assert (await memory.service.get("alice", task.id)).updated_at == task.updated_at
 
     run(main())
 
@@ -72,9 +72,9 @@ def test_time_never_goes_back_for_an_observer() -> None:
 def test_a_task_has_one_worker() -> None:
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        claims = await asyncio.gather(*(claim(rig.service, task.id, f"w{n}") for n in range(10)))
+        memory = MemoryService()
+        task = await memory.create()
+        claims = await asyncio.gather(*(claim(memory.service, task.id, f"w{n}") for n in range(10)))
         assert sum(held is not None for held in claims) == 1
 
     run(main())
@@ -122,7 +122,7 @@ def test_progress_is_told_to_whoever_gave_a_token_and_stops_with_the_task() -> N
             await ctx.progress(2, 3, "nearly")
 
         runtime = await start_runtime(MemoryStore(b"s" * 32), tools)
-        line = Line(runtime, "2025-11-25", "alice")
+        line = Connection(runtime, "2025-11-25", "alice")
         await line.introduce()
         call = {"name": "count", "task": {}, "_meta": {"progressToken": "p-1"}}
         sent = [json.loads(message) for message in await line.ask("tools/call", call)]
@@ -154,7 +154,7 @@ def test_a_store_that_is_none_is_refused_in_words(url: str) -> None:
 def test_a_store_that_cannot_be_opened_stops_the_runtime(tmp_path: Path) -> None:
 
     async def main() -> None:
-        (tmp_path / "tasks.db").write_text("this is no database, but long enough to look at")
+        (tmp_path / "tasks.db").write_text("this is not a database, but long enough to check")
         with pytest.raises((StoreError, ConfigurationError), match=r"tasks\.db"):
             async with open_runtime(f"sqlite:{tmp_path / 'tasks.db'}", Tools()):
                 raise AssertionError("it was opened")
@@ -165,11 +165,11 @@ def test_a_store_that_cannot_be_opened_stops_the_runtime(tmp_path: Path) -> None
 def test_every_event_is_one_structured_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
 
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         with caplog.at_level(logging.INFO, "taskmachine"):
-            task = await rig.create()
-            rig.clock.now += 250
-            await (await rig.claim(task.id)).settle(DONE)
+            task = await memory.create()
+            memory.clock.now += 250
+            await (await memory.claim(task.id)).settle(DONE)
         names = ("event", "from", "to", "version", "age_ms", "tool")
         assert [tuple(vars(record)[name] for name in names) for record in caplog.records] == [
             ("submit", "new", "submitted", 1, 0, "greet"),
@@ -177,7 +177,7 @@ def test_every_event_is_one_structured_line_of_the_log(caplog: pytest.LogCapture
             ("complete", "working", "completed", 3, 250, "greet"),
         ]
         assert {vars(record)["owner"] for record in caplog.records} == {
-            rig.service.sealer.alias("alice")
+            memory.service.sealer.alias("alice")
         }
         assert all(task.id in record.getMessage() for record in caplog.records)
 
@@ -188,15 +188,15 @@ def test_memory_does_not_grow_with_what_is_gone() -> None:
     """Not one entry is left of tasks, waiters and owners that are gone."""
 
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for n in range(50):
-            task = await rig.service.create(f"owner-{n}", call(key=f"k-{n}"), ttl_ms=1_000)
-            await rig.service.wait(f"owner-{n}", task.id, after=1, timeout_s=0)
-            await rig.store.enqueue(task.id, b"{}", 10)
-            await (await rig.claim(task.id)).settle(DONE)
-        rig.clock.now += 24 * HOUR
-        assert await sweep(rig.service) == 50
-        store = rig.store
+            task = await memory.service.create(f"owner-{n}", call(key=f"k-{n}"), ttl_ms=1_000)
+            await memory.service.wait(f"owner-{n}", task.id, after=1, timeout_s=0)
+            await memory.store.enqueue(task.id, b"{}", 10)
+            await (await memory.claim(task.id)).settle(DONE)
+        memory.clock.now += 24 * HOUR
+        assert await sweep(memory.service) == 50
+        store = memory.store
         assert isinstance(store, MemoryStore)
         left = {
             name: value
@@ -210,11 +210,9 @@ def test_memory_does_not_grow_with_what_is_gone() -> None:
 
 
 def test_a_late_answer_of_a_wire_is_the_tasks_last_word() -> None:
-    """What has ended stays as it ended, on every wire."""
-
     async def main() -> None:
         runtime = await start_runtime(MemoryStore(b"s" * 32), greeting_tools())
-        line = Line(runtime, "2025-11-25", "alice")
+        line = Connection(runtime, "2025-11-25", "alice")
         await line.introduce()
         task_id = await line.create("hang", {})
         cancelled = (await line.call("tasks/cancel", {"taskId": task_id}))["result"]

@@ -1,4 +1,4 @@
-"""What callers can do with tasks, and what they cannot."""
+"""Operations of callers on tasks, and their refusals."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from taskmachine.statemachine import (
     State,
     lifecycle,
 )
-from tests.adapters.rig import DONE, FORM, HOUR, Rig, call, run
+from tests.adapters.memory_service import DONE, FORM, HOUR, MemoryService, call, run
 
 # --- create ----------------------------------------------------------------------------------
 
@@ -29,13 +29,13 @@ def test_a_created_task_can_be_read_at_once() -> None:
     """Every created task can be retrieved, the same ids in order."""
 
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         made = []
         for _ in range(20):
-            rig.clock.now += 1
-            made.append(await rig.create())
-        assert [await rig.service.get("alice", task.id) for task in made] == made
-        page = await rig.service.page("alice")
+            memory.clock.now += 1
+            made.append(await memory.create())
+        assert [await memory.service.get("alice", task.id) for task in made] == made
+        page = await memory.service.page("alice")
         assert [task.id for task in page.tasks] == [task.id for task in reversed(made)]
 
     run(main())
@@ -44,20 +44,20 @@ def test_a_created_task_can_be_read_at_once() -> None:
 @pytest.mark.parametrize("ttl", [0, -1, -(10**30), 1.5, "60000", True, [], float("nan")])
 def test_a_ttl_that_cannot_be_is_refused_and_makes_no_task(ttl: object) -> None:
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         with pytest.raises(InvalidParams, match="positive number of milliseconds"):
-            await rig.service.create("alice", call(), ttl_ms=ttl)  # type: ignore[arg-type]
-        assert (await rig.service.page("alice")).tasks == []
+            await memory.service.create("alice", call(), ttl_ms=ttl)  # type: ignore[arg-type]
+        assert (await memory.service.page("alice")).tasks == []
 
     run(main())
 
 
 def test_a_requested_ttl_is_honoured_and_a_huge_one_is_cut() -> None:
     async def main() -> None:
-        rig = Rig()
-        assert (await rig.create(ttl_ms=90_000)).ttl_ms == 90_000
-        assert (await rig.create(ttl_ms=10**30)).ttl_ms == 7 * 24 * HOUR
-        assert (await rig.create()).ttl_ms == HOUR
+        memory = MemoryService()
+        assert (await memory.create(ttl_ms=90_000)).ttl_ms == 90_000
+        assert (await memory.create(ttl_ms=10**30)).ttl_ms == 7 * 24 * HOUR
+        assert (await memory.create()).ttl_ms == HOUR
 
     run(main())
 
@@ -66,12 +66,12 @@ def test_the_same_call_under_the_same_key_is_the_same_task() -> None:
     """A lost answer to a create makes no duplicate."""
 
     async def main() -> None:
-        rig = Rig()
-        create = rig.service.create
+        memory = MemoryService()
+        create = memory.service.create
         first = await create("alice", call(arguments=b'{"a":1,"b":2}', key="k"))
         again = await create("alice", call(arguments=b'{"b":2,"a":1}', key="k"))
         assert again == first
-        await (await rig.claim(first.id)).settle(DONE)
+        await (await memory.claim(first.id)).settle(DONE)
         later = await create("alice", call(arguments=b'{"a":1,"b":2}', key="k"))
         assert (later.id, later.state) == (first.id, State.COMPLETED), "the task as it is now"
         with pytest.raises(InvalidParams, match="other arguments"):
@@ -89,7 +89,7 @@ def test_the_same_call_under_the_same_key_is_the_same_task() -> None:
 @pytest.mark.parametrize("key", ["", "x" * 257])
 def test_a_key_that_cannot_be_is_refused(key: str) -> None:
     with pytest.raises(InvalidParams, match="1 to 256 characters"):
-        run(Rig().service.create("alice", call(key=key)))
+        run(MemoryService().service.create("alice", call(key=key)))
 
 
 @pytest.mark.parametrize(
@@ -103,29 +103,29 @@ def test_a_key_that_cannot_be_is_refused(key: str) -> None:
 )
 def test_beyond_a_cap_nothing_is_created(caps: Caps, words: str) -> None:
     async def main() -> None:
-        rig = Rig(Limits(caps=caps))
-        tasks = [await rig.create() for _ in range(3)]
+        memory = MemoryService(Limits(caps=caps))
+        tasks = [await memory.create() for _ in range(3)]
         with pytest.raises(LimitExceeded) as refused:
-            await rig.create()
+            await memory.create()
         assert refused.value.limit == words
         assert refused.value.retry_after_ms > 0
-        await rig.service.cancel("alice", tasks[0].id)
+        await memory.service.cancel("alice", tasks[0].id)
         if "unfinished" in words:
-            await rig.create()  # what has ended frees its place
+            await memory.create()  # a finished task frees its place
         else:
             with pytest.raises(LimitExceeded):
-                await rig.create()
+                await memory.create()
 
     run(main())
 
 
 def test_the_default_cap_is_a_thousand_live_tasks() -> None:
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for n in range(1_000):
-            await rig.create(f"owner-{n}")
+            await memory.create(f"owner-{n}")
         with pytest.raises(LimitExceeded, match="1000 unfinished tasks"):
-            await rig.create()
+            await memory.create()
 
     run(main())
 
@@ -137,13 +137,13 @@ def test_reading_changes_nothing() -> None:
     """Neither the version nor the time of the last change."""
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        rig.clock.now += 10 * HOUR
-        await rig.service.wait("alice", task.id, after=0)
-        await rig.service.page("alice")
-        await rig.service.history("alice", task.id)
-        assert await rig.service.get("alice", task.id) == task
+        memory = MemoryService()
+        task = await memory.create()
+        memory.clock.now += 10 * HOUR
+        await memory.service.wait("alice", task.id, after=0)
+        await memory.service.page("alice")
+        await memory.service.history("alice", task.id)
+        assert await memory.service.get("alice", task.id) == task
 
     run(main())
 
@@ -151,14 +151,14 @@ def test_reading_changes_nothing() -> None:
 @pytest.mark.parametrize("task_id", ["", "no-such-task", "x" * 1_000_000, "\0", "task-1 "])
 def test_an_id_of_nothing_is_not_found(task_id: str) -> None:
     async def main() -> None:
-        rig = Rig()
-        await rig.create()
+        memory = MemoryService()
+        await memory.create()
         for act in (
-            rig.service.get("alice", task_id),
-            rig.service.wait("alice", task_id, after=0),
-            rig.service.collect("alice", task_id),
-            rig.service.cancel("alice", task_id),
-            rig.service.history("alice", task_id),
+            memory.service.get("alice", task_id),
+            memory.service.wait("alice", task_id, after=0),
+            memory.service.collect("alice", task_id),
+            memory.service.cancel("alice", task_id),
+            memory.service.history("alice", task_id),
         ):
             with pytest.raises(NotFound):
                 await act
@@ -167,18 +167,16 @@ def test_an_id_of_nothing_is_not_found(task_id: str) -> None:
 
 
 def test_pages_are_complete_disjoint_and_end() -> None:
-    """Fifty tasks by twenty are 20, 20, 10, and then there is no cursor."""
-
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for n in range(50):
-            rig.clock.now += n % 3  # some of the same millisecond
-            await rig.create()
+            memory.clock.now += n % 3  # some of the same millisecond
+            await memory.create()
         seen: list[str] = []
         sizes = []
         cursor = None
         while True:
-            page = await rig.service.page("alice", cursor, 20)
+            page = await memory.service.page("alice", cursor, 20)
             sizes.append(len(page.tasks))
             seen += [task.id for task in page.tasks]
             cursor = page.cursor
@@ -192,31 +190,31 @@ def test_pages_are_complete_disjoint_and_end() -> None:
 
 def test_a_page_that_is_exactly_full_has_no_cursor() -> None:
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for _ in range(3):
-            await rig.create()
-        assert (await rig.service.page("alice", None, 3)).cursor is None
-        assert len((await rig.service.page("alice", None, 10**9)).tasks) == 3
+            await memory.create()
+        assert (await memory.service.page("alice", None, 3)).cursor is None
+        assert len((await memory.service.page("alice", None, 10**9)).tasks) == 3
         with pytest.raises(InvalidParams):
-            await rig.service.page("alice", None, 0)
+            await memory.service.page("alice", None, 0)
 
     run(main())
 
 
 def test_a_cursor_of_somebody_else_or_of_nobody_is_refused() -> None:
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for _ in range(3):
-            await rig.create()
-            await rig.create("bob")
-        cursor = (await rig.service.page("alice", None, 1)).cursor
+            await memory.create()
+            await memory.create("bob")
+        cursor = (await memory.service.page("alice", None, 1)).cursor
         assert cursor is not None
         damaged = cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB")
         for bad in ("", "x", damaged, cursor + "A", "x" * 1_000_000):
             with pytest.raises(InvalidParams):
-                await rig.service.page("alice", bad)
+                await memory.service.page("alice", bad)
         with pytest.raises(InvalidParams):
-            await rig.service.page("bob", cursor)
+            await memory.service.page("bob", cursor)
 
     run(main())
 
@@ -226,20 +224,20 @@ def test_a_cursor_of_somebody_else_or_of_nobody_is_refused() -> None:
 
 def test_a_wait_for_what_has_happened_returns_at_once() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        assert await rig.service.wait("alice", task.id, after=0) == task
-        await rig.service.cancel("alice", task.id)
-        assert (await rig.service.collect("alice", task.id)).state is State.CANCELLED
+        memory = MemoryService()
+        task = await memory.create()
+        assert await memory.service.wait("alice", task.id, after=0) == task
+        await memory.service.cancel("alice", task.id)
+        assert (await memory.service.collect("alice", task.id)).state is State.CANCELLED
 
     run(main())
 
 
 def test_a_wait_without_time_returns_the_task_as_it_is() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        assert await rig.service.wait("alice", task.id, after=1, timeout_s=0) == task
+        memory = MemoryService()
+        task = await memory.create()
+        assert await memory.service.wait("alice", task.id, after=1, timeout_s=0) == task
 
     run(main())
 
@@ -249,40 +247,40 @@ def test_whoever_waits_is_answered_however_the_task_ends(end: str) -> None:
     """Every cause of an end wakes everybody."""
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        waiters = [asyncio.create_task(rig.service.collect("alice", task.id)) for _ in range(10)]
-        while rig.service.waiting("alice") < 10:
+        memory = MemoryService()
+        task = await memory.create()
+        waiters = [asyncio.create_task(memory.service.collect("alice", task.id)) for _ in range(10)]
+        while memory.service.waiting("alice") < 10:
             await asyncio.sleep(0)
-        held = await rig.claim(task.id)
+        held = await memory.claim(task.id)
         if end == "complete":
             await held.settle(DONE)
         elif end == "fail":
             await held.settle(DONE.of_error(1, "no"))
         else:
-            await rig.service.cancel("alice", task.id)
+            await memory.service.cancel("alice", task.id)
         ended = {(await waiter).state.value for waiter in waiters}
         assert ended == {{"fail": "failed", "complete": "completed"}.get(end, "cancelled")}
-        assert rig.service.waiting("alice") == 0
+        assert memory.service.waiting("alice") == 0
 
     run(main())
 
 
 def test_the_calls_that_one_caller_can_block_are_bounded() -> None:
     async def main() -> None:
-        rig = Rig(Limits(blocked_calls=2))
-        task = await rig.create()
-        other = await rig.create("bob")
-        waiters = [asyncio.create_task(rig.service.collect("alice", task.id)) for _ in range(2)]
-        while rig.service.waiting("alice") < 2:
+        memory = MemoryService(Limits(blocked_calls=2))
+        task = await memory.create()
+        other = await memory.create("bob")
+        waiters = [asyncio.create_task(memory.service.collect("alice", task.id)) for _ in range(2)]
+        while memory.service.waiting("alice") < 2:
             await asyncio.sleep(0)
         with pytest.raises(LimitExceeded):
-            await rig.service.collect("alice", task.id)
-        assert await rig.service.wait("bob", other.id, after=0)
+            await memory.service.collect("alice", task.id)
+        assert await memory.service.wait("bob", other.id, after=0)
         waiters[0].cancel()
         await asyncio.gather(waiters[0], return_exceptions=True)
-        await rig.service.cancel("alice", task.id)
-        assert (await rig.service.collect("alice", task.id)).is_terminal
+        await memory.service.cancel("alice", task.id)
+        assert (await memory.service.collect("alice", task.id)).is_terminal
         await waiters[1]
 
     run(main())
@@ -293,32 +291,32 @@ def test_the_calls_that_one_caller_can_block_are_bounded() -> None:
 
 def test_a_cancelled_task_stays_cancelled_and_cancelling_it_again_does_nothing() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        first = await rig.service.cancel("alice", task.id, "changed my mind")
+        memory = MemoryService()
+        task = await memory.create()
+        first = await memory.service.cancel("alice", task.id, "changed my mind")
         assert first.outcome is not None
         assert first.outcome.message == "changed my mind"
-        assert await rig.service.cancel("alice", task.id) == first
-        done = await rig.ended()
-        assert await rig.service.cancel("alice", done.id) == done
+        assert await memory.service.cancel("alice", task.id) == first
+        done = await memory.ended()
+        assert await memory.service.cancel("alice", done.id) == done
 
     run(main())
 
 
 def test_answers_with_unknown_or_repeated_keys_change_nothing() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        held = await rig.claim(task.id)
+        memory = MemoryService()
+        task = await memory.create()
+        held = await memory.claim(task.id)
         await held.ask([FORM])
-        before = await rig.service.get("alice", task.id)
+        before = await memory.service.get("alice", task.id)
         unknown = Answer(task.id, {"nobody-asked": Reply(b"{}")})
-        assert await rig.service.perform("alice", unknown) == (before, ())
+        assert await memory.service.perform("alice", unknown) == (before, ())
         first = Answer(task.id, {"name": Reply(b'{"action":"accept"}')})
-        after, steps = await rig.service.perform("alice", first)
+        after, steps = await memory.service.perform("alice", first)
         assert [step.entry.event for step in steps] == [Event.RESUME]
         second = Answer(task.id, {"name": Reply(b'{"action":"decline"}')})
-        assert await rig.service.perform("alice", second) == (after, ())
+        assert await memory.service.perform("alice", second) == (after, ())
         assert after.questions[0].answer == Reply(b'{"action":"accept"}')
 
     run(main())
@@ -326,23 +324,23 @@ def test_answers_with_unknown_or_repeated_keys_change_nothing() -> None:
 
 def test_what_is_illegal_changes_nothing_and_says_so() -> None:
     async def main() -> None:
-        rig = Rig()
-        done = await rig.ended()
+        memory = MemoryService()
+        done = await memory.ended()
         with pytest.raises(IllegalTransition):
-            await rig.service.perform("alice", Advance(done.id, Progress(1)))
-        assert await rig.service.get("alice", done.id) == done
+            await memory.service.perform("alice", Advance(done.id, Progress(1)))
+        assert await memory.service.get("alice", done.id) == done
 
     run(main())
 
 
 def test_every_step_is_a_line_of_the_history() -> None:
     async def main() -> None:
-        rig = Rig()
-        done = await rig.ended()
-        events = [entry.event for entry in await rig.service.history("alice", done.id)]
+        memory = MemoryService()
+        done = await memory.ended()
+        events = [entry.event for entry in await memory.service.history("alice", done.id)]
         assert events == [Event.SUBMIT, Event.START, Event.COMPLETE]
         with pytest.raises(NotFound):
-            await rig.service.history("bob", done.id)
+            await memory.service.history("bob", done.id)
 
     run(main())
 
@@ -350,15 +348,13 @@ def test_every_step_is_a_line_of_the_history() -> None:
 # --- two processes ---------------------------------------------------------------------------
 
 
-def two() -> tuple[Rig, Rig]:
-    """Two services on one store: what one wrote last may be old news."""
-    one = Rig()
-    return one, Rig(store=one.store)
+def two() -> tuple[MemoryService, MemoryService]:
+    """Two services on one store: the version that one cached may be outdated."""
+    one = MemoryService()
+    return one, MemoryService(store=one.store)
 
 
 def test_what_was_written_last_is_only_a_guess() -> None:
-    """Nobody is answered from memory."""
-
     async def main() -> None:
         one, other = two()
         task = await one.create()
@@ -401,19 +397,18 @@ def test_only_so_many_guesses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_MOST_REMEMBERED", 2)
 
     async def main() -> None:
-        rig = Rig()
+        memory = MemoryService()
         for _ in range(5):
-            await rig.claim((await rig.create()).id)
-        assert len(rig.service._last) == 2
-        done = await rig.ended()
-        await rig.service.move(done.id, lambda task, now: (lifecycle.purge(task, now),))
-        assert done.id not in rig.service._last, "what is over will not move again"
+            await memory.claim((await memory.create()).id)
+        assert len(memory.service._last) == 2
+        done = await memory.ended()
+        await memory.service.move(done.id, lambda task, now: (lifecycle.purge(task, now),))
+        assert done.id not in memory.service._last, "a finished task does not move again"
 
     run(main())
 
 
 def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is refused was overtaken each time: that cannot go on for ever."""
     monkeypatch.setattr(service, "_TRIES", 3)
 
     async def main() -> None:
@@ -421,10 +416,10 @@ def test_a_task_that_never_stands_still_is_given_up(monkeypatch: pytest.MonkeyPa
         task = await one.create()
 
         async def overtaken(*_: object) -> None:
-            raise Conflict("somebody was faster")
+            raise Conflict("another writer was faster")
 
         monkeypatch.setattr(one.store, "commit", overtaken)
-        with pytest.raises(LimitExceeded, match="3 tries to move one task"):
+        with pytest.raises(LimitExceeded, match="3 attempts to update one task"):
             await one.service.cancel("alice", task.id)
         assert await other.service.get("alice", task.id) == task
 

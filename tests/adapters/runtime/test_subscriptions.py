@@ -1,4 +1,4 @@
-"""Being told: bounded for whoever does not listen, complete for whoever does."""
+"""Subscriptions: bounded for slow readers, complete for fast ones."""
 
 import asyncio
 from random import Random
@@ -9,18 +9,18 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.subscriptions import Subscriptions
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
 from taskmachine.statemachine import LimitExceeded, State
-from tests.adapters.rig import DONE, Rig, run
+from tests.adapters.memory_service import DONE, MemoryService, run
 
 
 def test_a_subscriber_hears_every_version_in_order_until_the_end() -> None:
     """Ten reports of progress are ten notifications."""
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        subscription = await Subscriptions(rig.service).subscribe("alice", [task.id])
+        memory = MemoryService()
+        task = await memory.create()
+        subscription = await Subscriptions(memory.service).subscribe("alice", [task.id])
         assert [known.version for known in subscription.known] == [1]
-        held = await rig.claim(task.id)
+        held = await memory.claim(task.id)
         for n in range(10):
             await held.report(message=f"step {n}")
         await held.settle(DONE)
@@ -34,9 +34,9 @@ def test_a_subscriber_hears_every_version_in_order_until_the_end() -> None:
 
 def test_whoever_iterates_waits_for_news() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        subscription = await Subscriptions(rig.service).subscribe("alice", [task.id])
+        memory = MemoryService()
+        task = await memory.create()
+        subscription = await Subscriptions(memory.service).subscribe("alice", [task.id])
         heard: list[str] = []
 
         async def listen() -> None:
@@ -44,9 +44,9 @@ def test_whoever_iterates_waits_for_news() -> None:
 
         listening = asyncio.create_task(listen())
         await asyncio.sleep(0)
-        await rig.claim(task.id)
+        await memory.claim(task.id)
         await asyncio.sleep(0)
-        await rig.service.cancel("alice", task.id)
+        await memory.service.cancel("alice", task.id)
         await listening
         assert heard == ["working", "cancelled"]
 
@@ -56,10 +56,10 @@ def test_whoever_iterates_waits_for_news() -> None:
 def test_whoever_does_not_listen_loses_the_oldest_and_it_is_counted() -> None:
 
     async def main() -> None:
-        rig = Rig(Limits(buffer=3))
-        task = await rig.create()
-        subscription = await Subscriptions(rig.service).subscribe("alice", [task.id])
-        held = await rig.claim(task.id)
+        memory = MemoryService(Limits(buffer=3))
+        task = await memory.create()
+        subscription = await Subscriptions(memory.service).subscribe("alice", [task.id])
+        held = await memory.claim(task.id)
         for n in range(5):
             await held.report(message=str(n))
         assert subscription.dropped == 3
@@ -72,12 +72,12 @@ def test_whoever_does_not_listen_loses_the_oldest_and_it_is_counted() -> None:
 
 def test_foreign_and_missing_tasks_are_not_mentioned() -> None:
     async def main() -> None:
-        rig = Rig()
-        mine, theirs = await rig.create(), await rig.create("bob")
-        subscriptions = Subscriptions(rig.service)
+        memory = MemoryService()
+        mine, theirs = await memory.create(), await memory.create("bob")
+        subscriptions = Subscriptions(memory.service)
         subscription = await subscriptions.subscribe("alice", [theirs.id, "none", mine.id, mine.id])
         assert [known.id for known in subscription.known] == [mine.id]
-        await rig.service.cancel("bob", theirs.id)
+        await memory.service.cancel("bob", theirs.id)
         assert subscription.drain(10) == []
         subscription.close()
 
@@ -86,9 +86,9 @@ def test_foreign_and_missing_tasks_are_not_mentioned() -> None:
 
 def test_a_subscription_without_live_tasks_is_over_at_once() -> None:
     async def main() -> None:
-        rig = Rig()
-        done = await rig.ended()
-        subscription = await Subscriptions(rig.service).subscribe("alice", [done.id])
+        memory = MemoryService()
+        done = await memory.ended()
+        subscription = await Subscriptions(memory.service).subscribe("alice", [done.id])
         assert [version async for version in subscription] == []
 
     run(main())
@@ -96,9 +96,9 @@ def test_a_subscription_without_live_tasks_is_over_at_once() -> None:
 
 def test_a_closed_subscription_hears_nothing_and_frees_its_place() -> None:
     async def main() -> None:
-        rig = Rig(Limits(subscriptions=1, watched=2))
-        task = await rig.create()
-        subscriptions = Subscriptions(rig.service)
+        memory = MemoryService(Limits(subscriptions=1, watched=2))
+        task = await memory.create()
+        subscriptions = Subscriptions(memory.service)
         subscription = await subscriptions.subscribe("alice", [task.id])
         with pytest.raises(LimitExceeded, match="1 subscriptions"):
             await subscriptions.subscribe("alice", [task.id])
@@ -107,7 +107,7 @@ def test_a_closed_subscription_hears_nothing_and_frees_its_place() -> None:
             await subscriptions.subscribe("alice", ["a", "b", "c"])
         subscription.close()
         subscription.close()
-        await rig.claim(task.id)
+        await memory.claim(task.id)
         assert subscription.drain(10) == []
         assert [version async for version in subscription] == []
         (await subscriptions.subscribe("alice", [task.id])).close()
@@ -117,10 +117,10 @@ def test_a_closed_subscription_hears_nothing_and_frees_its_place() -> None:
 
 def test_a_failure_while_subscribing_leaves_nothing_behind() -> None:
     async def main() -> None:
-        rig = Rig(Limits(subscriptions=1))
-        task = await rig.create()
-        subscriptions = Subscriptions(rig.service)
-        await rig.store.close()
+        memory = MemoryService(Limits(subscriptions=1))
+        task = await memory.create()
+        subscriptions = Subscriptions(memory.service)
+        await memory.store.close()
         with pytest.raises(Exception, match="closed"):
             await subscriptions.subscribe("alice", [task.id])
         with pytest.raises(Exception, match="closed"):
@@ -131,10 +131,10 @@ def test_a_failure_while_subscribing_leaves_nothing_behind() -> None:
 
 def test_a_purged_task_ends_what_is_told_of_it() -> None:
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        subscription = await Subscriptions(rig.service).subscribe("alice", [task.id])
-        subscription.hear(task.id, None)  # all that came before was missed
+        memory = MemoryService()
+        task = await memory.create()
+        subscription = await Subscriptions(memory.service).subscribe("alice", [task.id])
+        subscription.on_version(task.id, None)  # all that came before was missed
         assert [version async for version in subscription] == []
 
     run(main())
@@ -143,9 +143,9 @@ def test_a_purged_task_ends_what_is_told_of_it() -> None:
 def test_a_subscriber_that_nobody_reads_is_gone_after_an_hour() -> None:
 
     async def main() -> None:
-        rig = Rig()
-        task = await rig.create()
-        subscriptions = Subscriptions(rig.service)
+        memory = MemoryService()
+        task = await memory.create()
+        subscriptions = Subscriptions(memory.service)
         idle = await subscriptions.subscribe("alice", [task.id])
         read = await subscriptions.subscribe("alice", [task.id])
         for _ in range(11):

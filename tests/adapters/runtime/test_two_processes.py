@@ -20,11 +20,11 @@ LOOK_S: Final = 5.0
 
 
 class Server:
-    """A server in a process of its own, and what it has said."""
+    """A server in a separate process, and its output."""
 
     def __init__(self, url: str, name: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.adapters.lonely_server", url, name],
+            [sys.executable, "-m", "tests.adapters.server_process", url, name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
         )  # fmt: skip
         self._lines: Queue[str] = Queue()
@@ -54,7 +54,7 @@ class Server:
         return found[0].removeprefix(start).strip()
 
     def kill(self) -> None:
-        """And let it go: a process is not gone before somebody has asked how it ended."""
+        """Kill and reap the process."""
         self._process.kill()
         self._process.wait()
 

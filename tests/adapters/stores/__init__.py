@@ -1,4 +1,4 @@
-"""The stores: each through the test kit, then what only it has."""
+"""Tests of the stores: the test kit for each, then its specific features."""
 
 import pytest
 

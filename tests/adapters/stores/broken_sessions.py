@@ -66,7 +66,7 @@ class ChecksSessionsTooSoon(MemoryStore):
 
 class EndsNoSession(MemoryStore):
     async def end_session(self, key: str) -> None:
-        """Somebody else will."""
+        """Keep expired sessions."""
 
 
 class MakesRoomForNothing(MemoryStore):

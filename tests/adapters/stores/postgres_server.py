@@ -19,13 +19,13 @@ __all__ = ["DATABASE", "Server", "running"]
 
 DATABASE = "postgres"
 
-# No disk has to spin: what a server does to its disk is not looked at here.
+# Without fsync: durability of the server is not tested here.
 SETTINGS = "fsync = off\nfull_page_writes = off\nautovacuum = off\nlog_min_messages = fatal\n"
 GUARDED = "local all guarded scram-sha-256\n"
 
 
 class Server:
-    """To be stopped and started, and talked to behind the back of the store."""
+    """A PostgreSQL server that tests can stop, start and query."""
 
     def __init__(self, process: PostgresServer) -> None:
         self._process = process
@@ -37,7 +37,7 @@ class Server:
         return f"{url}&schema={schema}" if schema else url
 
     def new_url(self) -> str:
-        """Of a place in which nothing is kept yet."""
+        """Return the URL of an empty schema."""
         return self.url(f"place_{next(self._numbers)}")
 
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[Any]:

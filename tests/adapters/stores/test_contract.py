@@ -22,11 +22,11 @@ from taskmachine.adapters.stores.testing.contract import (
     Place,
     StoreContract,
 )
+from taskmachine.adapters.stores.testing.machine import StoreMachine
 from taskmachine.adapters.stores.testing.sessions import (
     PersistentSessionContract,
     SessionContract,
 )
-from taskmachine.adapters.stores.testing.world import World
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, LimitExceeded, State, Task
 from tests.adapters.stores import broken_sessions
@@ -171,7 +171,7 @@ class TellsOfConflicts(MemoryStore):
         try:
             await super().commit(task, entries, expected)
         except Conflict:
-            self._followers.tell(task.id, task)
+            self._followers.notify(task.id, task)
             raise
 
 
@@ -300,13 +300,13 @@ def test_each_example_of_shared_sessions_has_a_store_that_fails_it(
     ],
 )
 def test_random_operations_notice_a_broken_store(broken: type[MemoryStore]) -> None:
-    class BrokenWorld(World):
+    class BrokenStoreMachine(StoreMachine):
         def __init__(self) -> None:
             super().__init__(places(broken), persists=False)
 
     with pytest.raises(FAILURES):
         run_state_machine_as_test(
-            BrokenWorld,
+            BrokenStoreMachine,
             settings=settings(
                 max_examples=200,
                 stateful_step_count=40,

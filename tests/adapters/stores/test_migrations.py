@@ -84,7 +84,7 @@ async def everything(store: Store) -> tuple[object, ...]:
 
 
 def fill(url: str) -> tuple[object, ...]:
-    """All kinds of rows; what can be asked of them."""
+    """Fill a store with all kinds of rows, and return what can be read of them."""
 
     async def run() -> tuple[object, ...]:
         store = await open_store(url)
@@ -151,8 +151,8 @@ def test_an_older_store_is_migrated_when_it_is_opened_and_a_newer_one_is_refused
         assert colours == [("t1", "red"), ("t2", "green"), ("t3", "red")]
         assert asyncio.run(find_schema(place.url)) == Schema(2, 2)
         assert main(check) == 0
-        assert capsys.readouterr().out == "The schema has version 2, as this program wants it.\n"
-    said = "has version 2 of the schema, this program knows up to 1: use the newer program"
+        assert capsys.readouterr().out == "The schema has version 2 and is up to date.\n"
+    said = "has schema version 2, but this version of taskmachine supports up to 1: upgrade"
     assert said in refusal(place.url)
     assert main(check) == 2
     assert said in capsys.readouterr().err
@@ -190,7 +190,13 @@ def test_a_migration_that_fails_changes_nothing(
 
 def test_a_migration_whose_process_is_killed_changes_nothing(place: Place) -> None:
     before, tables = fill(place.url), place.tables
-    command = [sys.executable, "-m", "tests.adapters.stores.interrupted", place.kind, place.url]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.adapters.stores.killed_migration",
+        place.kind,
+        place.url,
+    ]
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, "")
     assert read(place.url) == before, "after waiting for the lock, if the server still holds it"
@@ -210,7 +216,7 @@ def test_a_store_of_a_development_version_is_refused_and_left_alone(
         place.execute("UPDATE @meta SET value = 'taskmachine' WHERE name = 'application'")
         place.execute(f"UPDATE @meta SET value = '{version}' WHERE name = 'version'")
     for said in (refusal(place.url), refusal(place.url)):
-        assert "by a development version before 0.1.0, which this program cannot read" in said
+        assert "by a development version before 0.1.0, which is not supported" in said
     assert main(["store", "migrate", "--check", place.url]) == 2
     assert "development version" in capsys.readouterr().err
     assert place.execute("SELECT count(*) FROM @tasks") == [(3,)]

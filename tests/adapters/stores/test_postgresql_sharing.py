@@ -1,7 +1,4 @@
-"""The store in a database when others are there, too: other processes, faults, the server's end.
-
-Nothing is lost, nothing is half done, nobody hangs.
-"""
+"""The PostgreSQL store with other processes, faults and restarts of the server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskmachine.adapters.runtime.waiting import persevere, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import Caps, Conflict, KeptSession, StoreError
 from taskmachine.adapters.stores.postgresql import connections as postgresql_connections
 from taskmachine.adapters.stores.postgresql import watch as postgresql_watch
 from taskmachine.adapters.stores.postgresql.connections import (
     Session,
-    heeding_cancellation,
     read_url,
+    reraising_cancellation,
 )
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.stores.postgresql.watch import Watch
@@ -32,7 +29,7 @@ from taskmachine.adapters.stores.testing.scenes import (
     submit,
 )
 from taskmachine.statemachine import Call, LimitExceeded, Task, lifecycle
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 from tests.adapters.stores.postgres_server import Server
 from tests.adapters.stores.test_postgresql import CheckedStore
 
@@ -80,7 +77,7 @@ def follow(store: PostgreSQLStore, task_id: str) -> Callable[[], Awaitable[Task]
 
 async def told_of_another_process(store: PostgreSQLStore, url: str) -> None:
     next_told = follow(store, "a")
-    await asyncio.to_thread(hammer, url, 1, 5)
+    await asyncio.to_thread(write_concurrently, url, 1, 5)
     versions: list[int] = []
     while not versions or versions[-1] < 6:
         versions.append((await next_told()).version)
@@ -94,7 +91,7 @@ async def nothing(_: Watch) -> None:
 @pytest.fixture
 def nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the test looks at what others have committed."""
-    for name in ("_send", "_keep_looking", "_keep_listening"):
+    for name in ("_send", "_keep_polling", "_keep_listening"):
         monkeypatch.setattr(Watch, name, nothing)
 
 
@@ -126,7 +123,7 @@ def test_with_hints_nobody_has_to_look(
 
 
 def listeners(server: Server) -> list[int]:
-    """The processes of the server that have somebody listening."""
+    """Return the server processes of listening connections."""
     found = server.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
     return [pid for (pid,) in found]
 
@@ -156,8 +153,6 @@ def test_a_listener_that_was_cut_off_comes_back(server: Server, url: str) -> Non
 
 @pytest.mark.usefixtures("nothing_by_itself")
 def test_what_was_committed_here_is_told_before_what_came_after_it(url: str) -> None:
-    """Also if somebody looks just when it is committed, and not told yet."""
-
     async def scenario(store: PostgreSQLStore, other: PostgreSQLStore) -> None:
         task = await created(store)
         told: list[Task | None] = []
@@ -555,8 +550,6 @@ def test_there_are_no_more_connections_than_allowed(server: Server, url: str) ->
 def test_the_server_may_be_restarted(
     server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each acknowledged step is there, each step once, and whoever waits is told."""
-
     async def work(store: PostgreSQLStore, task: Task, failures: list[str]) -> Task:
         for number in range(30):
             step = lifecycle.report(task, 2_000, message=str(number))
@@ -567,7 +560,7 @@ def test_the_server_may_be_restarted(
                 except StoreError as error:
                     failures.append(str(error))
                 except Conflict:  # it was made, and then the connection broke
-                    assert await persevere(partial(store.load, task.id)) == step.task
+                    assert await retry_store_errors(partial(store.load, task.id)) == step.task
                     task = step.task
                     break
             if number == 10:
@@ -602,9 +595,9 @@ def test_the_server_may_be_restarted(
 
 def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
     async def lose_it() -> str:
-        with heeding_cancellation(), suppress(asyncio.CancelledError):
+        with reraising_cancellation(), suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        return "it went on"
+        return "it continued"
 
     async def main() -> None:
         losing = asyncio.create_task(lose_it())
@@ -619,7 +612,7 @@ def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
 def test_who_asks_as_soon_as_it_was_answered_is_answered(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskmachine.adapters.stores.postgresql.lookups.JOURNEYS", 1)
+    monkeypatch.setattr("taskmachine.adapters.stores.postgresql.lookups.ROUND_TRIPS", 1)
 
     async def scenario(store: PostgreSQLStore) -> None:
         task = await created(store)

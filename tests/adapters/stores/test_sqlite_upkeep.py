@@ -78,10 +78,10 @@ def test_a_backup_replaces_nothing(path: Path) -> None:
         store = await open_sqlite(f"sqlite:{path}")
         target = path.with_name("there")
         target.write_text("precious")
-        with pytest.raises(ConfigurationError, match="a backup replaces nothing"):
+        with pytest.raises(ConfigurationError, match="exists: choose another file"):
             await store.backup(target)
         assert target.read_text() == "precious"
-        with pytest.raises(ConfigurationError, match="cannot be made"):
+        with pytest.raises(ConfigurationError, match="cannot be created"):
             await store.backup(path.parent / "no" / "folder")
         await store.close()
         with pytest.raises(StoreError, match="the store is closed"):
@@ -93,7 +93,7 @@ def test_a_backup_replaces_nothing(path: Path) -> None:
 def test_a_backup_that_fails_leaves_no_file(path: Path) -> None:
     path.write_text("no database" * 1_000)
     target = path.with_name("copy.db")
-    with pytest.raises(StoreError, match="is no SQLite database"):
+    with pytest.raises(StoreError, match="is not a SQLite database"):
         back_up(path, target)
     assert not target.exists()
 
@@ -108,11 +108,11 @@ TORN = "substr(history, 1, length(history) - 1)"
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE counts SET live = live + 1", "The tasks of owner 'alice' are not as many"),
-        ("DELETE FROM counts", "The tasks of owner 'alice' are not as many as were counted."),
-        ("UPDATE totals SET retained = 0", "The tasks are not as many as were counted in all."),
-        ("UPDATE totals SET sessions = 2", "The sessions are not as many as were counted."),
-        ("DELETE FROM sessions", "The sessions are not as many as were counted."),
+        ("UPDATE counts SET live = live + 1", "The count of tasks of owner 'alice' is"),
+        ("DELETE FROM counts", "The count of tasks of owner 'alice' is wrong."),
+        ("UPDATE totals SET retained = 0", "The total count of tasks is wrong."),
+        ("UPDATE totals SET sessions = 2", "The count of sessions is wrong."),
+        ("DELETE FROM sessions", "The count of sessions is wrong."),
         ("UPDATE tasks SET record = x'ff' WHERE id = 't1'", "Task t1 cannot be read"),
         ("UPDATE tasks SET deadline = 5 WHERE id = 't1'", "The columns of task t1 do not agree"),
         ("UPDATE tasks SET holder = 'w' WHERE id = 't1'", "The columns of task t1 do not agree"),
@@ -123,7 +123,7 @@ TORN = "substr(history, 1, length(history) - 1)"
         (f"UPDATE tasks SET history = {TWICE} WHERE id = 'u'", "of the history of task u does not"),
         (f"UPDATE tasks SET history = {TORN} WHERE id = 'u'", "of the history of task u cannot"),
         ("UPDATE tasks SET history = x'00000001' WHERE id = 'u'", "Line 1 of the history of task"),
-        ("INSERT INTO messages VALUES ('no', 1, x'00')", "There are messages of task no"),
+        ("INSERT INTO messages VALUES ('no', 1, x'00')", "Messages belong to task no"),
         ("DROP TABLE totals", "no such table: totals."),
     ],
 )

@@ -16,7 +16,7 @@ from taskmachine.adapters.stores.sqlite import writer as sqlite_writer
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore, open_sqlite
 from taskmachine.adapters.stores.testing.scenes import created, ended, moved, started, submit
 from taskmachine.statemachine import LimitExceeded, Task, lifecycle
-from tests.adapters.stores.hammer import hammer
+from tests.adapters.stores.concurrent_writers import write_concurrently
 
 Scenario = Callable[[SQLiteStore], Awaitable[None]]
 
@@ -39,7 +39,7 @@ def play(path: Path, scenario: Scenario) -> None:
 
 
 async def outcomes(*calls: Awaitable[Any]) -> list[Any]:
-    """What each answered, or the class of what it raised."""
+    """Return each result, or the class of the exception raised."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
     return [type(answer) if isinstance(answer, Exception) else answer for answer in answers]
 
@@ -118,7 +118,7 @@ def test_when_the_disk_is_full_nobody_of_the_batch_is_acknowledged(path: Path) -
             *(moved(store, step) for step in steps), return_exceptions=True
         )
         store._writer._connection.set_trace_callback(None)
-        assert statements.count("BEGIN IMMEDIATE") == 1, "nobody else would fare better"
+        assert statements.count("BEGIN IMMEDIATE") == 1, "a new process would fail as well"
         assert {str(answer) for answer in answers} == {f"{path} cannot grow: the disk is full"}
         assert {type(answer) for answer in answers} == {StoreError}
         assert [await store.load(task.id) for task in tasks] == tasks
@@ -141,7 +141,7 @@ def test_who_stops_waiting_does_not_stop_the_operation(path: Path) -> None:
         writes[1].cancel()
         results = await asyncio.gather(*writes, return_exceptions=True)
         assert isinstance(results[1], asyncio.CancelledError)
-        await store.strike("nobody")  # by now all of them are answered
+        await store.strike("nobody")  # all of them are answered now
         assert [await store.load(task.id) for task in tasks] == [started(t).task for t in tasks]
         assert told == [started(tasks[1]).task]
         leave()
@@ -243,7 +243,7 @@ def test_processes_on_one_file_lose_nothing(path: Path) -> None:
             assert [entry.seq for entry in history] == list(range(1, task.version + 1))
         assert len(await store.browse(None, 9)) == 3
 
-    reports = hammer(f"sqlite:{path}", count=3, rounds=20)
+    reports = write_concurrently(f"sqlite:{path}", count=3, rounds=20)
     assert len({report["secret"] for report in reports}) == 1, "it was made once"
     play(path, scenario)
 
@@ -252,7 +252,7 @@ def test_a_follower_learns_what_another_process_commits(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         told: asyncio.Queue[Task | None] = asyncio.Queue()
         leave = store.follow("a", told.put_nowait)
-        await asyncio.to_thread(hammer, f"sqlite:{path}", 1, 5)
+        await asyncio.to_thread(write_concurrently, f"sqlite:{path}", 1, 5)
         versions: list[int] = []
         while not versions or versions[-1] < 6:
             task = await asyncio.wait_for(told.get(), 5)
@@ -370,7 +370,7 @@ def test_what_was_committed_here_is_told_once(path: Path) -> None:
         told: list[Task | None] = []
         leave = store.follow("t1", told.append)
         look = partial(store._watch._look, versions={"t1": 1}, unseen={"t1"})
-        looked = store._writer.submit(look, store._watch._tell_foreign, writes=False)
+        looked = store._writer.submit(look, store._watch._notify_foreign, writes=False)
         task = await moved(store, started(task))
         assert await looked == {"t1": task}, "it began before the commit and saw it"
         assert told == [task]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
-from taskmachine.adapters.stores.supervision import keep_doing
+from taskmachine.adapters.stores.supervision import run_periodically
 
 
 def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -27,7 +27,7 @@ def test_a_loop_goes_on_at_its_own_pace() -> None:
         return 10 * len(times)
 
     async def main() -> None:
-        doing = asyncio.create_task(keep_doing("counting", act))
+        doing = asyncio.create_task(run_periodically("counting", act))
         await asyncio.sleep(65)
         doing.cancel()
 
@@ -44,7 +44,7 @@ def test_five_failures_in_a_minute_are_forgiven_and_the_sixth_ends_the_process()
 
     async def main() -> None:
         with pytest.raises(SystemExit, match="counting failed too often: no disk"):
-            await keep_doing("counting", act)
+            await run_periodically("counting", act)
 
     play(main)
     assert times == [0, 1, 3, 7, 15, 31]
@@ -61,7 +61,7 @@ def test_failures_that_are_long_ago_are_forgotten() -> None:
         return 10
 
     async def main() -> None:
-        doing = asyncio.create_task(keep_doing("counting", act))
+        doing = asyncio.create_task(run_periodically("counting", act))
         await asyncio.sleep(1_000)
         assert not doing.done()
         doing.cancel()

@@ -1,4 +1,4 @@
-"""What a server tells OpenTelemetry, read with the exporters that the SDK has for tests."""
+"""Read spans and metrics with the in-memory exporters of the SDK."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from taskmachine.adapters.telemetry import OpenTelemetry
 PATIENCE_S: Final = 20.0
 
 CALLERS: Final = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-"""The `traceparent` of somebody who calls."""
+"""The `traceparent` of a caller."""
 
 CALLERS_TRACE: Final = 0x0AF7651916CD43DD8448EB211C80319C
 CALLERS_SPAN: Final = 0x00F067AA0BA902B7
@@ -32,7 +32,7 @@ class _Begun(SpanProcessor):
 
 
 class Telemetry:
-    """An observer for each runtime, and all that they told."""
+    """An observer, and the spans and metrics that it recorded."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -52,7 +52,7 @@ class Telemetry:
         return self._exporter.get_finished_spans()
 
     def unended(self) -> list[str]:
-        """The names of spans that have begun and not ended."""
+        """Return the names of spans that have not ended."""
         return [span.name for span in self._begun.spans if span.end_time is None]
 
     def named(self, name: str) -> list[ReadableSpan]:
@@ -64,7 +64,7 @@ class Telemetry:
         return spans[0]
 
     async def until(self, name: str, count: int = 1) -> list[ReadableSpan]:
-        """Spans of that name, as soon as there are so many."""
+        """Wait for that many spans of a name and return them."""
         async with asyncio.timeout(PATIENCE_S):
             while len(spans := self.named(name)) < count:
                 await asyncio.sleep(0)
@@ -73,7 +73,7 @@ class Telemetry:
     # --- metrics -----------------------------------------------------------------------------
 
     def points(self) -> dict[str, list[tuple[Mapping[str, Any], Any]]]:
-        """The attributes and the value of each data point; of a histogram, how many and the sum."""
+        """Return attributes and value of each data point; count and sum for a histogram."""
         data = self._reader.get_metrics_data()
         found: dict[str, list[tuple[Mapping[str, Any], Any]]] = {}
         for resource in () if data is None else data.resource_metrics:
@@ -86,7 +86,7 @@ class Telemetry:
         return found
 
     def value(self, name: str, **wanted: str) -> Any:
-        """The sum over all points whose attributes (`_` for `.`) are these."""
+        """Return the sum over all points with these attributes (`_` for `.`)."""
         return sum(
             value[0] if isinstance(value, tuple) else value
             for attributes, value in self.points().get(name, [])

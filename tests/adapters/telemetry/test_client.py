@@ -1,10 +1,10 @@
-"""The client names the trace that its requests belong to."""
+"""The client sends the trace context with its requests."""
 
 import pytest
 
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.telemetry import current_meta
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.adapters.telemetry.exporters import Telemetry, span_id, trace_id
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import serving

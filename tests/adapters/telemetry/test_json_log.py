@@ -1,4 +1,4 @@
-"""The log of a real server as JSON: what is in each line, and what is in none."""
+"""The JSON log of a real server, and secrets that it must not contain."""
 
 import json
 import logging
@@ -13,12 +13,12 @@ from tests.adapters.transports.pipes import Client
 
 SECRET: Final = "xyzzy-0f3a"
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
-TOOLS: Final = "tests.adapters.telemetry.secretive_tools:TOOLS"
+TOOLS: Final = "tests.adapters.telemetry.secret_tools:TOOLS"
 ANSWER: Final = {"action": "accept", "content": {"name": SECRET}}
 
 
 def log_of_secrets(folder: Path, *options: str) -> list[bytes]:
-    """What a server logs whose callers and tools say nothing without a secret."""
+    """Return the log of a server whose callers and tools put a secret into every text."""
     client = Client(folder, "--log-format", "json", *options, tools=TOOLS)
     try:
         client.introduce()
@@ -32,26 +32,26 @@ def log_of_secrets(folder: Path, *options: str) -> list[bytes]:
         task_id = client.ask("tools/call", params)["result"]["task"]["taskId"]
         waiting = client.request("tasks/result", {"taskId": task_id})
         question = client.called("elicitation/create")
-        client.tell({"id": question["id"], "result": ANSWER})
+        client.send({"id": question["id"], "result": ANSWER})
         client.answer(waiting)
         client.ask(SECRET)
-        client.tell({"method": SECRET, "params": [SECRET]})
+        client.send({"method": SECRET, "params": [SECRET]})
         client.write(SECRET.encode() + b"\n")
         assert client.end() == 0
     finally:
         client.close()
-    return client.aside.encode().splitlines()
+    return client.stderr.encode().splitlines()
 
 
-def test_every_line_is_an_object_and_none_tells_what_was_said(tmp_path: Path) -> None:
+def test_every_line_is_an_object_without_secrets(tmp_path: Path) -> None:
     lines = log_of_secrets(tmp_path)
     assert SECRET.encode() not in b"".join(lines)
-    told = [json.loads(line) for line in lines]
-    for line in told:
+    decoded = [json.loads(line) for line in lines]
+    for line in decoded:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("time"))
         assert line.pop("level") in ("info", "warning", "error")
         assert line.keys() <= {*KEYS, "message", "error", "stack"}
-    events = [line for line in told if line.get("tool") == "tell"]
+    events = [line for line in decoded if line.get("tool") == "tell"]
     assert [(line["event"], line["from"], line["to"]) for line in events] == [
         ("submit", "new", "submitted"),
         ("start", "submitted", "working"),
@@ -65,11 +65,11 @@ def test_every_line_is_an_object_and_none_tells_what_was_said(tmp_path: Path) ->
     assert len({line["task"] for line in events}) == 1
     (owner,) = {line["owner"] for line in events}
     assert owner != "stdio"
-    assert [line["event"] for line in told].count("ready") == 1
-    (raised, _) = [line for line in told if line.get("error") == "RuntimeError"]
+    assert [line["event"] for line in decoded].count("ready") == 1
+    (raised, _) = [line for line in decoded if line.get("error") == "RuntimeError"]
     assert raised["message"] == "tool 'crash' raised"
-    assert "secretive_tools.py" in raised["stack"][-1]
-    assert "trace" not in events[0], "nobody observes it"
+    assert "secret_tools.py" in raised["stack"][-1]
+    assert "trace" not in events[0], "without an observer"
 
 
 def test_with_telemetry_each_event_names_its_trace(tmp_path: Path, monkeypatch: Any) -> None:
@@ -86,7 +86,7 @@ def formatted(message: str, *arguments: object) -> dict[str, Any]:
     return line
 
 
-def test_of_an_error_only_the_kind_is_told_unless_it_is_the_servers_own() -> None:
+def test_an_error_is_logged_by_type_unless_it_is_the_servers_own() -> None:
     assert formatted("no: %s", ValueError(SECRET))["message"] == "no: ValueError"
     assert formatted("no: %s", StoreError("disk full"))["message"] == "no: disk full"
     assert formatted("100 %")["message"] == "100 %"

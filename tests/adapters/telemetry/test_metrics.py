@@ -1,4 +1,4 @@
-"""Every metric, read where it is collected, after what it counts has happened."""
+"""Every metric, read after the events that it counts."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.jsonrpc import Notification
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, LimitExceeded
-from tests.adapters.rig import DONE, Clock, run
+from tests.adapters.memory_service import DONE, Clock, run
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import callers, serving
@@ -61,7 +61,7 @@ def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
     run(main())
 
 
-def test_a_sweep_tells_what_it_removed_and_how_long_that_took() -> None:
+def test_a_sweep_reports_removed_tasks_and_duration() -> None:
     """Cleanup."""
 
     async def main() -> None:
@@ -105,7 +105,7 @@ def test_steps_that_are_refused_are_counted_by_their_reason() -> None:
     run(main())
 
 
-def test_notifications_that_nobody_reads_are_counted_when_they_are_dropped() -> None:
+def test_dropped_notifications_are_counted() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -124,21 +124,21 @@ def test_notifications_that_nobody_reads_are_counted_when_they_are_dropped() -> 
     run(main())
 
 
-def test_a_stream_drops_only_what_it_has_not_told() -> None:
+def test_a_stream_counts_only_dropped_messages_that_were_not_written() -> None:
     async def main() -> None:
         dropped: list[None] = []
         stream = Stream("s", on_drop=lambda: dropped.append(None))
         for _ in range(MAX_EVENTS):
             stream.put(Notification("n"))
-        stream.told = 2
+        stream.written = 2
         for _ in range(3):
             stream.put(Notification("n"))
-        assert len(dropped) == 1, "the first two were told"
+        assert len(dropped) == 1, "the first two were written"
 
     run(main())
 
 
-def test_no_caller_can_make_up_an_attribute_of_a_metric() -> None:
+def test_callers_cannot_create_metric_attributes() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -186,14 +186,14 @@ def test_prometheus_reads_the_page() -> None:
             ("taskmachine_tasks_waiting", 1),
         ):
             [sample] = families[name].samples
-            assert sample.value == value, "as it is now, and not as it was some seconds ago"
+            assert sample.value == value, "the current value"
         assert families["mcp_server_operation_duration_seconds"].type == "histogram"
         assert task_id not in response.text
 
     run(main())
 
 
-def test_there_is_no_page_unless_it_is_wanted() -> None:
+def test_the_page_is_off_by_default() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -206,7 +206,7 @@ def test_there_is_no_page_unless_it_is_wanted() -> None:
     run(main())
 
 
-def test_where_callers_have_tokens_the_page_wants_one(tmp_path: Path) -> None:
+def test_with_authentication_the_page_needs_a_token(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
     tokens.write_text(f'prometheus = "{TOKEN}"\n')
     tokens.chmod(0o600)
@@ -229,7 +229,7 @@ def test_where_callers_have_tokens_the_page_wants_one(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_page_of_nobodys_metrics_is_refused_in_words() -> None:
+def test_a_page_without_a_registry_is_refused() -> None:
     async def main() -> None:
         async with open_runtime("memory:", Observed(Telemetry().tracers).tools) as runtime:
             application = make_application(Settings(metrics=True))

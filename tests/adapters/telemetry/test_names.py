@@ -1,4 +1,4 @@
-"""docs/howto/watch.md names what is emitted, all of it and nothing else."""
+"""docs/howto/watch.md lists exactly the emitted names."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ from taskmachine.adapters.server.application import serve_http
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, lifecycle
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.telemetry.exporters import CALLERS, Telemetry
 from tests.adapters.telemetry.tools import Observed
 from tests.adapters.transports.wire import callers
@@ -22,7 +22,7 @@ PAGE: Final = (REPOSITORY / "docs" / "howto" / "watch.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table under that heading of columns."""
+    """Return the cells of the table with these column headings."""
     _, _, rest = PAGE.partition(f"| {heading}")
     table = rest.split("\n\n")[0].splitlines()[2:]
     return [line.strip("|").split("|") for line in table]
@@ -33,7 +33,7 @@ def names(cell: str) -> set[str]:
 
 
 async def everything(telemetry: Telemetry, clock: Clock) -> None:
-    """What can happen, at least once."""
+    """Cause every kind of event at least once."""
     observed = Observed(telemetry.tracers)
     async with open_runtime(
         "memory:",
@@ -75,7 +75,7 @@ async def upkeep_of(runtime: Runtime, telemetry: Telemetry, clock: Clock) -> Non
     await runtime.service.cancel("alice", task.id)
     subscription.close()
     await telemetry.until("execute_tool ask")
-    # One whose time is over, moved by somebody who still believes that it lives.
+    # An expired task, moved by a process that has an old version.
     await upkeep._moved(runtime.service, task.id, lambda task, now: (lifecycle.expire(task, now),))
     clock.now += 8 * 24 * 3_600_000
     await upkeep.sweep(runtime.service)

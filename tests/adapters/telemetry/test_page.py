@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.registry import Tools
-from tests.adapters.lines import Line
+from tests.adapters.connections import Connection
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.site.pages import blocks_of
 
@@ -22,7 +22,7 @@ PAGE = "docs/howto/watch.md"
 
 def deploying(telemetry: Telemetry) -> Tools:
     tools = Tools()
-    tracer = telemetry.tracers.get_tracer("of the author")
+    tracer = telemetry.tracers.get_tracer("tool author")
 
     @tools.task()
     async def deploy(ctx: Context) -> str:
@@ -58,14 +58,14 @@ def test_the_tree_of_the_page_is_what_is_emitted() -> None:
         async with open_runtime(
             "memory:", tools, RuntimeConfig(observer=telemetry.observer)
         ) as runtime:
-            line = Line(runtime, "2026-07-28", "alice")
+            line = Connection(runtime, "2026-07-28", "alice")
             task_id = await line.create("deploy", {})
             await telemetry.until("execute_tool deploy")
             answers = {"go": {"action": "accept", "content": {}}}
             await line.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
             await telemetry.until("execute_tool deploy", 2)
             emitted = Counter(span.name for span in telemetry.spans)
-            del emitted["tasks/update"]  # a request like others, by whoever answers
+            del emitted["tasks/update"]  # sent by the client that answers
             assert emitted == shown
 
     asyncio.run(main())

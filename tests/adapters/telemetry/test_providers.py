@@ -1,4 +1,4 @@
-"""`taskmachine serve --otel`: a real process sends to a real collector, as OTEL_* says."""
+"""`taskmachine serve --otel`: a real process sends to the collector in OTEL_*."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes what is sent to it, by path."""
+    """A collector that stores request bodies by path."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -32,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
-            raise AssertionError("nobody asked for that")
+            raise AssertionError("not requested")
         self.server.got.put((self.path, body))
         self.send_response(200)
         self.send_header("content-length", "0")
@@ -63,10 +63,10 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path, collector: Collecto
         params = {"name": "fail", "arguments": {}, "task": {}, "_meta": meta}
         task_id = client.ask("tools/call", params)["result"]["task"]["taskId"]
         client.ask("tasks/result", {"taskId": task_id})
-        assert client.end() == 0  # what it has to tell is told before it leaves
+        assert client.end() == 0  # it exports the rest before it exits
     finally:
         client.close()
-    assert "Traceback" not in client.aside
+    assert "Traceback" not in client.stderr
     spans: dict[str, tuple[str, dict[str, str]]] = {}
     metrics: set[str] = set()
     services: set[str] = set()
@@ -93,11 +93,11 @@ def test_spans_and_metrics_reach_a_collector(tmp_path: Path, collector: Collecto
     assert services == {"taskmachine"}
 
 
-def test_an_exporter_that_is_not_there_is_refused_in_words(
+def test_an_unknown_exporter_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "pigeons")
     assert main(["serve", "--http", "127.0.0.1:0", "--store", "memory:", "--otel"]) == 2
-    said = capsys.readouterr().err
-    assert "OTEL_TRACES_EXPORTER must be of console, none, otlp" in said
-    assert "'pigeons'" in said
+    error = capsys.readouterr().err
+    assert "OTEL_TRACES_EXPORTER must be one of console, none, otlp" in error
+    assert "'pigeons'" in error

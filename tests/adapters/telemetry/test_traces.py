@@ -1,4 +1,4 @@
-"""One trace from the request to the outcome, whoever runs the task and however long it takes."""
+"""One trace from the request to the outcome, across processes."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, ne
 from taskmachine.adapters.stores import open_store
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, State
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.telemetry.exporters import (
     CALLERS,
     CALLERS_SPAN,
@@ -52,16 +52,16 @@ def test_a_task_is_one_trace_that_begins_with_the_caller(revision: str) -> None:
             task_id = await caller.create("greet", {"name": "Ada"}, **WITH_TRACE)
             task = await ended(telemetry, "greet")
         request = telemetry.one("tools/call greet")
-        leg = telemetry.one("execute_tool greet")
+        run = telemetry.one("execute_tool greet")
         inside = telemetry.one("inside")
-        assert {trace_id(span) for span in (request, task, leg, inside)} == {CALLERS_TRACE}
+        assert {trace_id(span) for span in (request, task, run, inside)} == {CALLERS_TRACE}
         assert request.parent is not None
         assert request.parent.span_id == CALLERS_SPAN
         assert task.parent is not None
-        assert leg.parent is not None
-        assert task.parent.span_id == leg.parent.span_id == span_id(request)
+        assert run.parent is not None
+        assert task.parent.span_id == run.parent.span_id == span_id(request)
         assert inside.parent is not None
-        assert inside.parent.span_id == span_id(leg), "a tool's own spans are below its run"
+        assert inside.parent.span_id == span_id(run), "a tool's own spans are below its run"
         assert request.kind is SpanKind.SERVER
         shown = attributes(request)
         session = shown.pop("mcp.session.id", None)
@@ -77,20 +77,20 @@ def test_a_task_is_one_trace_that_begins_with_the_caller(revision: str) -> None:
             "network.protocol.name": "http",
             "taskmachine.task.id": task_id,
         }
-        assert attributes(leg) == {
+        assert attributes(run) == {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": "greet",
             "taskmachine.task.id": task_id,
-            "taskmachine.task.leg": 1,
-            "taskmachine.leg.end": "result",
+            "taskmachine.task.run": 1,
+            "taskmachine.run.end": "result",
         }
         assert attributes(task) == {
             "gen_ai.tool.name": "greet",
             "taskmachine.task.id": task_id,
-            "taskmachine.task.leg": 1,
+            "taskmachine.task.run": 1,
             "taskmachine.task.outcome": "result",
         }
-        assert all(s.status.status_code is StatusCode.UNSET for s in (request, leg, task))
+        assert all(s.status.status_code is StatusCode.UNSET for s in (request, run, task))
         assert dict(task.context.trace_state) == {"vendor": "1"}
 
     run(main())
@@ -149,7 +149,7 @@ def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
     run(main())
 
 
-def test_a_question_of_2025_carries_the_trace_and_its_answer_goes_on_in_it() -> None:
+def test_a_question_of_2025_carries_the_trace() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -187,17 +187,17 @@ def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
             task_id = await caller.create("ask_and_park", {}, **WITH_TRACE)
             listen = {"notifications": {"taskIds": [task_id]}}
             async with caller.stream("subscriptions/listen", listen) as events:
-                told = await events.until("notifications/tasks")
-                while "inputRequests" not in told["params"]:
-                    told = await events.until("notifications/tasks")
+                notice = await events.until("notifications/tasks")
+                while "inputRequests" not in notice["params"]:
+                    notice = await events.until("notifications/tasks")
                 shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
                 answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
                 await caller.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
                 task = await ended(telemetry, "ask_and_park")
-        legs = await telemetry.until("execute_tool ask_and_park", 2)
-        assert [attributes(leg)["taskmachine.leg.end"] for leg in legs] == ["parked", "result"]
-        assert {trace_id(span) for span in [task, *legs]} == {CALLERS_TRACE}
-        for meta in (told["params"]["_meta"], shown["_meta"]):
+        runs = await telemetry.until("execute_tool ask_and_park", 2)
+        assert [attributes(run)["taskmachine.run.end"] for run in runs] == ["parked", "result"]
+        assert {trace_id(span) for span in [task, *runs]} == {CALLERS_TRACE}
+        for meta in (notice["params"]["_meta"], shown["_meta"]):
             assert meta["traceparent"].startswith(f"00-{CALLERS_TRACE:032x}-")
         assert telemetry.one("subscriptions/listen").end_time, "however it was ended"
 
@@ -214,7 +214,7 @@ def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
         ("wait", {}, "cancelled", False),
     ],
 )
-def test_a_task_that_does_not_succeed_says_how(
+def test_the_span_of_a_failed_task_names_the_error(
     revision: str, tool: str, arguments: dict[str, Any], outcome: str, is_error: bool
 ) -> None:
     async def main() -> None:
@@ -234,11 +234,11 @@ def test_a_task_that_does_not_succeed_says_how(
         assert attributes(task)["taskmachine.task.outcome"] == outcome
         assert attributes(task).get("error.type") == (outcome if is_error else None)
         assert (task.status.status_code is StatusCode.ERROR) is is_error
-        leg = telemetry.one(f"execute_tool {tool}")
+        run = telemetry.one(f"execute_tool {tool}")
         end = "lost" if outcome == "cancelled" else outcome
-        assert attributes(leg)["taskmachine.leg.end"] == end
+        assert attributes(run)["taskmachine.run.end"] == end
         if tool == "crash":
-            (raised,) = leg.events
+            (raised,) = run.events
             assert (raised.attributes or {})["exception.type"] == "builtins.RuntimeError"
         assert not any("secret" in span.to_json() for span in telemetry.spans)
 
@@ -269,7 +269,7 @@ def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> No
 
 @BOTH
 def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_path: Path) -> None:
-    """The first server is stopped in the middle, and another process goes on."""
+    """The first server stops during the task, and another process continues it."""
 
     async def main() -> None:
         url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
@@ -285,7 +285,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
             await observed.begun.wait()
         await store.close()
         assert before.named("task wait") == []
-        assert attributes(before.one("execute_tool wait"))["taskmachine.leg.end"] == "stopped"
+        assert attributes(before.one("execute_tool wait"))["taskmachine.run.end"] == "stopped"
         again = Observed(after.tracers)
         async with open_runtime(
             url_of_store, again.tools, RuntimeConfig(observer=after.observer)
@@ -295,9 +295,9 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
             assert task.id == task_id
             await runtime.service.cancel(task.owner, task.id)
             span = await ended(after, "wait")
-        leg = after.one("execute_tool wait")
-        assert attributes(leg)["taskmachine.task.leg"] == 2
-        assert {trace_id(s) for s in (span, leg, before.one("execute_tool wait"))} == {
+        run = after.one("execute_tool wait")
+        assert attributes(run)["taskmachine.task.run"] == 2
+        assert {trace_id(s) for s in (span, run, before.one("execute_tool wait"))} == {
             CALLERS_TRACE
         }
         assert span.parent is not None
@@ -307,7 +307,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    "said",
+    "traceparent",
     [
         "nonsense",
         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
@@ -319,7 +319,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
         {"a": 1},
     ],
 )
-def test_a_malformed_traceparent_counts_as_none(said: Any) -> None:
+def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -327,7 +327,7 @@ def test_a_malformed_traceparent_counts_as_none(said: Any) -> None:
             serving(observed.tools, observer=telemetry.observer) as url,
             callers(url) as [caller],
         ):
-            meta = {"traceparent": said, "tracestate": 3}
+            meta = {"traceparent": traceparent, "tracestate": 3}
             await caller.create("greet", {"name": "Ada"}, _meta=meta)
             task = await ended(telemetry, "greet")
         request = telemetry.one("tools/call greet")
@@ -337,7 +337,7 @@ def test_a_malformed_traceparent_counts_as_none(said: Any) -> None:
     run(main())
 
 
-def test_a_task_that_no_request_made_begins_a_trace_or_joins_the_current_one() -> None:
+def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> None:
     async def main() -> None:
         telemetry = Telemetry()
         observed = Observed(telemetry.tracers)
@@ -360,8 +360,8 @@ def test_a_task_that_no_request_made_begins_a_trace_or_joins_the_current_one() -
     run(main())
 
 
-def test_a_task_without_a_trace_joins_nobody_elses() -> None:
-    """It was made by a process that was not observed; another one's request wakes it up."""
+def test_a_task_without_a_trace_joins_no_other_trace() -> None:
+    """A process without telemetry created it; a request to another process resumes it."""
 
     async def main() -> None:
         store = await open_store("memory:")
@@ -378,12 +378,12 @@ def test_a_task_without_a_trace_joins_nobody_elses() -> None:
             callers(url) as [caller],
         ):
             await caller.create("greet", {"name": "Bob"}, **WITH_TRACE)
-            legs = await telemetry.until("execute_tool greet", 2)
+            runs = await telemetry.until("execute_tool greet", 2)
             await telemetry.until("task greet", 2)
             kept = await store.load(task.id)
         assert kept is not None
         assert kept.state is State.COMPLETED
-        mine = {attributes(leg)["taskmachine.task.id"]: leg for leg in legs}
+        mine = {attributes(run)["taskmachine.task.id"]: run for run in runs}
         assert mine[task.id].parent is None
         assert trace_id(mine[task.id]) != CALLERS_TRACE
 

@@ -1,4 +1,4 @@
-"""Tools that do what there is to be observed, and say what nobody else must learn."""
+"""Tools for observable events, with texts that telemetry must not contain."""
 
 import asyncio
 from typing import Final
@@ -13,12 +13,12 @@ NAME: Final = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
 class Observed:
-    """With spans of their own: those of a tool author."""
+    """Tools that record their own spans."""
 
     def __init__(self, tracers: TracerProvider) -> None:
         self.tools = Tools()
         self.begun = asyncio.Event()
-        tracer = tracers.get_tracer("of the author")
+        tracer = tracers.get_tracer("tool author")
 
         @self.tools.task()
         async def greet(name: str) -> str:
@@ -53,9 +53,9 @@ class Observed:
             assert trace.get_current_span() is not trace.INVALID_SPAN
             self.begun.set()
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
+            raise AssertionError("never set")
 
         @self.tools.task(timeout=0.001)
         async def dawdle() -> str:
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
+            raise AssertionError("never set")

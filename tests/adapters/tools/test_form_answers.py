@@ -1,4 +1,4 @@
-"""What somebody filled in, against the form: judged by a validator that is not ours."""
+"""Answers to forms, compared with an independent validator."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from taskmachine.adapters.tools.form_answers import fits
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Reply
-from tests.adapters.rig import call
+from tests.adapters.memory_service import call
 from tests.adapters.runtime.test_plain_calls import play
 from tests.requirements import covers
 

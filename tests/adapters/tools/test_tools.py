@@ -218,7 +218,7 @@ def test_a_result_that_fits_into_no_message_is_an_error() -> None:
     async def tool() -> str:
         return "x" * 3_000_000
 
-    assert "is more than 2097152" in str(outcome_of(tool).message)
+    assert "the limit is 2097152" in str(outcome_of(tool).message)
 
 
 def test_a_value_that_refers_to_itself_is_an_error() -> None:
@@ -408,7 +408,7 @@ def test_a_name_is_given_once() -> None:
         """Nothing."""
 
     tools.task("a")(tool)
-    with pytest.raises(ConfigurationError, match="there is a tool 'a' already"):
+    with pytest.raises(ConfigurationError, match="a tool 'a' is already registered"):
         tools.task("a")(tool)
 
 

@@ -1,4 +1,4 @@
-"""Tools that cannot be listed: the name of one is no text."""
+"""Tools that cannot be listed, because one has a number as its name."""
 
 from typing import Any, Final
 
@@ -10,4 +10,4 @@ NAME: Final[Any] = 7
 
 @TOOLS.task(NAME)
 async def tool() -> None:
-    """Nobody can call it."""
+    """Do nothing."""

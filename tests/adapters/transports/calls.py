@@ -1,4 +1,4 @@
-"""Count the calls of our own functions while a server handles requests.
+"""Count the calls of the package's functions while a server handles requests.
 
 The server is the ASGI application, called in this process without sockets.
 `python -m tests.adapters.transports.calls` prints the numbers, and with `-v` each function.
@@ -38,7 +38,7 @@ META: Final = {
 
 
 class Calls:
-    """Calls of our functions, by function, while it is switched on.
+    """Calls of the package's functions, by function, while it is switched on.
 
     The calls of `others`, which are loops in the background, are not counted.
     """
@@ -60,7 +60,7 @@ class Calls:
         code = frame.f_code
         if event != "call" or not self.is_on or not code.co_filename.startswith(OURS):
             return
-        # A coroutine that goes on is not called again: its instruction RESUME says so.
+        # Resuming a coroutine is not a call; its instruction RESUME distinguishes it.
         if not code.co_code[frame.f_lasti + 1] & 3 and _current_task() not in self._others:
             self.by_function[code] += 1
 
@@ -91,7 +91,7 @@ class Client:
         """Return the result of a request."""
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         body = await self.post(message, headers)
-        _, _, event = body.rpartition(b"data: ")  # of a stream, the last event
+        _, _, event = body.rpartition(b"data: ")  # the last event of a stream
         return json.loads(event)["result"]
 
     async def post(self, message: dict[str, Any], headers: dict[str, str]) -> bytes:
@@ -130,7 +130,7 @@ class Client:
 
 
 Scenario = Callable[[Client, asyncio.Event, Callable[[bool], None]], Awaitable[None]]
-"""Does something once, and says when to count."""
+"""Runs once, and switches the counting on and off."""
 
 
 async def whole_task(client: Client, gate: asyncio.Event, switch: Callable[[bool], None]) -> None:
@@ -154,7 +154,7 @@ async def whole_task(client: Client, gate: asyncio.Event, switch: Callable[[bool
 async def waiting_result(
     client: Client, gate: asyncio.Event, switch: Callable[[bool], None]
 ) -> None:
-    """2025-11-25: POST tasks/result that has to wait, until it is answered and the tool is done."""
+    """2025-11-25: POST a waiting tasks/result, until it is answered and the tool is done."""
     if not client.session:
         about = {"clientInfo": {"name": "counter", "version": "1"}, "capabilities": {}}
         await client.request("initialize", {"protocolVersion": "2025-11-25", **about})
@@ -185,7 +185,7 @@ async def _ended(others: set["asyncio.Task[Any]"]) -> None:
 
 
 async def count_calls(scenario: Scenario, store: str) -> Calls:
-    """Count a scenario in the best of several runs: a slow disk only adds calls, of followers."""
+    """Count a scenario in the best of several runs: a slow disk adds calls of followers."""
     counts: list[Calls] = [Calls()]
     log = logging.getLogger("taskmachine")
     level = log.level

@@ -1,4 +1,4 @@
-"""A reader of server-sent events, written from the HTML standard and not from our writer."""
+"""A reader of server-sent events by the HTML standard, independent of the writer."""
 
 import re
 
@@ -15,7 +15,7 @@ class Event:
 
 
 def read_events(stream: bytes) -> list[Event]:
-    """The events that a browser would dispatch; an event that is not finished is none."""
+    """Return the events that a browser would dispatch; unfinished ones are left out."""
     events: list[Event] = []
     data: list[str] = []
     name = last_id = ""

@@ -1,4 +1,4 @@
-"""Tools of a process whose background work fails, and is not begun again."""
+"""Tools of a process whose background work fails and is not restarted."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""An authorization server: real keys, tokens of every kind, and a key set at a real address."""
+"""An authorization server with real keys, tokens of every kind, and a key set at a URL."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ AUDIENCE = "https://tasks.example/mcp"
 
 @cache
 def private_key(kid: str) -> Any:
-    """One key for each name, made when it is first needed: `rsa`, `p256-other`..."""
+    """Return the key of a name such as `rsa` or `p256-other`, created at its first use."""
     match kid.partition("-")[0]:
         case "rsa":
             return rsa.generate_private_key(65537, 2048)
@@ -50,7 +50,7 @@ def private_key(kid: str) -> Any:
 
 
 def jwk(name: str, /, **more: Any) -> dict[str, Any]:
-    """The public half."""
+    """Return the public key."""
     public = private_key(name).public_key()
     kinds: list[tuple[type, Any]] = [
         (rsa.RSAPublicKey, RSAAlgorithm),
@@ -72,7 +72,7 @@ def now_s() -> int:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """Of a token that is right; None takes a claim away."""
+    """Return the claims of a valid token with changes; None removes a claim."""
     right = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": now_s() + 86_400}
     return {name: value for name, value in {**right, **changes}.items() if value is not None}
 
@@ -92,13 +92,13 @@ def b64(data: bytes) -> str:
 
 
 def unsigned(header: dict[str, Any], **changes: Any) -> str:
-    """What is signed, still without a signature."""
+    """Return header and payload of a token without a signature."""
     return f"{b64(json.dumps(header).encode())}.{b64(json.dumps(claims(**changes)).encode())}"
 
 
 @attrs.define
 class FixedKeys:
-    """Keys that a test holds in its hand."""
+    """Keys that a test sets."""
 
     keys: Collection[jwt.PyJWK]
     renewals: int = 0
@@ -145,12 +145,12 @@ class KeyServer:
                 await writer.drain()
                 self.sent += len(self.body[start : start + 65_536])
         except (OSError, asyncio.IncompleteReadError):
-            pass  # whoever asked has gone
+            pass  # the client has disconnected
         finally:
             writer.close()
 
     async def finished(self) -> None:
-        """All answers are given, or given up."""
+        """Open the gate and wait until all connections are closed."""
         self.gate.set()
         if self.answering:
             _, late = await asyncio.wait(self.answering, timeout=5)
@@ -161,7 +161,7 @@ class KeyServer:
 async def key_server(
     *keys: dict[str, Any], certificate: Path | None = None
 ) -> AsyncIterator[KeyServer]:
-    """On a free port of this host; by TLS if there is a certificate."""
+    """Serve a key set on a free local port, with TLS if a certificate is given."""
     server = KeyServer(document(*keys))
     server.gate.set()
     tls = None
@@ -176,7 +176,7 @@ async def key_server(
 
 
 def self_signed(folder: Path) -> Path:
-    """A certificate for this host, with its key, in one file."""
+    """Write a certificate for this host and its key into one file."""
     key = private_key("p256-tls")
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     host = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])

@@ -13,10 +13,10 @@ __all__ = ["serving"]
 
 @asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[int]:
-    """The port on which the application answers, until the block ends.
+    """Serve the application on a local port until the block ends.
 
-    It listens before it is served, so nobody has to wait for anything.  No `Date`: answers that
-    ought to be the same are the same whenever they are asked for.
+    The socket listens before the server starts, so clients need not wait.  Without `Date`
+    headers equal responses are equal bytes.
     """
     config = uvicorn.Config(
         app, lifespan="off", ws="none", log_config=None, access_log=False, date_header=False

@@ -1,4 +1,4 @@
-"""A server in a process of its own, spoken to in plain JSON over its standard streams."""
+"""A client in plain JSON for a server process on its standard streams."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from tests.oracle import REPOSITORY
 
 COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 DEADLINE_S: Final = 20.0
-ODD: Final = "tests.adapters.transports.odd_tools:TOOLS"
+MISBEHAVING: Final = "tests.adapters.transports.misbehaving_tools:TOOLS"
 
 JSON = dict[str, Any]
 
@@ -38,8 +38,8 @@ MODERN: Final[JSON] = {
 }
 
 
-class Heard:
-    """What comes out of a pipe, line by line, while nobody looks."""
+class PipeReader:
+    """Reads lines from a pipe in the background."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.lines: list[bytes] = []
@@ -59,7 +59,7 @@ class Heard:
             self._changed.notify()
 
     def until(self, is_there: Callable[[], bool]) -> bool:
-        """Whether it came before the end, in good time."""
+        """Wait for a condition; return False at the end of the pipe or after the timeout."""
         with self._changed:
             return (
                 self._changed.wait_for(lambda: is_there() or self.is_over, DEADLINE_S)
@@ -72,10 +72,10 @@ class Heard:
 
 
 class Client:
-    """Starts a server, and hears what it says.  `ask` is 2025-11-25, `ask_modern` 2026-07-28."""
+    """A server process and its client: `ask` uses 2025-11-25, `ask_modern` 2026-07-28."""
 
     def __init__(
-        self, folder: Path, *arguments: str, tools: str = "demo", is_deaf: bool = False
+        self, folder: Path, *arguments: str, tools: str = "demo", is_not_reading: bool = False
     ) -> None:
         store = f"sqlite:{folder / 'tasks.db'}"
         self.process = subprocess.Popen(
@@ -86,35 +86,35 @@ class Client:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self._aside = Heard(self.process.stderr)
-        self._said: Heard | None = None
-        if not is_deaf:
+        self._errors = PipeReader(self.process.stderr)
+        self._output: PipeReader | None = None
+        if not is_not_reading:
             self.listen()
         self._messages: list[JSON] = []
         self._taken: set[int] = set()
         self._numbers = count(1)
 
     def listen(self) -> None:
-        self._said = Heard(self.stdout)
+        self._output = PipeReader(self.stdout)
 
-    # --- saying ------------------------------------------------------------------------------
+    # --- sending -----------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         self.stdin.write(data)
         self.stdin.flush()
 
-    def tell(self, message: JSON) -> None:
+    def send(self, message: JSON) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def request(self, method: str, params: JSON, id: int | str | None = None) -> int | str:
-        """Send it; the id under which the answer will come."""
+        """Send a request and return its id."""
         id = next(self._numbers) if id is None else id
-        self.tell({"id": id, "method": method, "params": params})
+        self.send({"id": id, "method": method, "params": params})
         return id
 
     def introduce(self) -> JSON:
         answer = self.ask("initialize", HELLO)
-        self.tell({"method": "notifications/initialized"})
+        self.send({"method": "notifications/initialized"})
         return answer
 
     def ask(self, method: str, params: JSON | None = None) -> JSON:
@@ -123,45 +123,45 @@ class Client:
     def ask_modern(self, method: str, params: JSON | None = None) -> JSON:
         return self.ask(method, {**(params or {}), "_meta": MODERN})
 
-    # --- hearing -----------------------------------------------------------------------------
+    # --- receiving ---------------------------------------------------------------------------
 
     @property
-    def heard(self) -> list[JSON]:
-        """Everything, in order; ValueError if a line is no JSON."""
-        assert self._said is not None
-        self._messages += map(json.loads, self._said.lines[len(self._messages) :])
+    def messages(self) -> list[JSON]:
+        """All messages in order; ValueError if a line is not JSON."""
+        assert self._output is not None
+        self._messages += map(json.loads, self._output.lines[len(self._messages) :])
         return self._messages
 
     def expect(self, is_wanted: Callable[[JSON], bool]) -> JSON:
-        """The first message that is wanted, and was not expected before."""
-        assert self._said is not None
+        """Wait for the first wanted message that was not returned before."""
+        assert self._output is not None
 
         def found() -> int | None:
             return next(
                 (
                     index
-                    for index, message in enumerate(self.heard)
+                    for index, message in enumerate(self.messages)
                     if index not in self._taken and is_wanted(message)
                 ),
                 None,
             )
 
-        self._said.until(lambda: found() is not None)
+        self._output.until(lambda: found() is not None)
         index = found()
         if index is None:
-            pytest.fail(f"the server said {self.heard}, and aside: {self.aside}")
+            pytest.fail(f"the server sent {self.messages}, and logged: {self.stderr}")
         self._taken.add(index)
-        return self.heard[index]
+        return self.messages[index]
 
     def answer(self, id: int | str) -> JSON:
         return self.expect(lambda message: message.get("id") == id and "method" not in message)
 
     def called(self, method: str) -> JSON:
-        """A request or notification of the server."""
+        """Wait for a request or notification of the server."""
         return self.expect(lambda message: message.get("method") == method)
 
     def until_status(self, task_id: str, status: str) -> JSON:
-        """The task of 2026-07-28, polled until it shows this status."""
+        """Poll a task of 2026-07-28 until it has this status."""
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             result: JSON = self.ask_modern("tasks/get", {"taskId": task_id})["result"]
@@ -170,25 +170,25 @@ class Client:
         pytest.fail(f"the task stayed {result}")
 
     @property
-    def aside(self) -> str:
-        """What it said on the standard error output."""
-        return b"".join(self._aside.lines).decode()
+    def stderr(self) -> str:
+        """The standard error output so far."""
+        return b"".join(self._errors.lines).decode()
 
-    def until_aside(self, words: str, times: int = 1) -> None:
-        assert self._aside.until(lambda: self.aside.count(words) >= times), self.aside
+    def until_logged(self, words: str, times: int = 1) -> None:
+        assert self._errors.until(lambda: self.stderr.count(words) >= times), self.stderr
 
     # --- the end -----------------------------------------------------------------------------
 
     def end(self) -> int:
-        """Close the input, and see how the server leaves."""
+        """Close the input and return the exit status of the server."""
         self.stdin.close()
         return self.wait()
 
     def wait(self) -> int:
-        """How it left; then everything is there that it said."""
+        """Wait for the exit and the rest of the output, and return the exit status."""
         status = self.process.wait(DEADLINE_S)
-        for heard in (self._said, self._aside):
-            assert heard is None or heard.until(lambda: False) is False
+        for reader in (self._output, self._errors):
+            assert reader is None or reader.until(lambda: False) is False
         return status
 
     def kill(self) -> None:
@@ -196,7 +196,7 @@ class Client:
         self.process.wait()
 
     def peak_bytes(self) -> int:
-        """The most memory that the process ever had."""
+        """Return the peak memory of the process."""
         [peak] = [
             line.split()[1]
             for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
@@ -208,7 +208,7 @@ class Client:
         self.kill()
         with contextlib.suppress(OSError):
             self.stdin.close()
-        for heard in (self._said, self._aside):
-            if heard is not None:
-                heard.close()
+        for reader in (self._output, self._errors):
+            if reader is not None:
+                reader.close()
         self.stdout.close()

@@ -1,4 +1,4 @@
-"""Who gets in, as whom, and what everybody else is told."""
+"""Authentication: owners of valid credentials, and errors for others."""
 
 import asyncio
 import hmac
@@ -25,7 +25,7 @@ from taskmachine.adapters.transports.auth.bearer_tokens import MAX_CREDENTIALS
 from taskmachine.adapters.transports.auth.key_sources import KeyFile, KeySource, KeyUrl
 from taskmachine.adapters.transports.auth.owners import Owners, Principal
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.transports.issuer import (
     AUDIENCE,
     ISSUER,
@@ -95,7 +95,7 @@ def test_a_token_of_the_issuer_makes_its_subject_the_owner(kid: str, algorithm: 
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
-def test_the_scheme_may_be_written_in_any_case(scheme: str) -> None:
+def test_the_scheme_is_case_insensitive(scheme: str) -> None:
     assert run(jwt_authenticator().authenticate(f"{scheme} {token()}")) == ALICE
 
 
@@ -112,7 +112,7 @@ def test_two_tokens_of_one_subject_are_one_owner_and_two_subjects_are_two() -> N
 
 
 def hs256_with_the_public_key(encoding: str) -> str:
-    """The classic: the public key, which everybody has, as the secret of an HMAC."""
+    """Return a token with the public key as the secret of an HMAC."""
     public = private_key("rsa").public_key()
     info = PublicFormat.SubjectPublicKeyInfo
     secret: bytes = {
@@ -130,14 +130,14 @@ def swapped_payload() -> str:
 
 
 def twice(last: str) -> str:
-    """A token whose header names the algorithm twice: the last one counts (RFC 7515)."""
+    """Return a token whose header names the algorithm twice; the last one counts (RFC 7515)."""
     header = b64(f'{{"alg": "EdDSA", "kid": "ed25519", "alg": "{last}"}}'.encode())
     signed = f"{header}.{b64(json.dumps(claims()).encode())}"
     return f"{signed}.{b64(private_key('ed25519').sign(signed.encode()))}"
 
 
 def no_payload() -> str:
-    """A payload that is not in the token (RFC 7797), of a client that knows no key."""
+    """Return an unsigned token with a detached payload (RFC 7797)."""
     return f"{b64(json.dumps({'alg': 'EdDSA', 'kid': 'ed25519', 'b64': False}).encode())}..AAAA"
 
 
@@ -148,11 +148,11 @@ def critical() -> str:
 
 
 def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
-    """Name, token, and the answer."""
-    yield "wrong issuer", token(iss="https://evil.example"), invalid("is of another issuer")
-    yield "issuer with a slash", token(iss=ISSUER + "/"), invalid("is of another issuer")
-    yield "part of the issuer", token(iss=ISSUER[:-1]), invalid("is of another issuer")
-    yield "list with the issuer", unchecked(iss=[ISSUER]), invalid("is of another issuer")
+    """Yield name, token, and the expected error."""
+    yield "wrong issuer", token(iss="https://evil.example"), invalid("is from another issuer")
+    yield "issuer with a slash", token(iss=ISSUER + "/"), invalid("is from another issuer")
+    yield "part of the issuer", token(iss=ISSUER[:-1]), invalid("is from another issuer")
+    yield "list with the issuer", unchecked(iss=[ISSUER]), invalid("is from another issuer")
     yield "no issuer", token(iss=None), LACKING
     for name, audience in {
         "wrong audience": "https://other.example",
@@ -170,7 +170,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
     yield "long expired", token(exp=0), invalid("has expired")
     yield "exp true", unchecked(exp=True), invalid("has expired")
     yield "not yet valid", token(nbf=now_s() + 86_400), invalid("is not valid yet")
-    yield "of the future", token(iat=now_s() + 86_400), invalid("is not valid yet")
+    yield "not valid yet", token(iat=now_s() + 86_400), invalid("is not valid yet")
     yield "no exp", token(exp=None), LACKING
     yield "no sub", token(sub=None), LACKING
     for name in ("exp", "nbf", "iat"):
@@ -178,7 +178,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
         yield f"{name} as text", unchecked(**{name: str(right)}), MALFORMED_CLAIM
         yield f"{name} as a list", unchecked(**{name: [right]}), INVALID
         yield f"{name} without an end", unchecked(**{name: float("inf")}), INVALID
-        yield f"{name} that is no number", unchecked(**{name: float("nan")}), INVALID
+        yield f"{name} is not a number", unchecked(**{name: float("nan")}), INVALID
     yield "nbf true", unchecked(nbf=True), MALFORMED_CLAIM
     yield "empty sub", token(sub=""), MALFORMED_CLAIM
     yield "sub as a number", unchecked(sub=7), INVALID
@@ -238,7 +238,7 @@ def bad_tokens() -> Iterator[tuple[str, str, tuple[int, str | None, str]]]:
 
 
 def unchecked(**changes: Any) -> str:
-    """Signed whatever the claims are: `jwt.encode` refuses some."""
+    """Sign any claims: `jwt.encode` refuses some."""
     payload = json.dumps(claims(**changes)).encode()
     headers = {"kid": "ed25519"}
     return jwt.PyJWS().encode(payload, private_key("ed25519"), "EdDSA", headers)
@@ -283,7 +283,7 @@ def test_without_a_bearer_token_no_error_is_named(authorization: str | None) -> 
         {"iat": 0},
     ],
 )
-def test_what_a_good_token_may_say(changes: dict[str, Any]) -> None:
+def test_valid_tokens_are_accepted(changes: dict[str, Any]) -> None:
     bearer = "Bearer " + unchecked(**changes)
     assert run(jwt_authenticator().authenticate(bearer)) == ALICE
 
@@ -298,19 +298,19 @@ def test_clocks_may_be_half_a_minute_apart() -> None:
     assert refusal(authenticator, early) == invalid("is not valid yet")
 
 
-def test_of_two_members_with_one_name_the_last_one_counts_everywhere() -> None:
+def test_the_last_of_two_members_with_one_name_counts() -> None:
     assert run(jwt_authenticator().authenticate("Bearer " + twice("EdDSA"))) == ALICE
     payload = json.dumps(claims(sub="mallory"))[:-1] + ', "sub": "alice"}'
     signed = jwt.PyJWS().encode(payload.encode(), private_key("ed25519"), "EdDSA")
     assert run(jwt_authenticator().authenticate("Bearer " + signed)) == ALICE
 
 
-def test_a_subject_that_is_no_text_is_an_owner_of_its_own() -> None:
+def test_a_subject_with_a_lone_surrogate_is_a_separate_owner() -> None:
     found = {run(jwt_authenticator().authenticate("Bearer " + token(sub=s))) for s in SURROGATES}
     assert len(found | {ALICE}) == 3
 
 
-def test_a_token_without_kid_may_be_of_any_key() -> None:
+def test_a_token_without_kid_may_be_signed_by_any_key() -> None:
     bearer = "Bearer " + token("rsa-2", "RS256", headers={})
     keys = FixedKeys.of(jwk("rsa"), jwk("rsa-2"))
     assert run(jwt_authenticator(keys).authenticate(bearer)) == ALICE
@@ -359,7 +359,7 @@ def test_all_scopes_are_needed(changes: dict[str, Any], is_enough: bool) -> None
         ({}, False),
     ],
 )
-def test_an_admin_is_one_by_a_scope(changes: dict[str, Any], is_admin: bool) -> None:
+def test_the_scope_admin_makes_an_admin(changes: dict[str, Any], is_admin: bool) -> None:
     caller = run(jwt_authenticator().recognise("Bearer " + unchecked(**changes)))
     assert (caller.owner, caller.is_admin) == (ALICE, is_admin)
     assert caller.expires_at is not None
@@ -380,7 +380,7 @@ def test_a_known_token_is_refused_when_its_key_is_withdrawn(tmp_path: Path) -> N
     assert run(authenticator.authenticate(bearers[1])) == ALICE
 
 
-def test_only_an_unknown_key_is_a_reason_to_ask_the_issuer_again() -> None:
+def test_only_an_unknown_key_causes_another_fetch() -> None:
     source = all_keys()
     authenticator = jwt_authenticator(source)
     for name in ("kid of another key", "expired", "alg none, signed", "HS256 by public PEM"):
@@ -406,7 +406,7 @@ def test_an_issuer_without_key_ids_may_change_its_key() -> None:
     run(main())
 
 
-def test_a_token_of_a_new_key_is_taken_as_soon_as_the_issuer_publishes_it() -> None:
+def test_a_token_of_a_new_key_is_accepted_once_it_is_published() -> None:
     async def main() -> None:
         clock = Clock(0)
         async with key_server(jwk("ed25519")) as server:
@@ -475,7 +475,7 @@ def test_a_static_token_is_sent_as_a_bearer_token(
         ({"n" * 129: CI}, "the name of a token"),
     ],
 )
-def test_tokens_that_are_a_mistake(tokens: dict[str, Any], mistake: str) -> None:
+def test_invalid_static_tokens_are_refused(tokens: dict[str, Any], mistake: str) -> None:
     with pytest.raises(ConfigurationError, match=mistake) as refused:
         StaticTokenAuthenticator(OWNERS, tokens)
     assert CI not in str(refused.value)
@@ -497,7 +497,7 @@ def test_without_verification_the_header_is_the_owner() -> None:
 
 @attrs.define
 class Folder:
-    """Files that settings can name."""
+    """Writes files that settings name."""
 
     path: Path
 
@@ -519,7 +519,7 @@ def jwt_settings(folder: Folder, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in {**right, **changes}.items() if value is not None}
 
 
-def test_no_settings_are_no_authentication() -> None:
+def test_without_settings_there_is_no_authentication() -> None:
     assert authenticator_from({}, OWNERS) is None
 
 
@@ -554,9 +554,10 @@ def test_settings_for_no_verification() -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o777])
-def test_a_file_of_tokens_that_is_open_to_others_is_refused(folder: Folder, mode: int) -> None:
+def test_a_token_file_that_other_users_can_read_is_refused(folder: Folder, mode: int) -> None:
     path = folder.write("tokens.toml", f'ci = "{CI}"', mode)
-    with pytest.raises(ConfigurationError, match=rf"auth.tokens: .*open to others \(mode {mode:o}"):
+    match = rf"auth.tokens: .*readable by other users \(mode {mode:o}"
+    with pytest.raises(ConfigurationError, match=match):
         authenticator_from({"kind": "tokens", "tokens": path}, OWNERS)
 
 
@@ -571,7 +572,7 @@ def test_a_file_of_tokens_that_is_open_to_others_is_refused(folder: Folder, mode
         f'[ci]\na = "{CI}"',
     ],
 )
-def test_a_file_of_tokens_that_is_something_else_is_refused_and_not_repeated(
+def test_an_invalid_token_file_is_refused_without_quoting_it(
     folder: Folder, content: str | bytes
 ) -> None:
     path = folder.write("tokens.toml", content)
@@ -611,7 +612,7 @@ def test_a_file_of_tokens_that_is_something_else_is_refused_and_not_repeated(
         ("jwks_url", "https://issuer.example/keys"),
     ],
 )
-def test_a_mistake_is_named_by_its_key(folder: Folder, key: str, value: object) -> None:
+def test_an_error_names_the_wrong_key(folder: Folder, key: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"^auth\.{key}\b") as refused:
         authenticator_from(jwt_settings(folder, **{key: value}), OWNERS)
     assert "pass" not in str(refused.value).replace("password", "")
@@ -626,7 +627,7 @@ def test_a_mistake_is_named_by_its_key(folder: Folder, key: str, value: object) 
         {"kind": "header", "tokens": "tokens.toml"},
     ],
 )
-def test_a_mistake_with_tokens_is_named_too(settings: dict[str, Any]) -> None:
+def test_an_error_in_the_token_file_names_its_key(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"^auth\.tokens\b"):
         authenticator_from(settings, OWNERS)
 

@@ -1,4 +1,4 @@
-"""What ends a connection, on real sockets, under an application that does as the path says."""
+"""Bounds of connections on real sockets, with an application controlled by the path."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the body, or before it is there."""
+    """Answer with the body, or before it has arrived."""
     body = b"early" if scope["path"] == "/early" else await read_body(receive)
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [length]})
@@ -47,7 +47,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 async def listening(
     bounds: Transport, app: Any = echo, *, send_buffer: int | None = None, **more: Any
 ) -> AsyncIterator[tuple[int, Any]]:
-    """The port, and what uvicorn knows of its connections."""
+    """Yield the port and uvicorn's state of the connections."""
     config = uvicorn.Config(
         app,
         http=bounded_protocol(bounds),
@@ -83,7 +83,7 @@ def request(line: str, *headers: str, body: bytes = b"") -> bytes:
 
 
 async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Status and body of an answer that has a length."""
+    """Read status and body of a response with a length."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines[1:] if line)
     return int(lines[0].split()[1]), await reader.readexactly(int(headers["content-length"]))
@@ -152,20 +152,20 @@ def test_a_client_that_does_not_read_a_stream_is_cut_off() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(1_000):
             await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
-        seen.put_nowait("the application went on")
+        seen.put_nowait("the application continued")
 
     async def act() -> None:
         async with listening(Transport(stall_s=0.1), app) as (port, _):
             with socket.create_connection(("127.0.0.1", port)) as deaf:
                 deaf.sendall(request("GET / HTTP/1.1"))
-                assert await seen.get() == "the application went on"
+                assert await seen.get() == "the application continued"
 
     run(act)
 
 
 @pytest.mark.parametrize("last", ["Connection: close", "X: y"], ids=["closed", "idle"])
 def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> None:
-    """It is too small to stop the application, and too large for the buffers of the sockets."""
+    """It is too small to block the application, and too large for the socket buffers."""
 
     async def act() -> None:
         bounds = Transport(stall_s=0.1, idle_s=0.1)
@@ -178,7 +178,7 @@ def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> No
                 length = f"Content-Length: {len(body)}"
                 deaf.sendall(request("POST / HTTP/1.1", length, last, body=body))
                 while not state.total_requests or state.connections:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
                 received = 0
                 with contextlib.suppress(ConnectionError):
                     while data := deaf.recv(65_536):
@@ -192,7 +192,7 @@ def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> No
 
 
 class Gate:
-    """An application that answers nothing until it is told to, and says who has left."""
+    """An application that answers when the test says so, and records disconnects."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
@@ -239,8 +239,8 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> 
             writer.write(request("GET /last HTTP/1.1", "Connection: close"))
             assert await gate.begun.get() == "/0"
             gate.opened.set()
-            said = await reader.read()
-            answered = [line[1:] for line in said.split(b"\r\n") if line.startswith(b"/")]
+            output = await reader.read()
+            answered = [line[1:] for line in output.split(b"\r\n") if line.startswith(b"/")]
             paths = [b"%d" % n for n in range(number)]
             assert answered == paths[: len(answered)]
             assert len(answered) == MAX_PIPELINED
@@ -249,7 +249,7 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> 
     run(act)
 
 
-def test_a_slow_body_behind_another_request_is_not_the_fault_of_its_client() -> None:
+def test_a_body_is_not_timed_while_the_server_pauses_reading() -> None:
     async def act() -> None:
         gate = Gate()
         bounds = Transport(body_s=SHORT_S)
@@ -270,7 +270,7 @@ def test_a_slow_body_behind_another_request_is_not_the_fault_of_its_client() -> 
     run(act)
 
 
-def test_garbage_after_a_request_does_not_cost_its_answer() -> None:
+def test_a_request_before_garbage_is_answered() -> None:
     async def act() -> None:
         gate = Gate()
         async with listening(Transport(header_s=SHORT_S), gate) as (port, _):
@@ -285,7 +285,7 @@ def test_garbage_after_a_request_does_not_cost_its_answer() -> None:
     run(act)
 
 
-def test_a_large_body_earns_no_large_trailer() -> None:
+def test_a_large_body_does_not_allow_a_large_trailer() -> None:
     async def act() -> None:
         async with listening(LONG) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -296,8 +296,8 @@ def test_a_large_body_earns_no_large_trailer() -> None:
                 writer.write(b"%x\r\n%s\r\n0\r\n" % (size, b"x" * size))
                 writer.write(b"trailer: %s\r\n\r\n" % (b"x" * 2_000_000))
                 await writer.drain()
-                said = await reader.read()
-                assert said.startswith(b"HTTP/1.1 400 "), said
+                output = await reader.read()
+                assert output.startswith(b"HTTP/1.1 400 "), output
             writer.close()
 
     run(act)

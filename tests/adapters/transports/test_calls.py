@@ -1,4 +1,4 @@
-"""The path of a request stays short: how many calls of our own functions it takes."""
+"""The number of function calls for a request stays small."""
 
 import asyncio
 from typing import Final
@@ -25,7 +25,7 @@ def test_a_request_takes_few_calls(scenario: Scenario, store: str) -> None:
     assert len(calls.files) <= FILES, sorted(calls.files)
 
 
-def test_the_counter_sees_each_call_of_ours() -> None:
+def test_the_counter_sees_each_call_of_this_package() -> None:
     calls = asyncio.run(count_calls(whole_task, "memory"))
     times = {code.co_qualname: count for code, count in calls.by_function.items()}
     assert times["Receiver.receive"] == times["TaskService.create"] == 1

@@ -14,15 +14,17 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.statemachine import NotFound, Task
-from tests.adapters.lines import DIALECTS, Line, greeting_tools, quiet
+from tests.adapters.connections import DIALECTS, Connection, greeting_tools, quiet
 
 
 @asynccontextmanager
-async def a_line(dialect: str, limits: Limits | None = None) -> AsyncIterator[tuple[Line, Runtime]]:
+async def a_line(
+    dialect: str, limits: Limits | None = None
+) -> AsyncIterator[tuple[Connection, Runtime]]:
     runtime = await start_runtime(
         MemoryStore(b"s" * 32), greeting_tools(), RuntimeConfig(limits=limits or Limits())
     )
-    line = Line(runtime, dialect, "alice")
+    line = Connection(runtime, dialect, "alice")
     await line.introduce()
     try:
         yield line, runtime
@@ -83,10 +85,10 @@ def test_a_question_of_a_task_is_answered_in_2025() -> None:
             assert not [m for m in map(json.loads, sent) if m.get("id") == "r"], "it blocks"
             answer = {"action": "accept", "content": {"name": "Ada"}}
             before = len(line.sent)
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             await quiet()
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            [result] = [message for message in told if message.get("id") == "r"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [result] = [message for message in messages if message.get("id") == "r"]
             assert result["result"]["content"][0]["text"] == "Hello, Ada!"
 
     asyncio.run(main())
@@ -138,28 +140,28 @@ def test_a_plain_call_that_cannot_ask_says_what_is_missing() -> None:
     asyncio.run(main())
 
 
-def test_progress_and_changes_reach_whoever_created_the_task_in_2025() -> None:
+def test_progress_and_changes_reach_the_creator_of_the_task_in_2025() -> None:
     async def main() -> None:
         async with a_line("2025-11-25") as (line, _):
             task_id = await line.create("hang", {})
             before = len(line.sent)
             await line.call("tasks/cancel", {"taskId": task_id})
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            [status] = [m for m in told if m.get("method") == "notifications/tasks/status"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            [status] = [m for m in messages if m.get("method") == "notifications/tasks/status"]
             assert status["params"]["status"] == "cancelled"
 
     asyncio.run(main())
 
 
-def test_a_watch_of_2026_tells_of_changes_and_only_of_existing_tasks() -> None:
+def test_a_watch_of_2026_reports_changes_of_existing_tasks_only() -> None:
     async def main() -> None:
         async with a_line("2026-07-28") as (line, _):
             task_id = await line.create("hang", {})
             wanted = {"notifications": {"taskIds": [task_id, "no-such-task"]}}
             begun = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted, id="w")]
             assert begun[0]["params"]["notifications"]["taskIds"] == [task_id]
-            told = await line.ask("tasks/cancel", {"taskId": task_id})
-            statuses = [json.loads(message).get("params", {}).get("status") for message in told]
+            messages = await line.ask("tasks/cancel", {"taskId": task_id})
+            statuses = [json.loads(message).get("params", {}).get("status") for message in messages]
             assert "cancelled" in statuses
 
     asyncio.run(main())
@@ -178,7 +180,7 @@ def test_requests_beyond_the_limit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("how", ["the request is given up", "the conversation ends"])
-def test_a_plain_call_that_nobody_waits_for_is_stopped(how: str) -> None:
+def test_an_abandoned_plain_call_is_stopped(how: str) -> None:
     async def main() -> None:
         async with a_line("2026-07-28") as (_, runtime):
             stopped = asyncio.Event()
@@ -190,7 +192,7 @@ def test_a_plain_call_that_nobody_waits_for_is_stopped(how: str) -> None:
                 finally:
                     stopped.set()
 
-            line = Line(runtime, "2026-07-28", "alice")
+            line = Connection(runtime, "2026-07-28", "alice")
             assert await line.ask("tools/call", {"name": "endless"}, id=5) == []
             if how == "the conversation ends":
                 await line.conversation.close()
@@ -216,7 +218,7 @@ def test_nothing_is_sent_after_the_end_of_a_conversation() -> None:
     asyncio.run(main())
 
 
-def test_a_mistake_of_ours_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_affects_one_response_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error, without details."""
 
     async def main() -> None:
@@ -272,7 +274,7 @@ def test_an_answer_to_a_question_is_not_lost_when_the_store_fails_for_a_while(
 
             monkeypatch.setattr(runtime.service, "perform", unsteady)
             answer = {"action": "accept", "content": {"name": "Ada"}}
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
             [task] = (await runtime.service.page("alice")).tasks
             assert (await runtime.service.collect("alice", task.id, 5)).state == "completed"
 
@@ -288,7 +290,7 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
             [question] = [m for m in sent if m.get("method") == "elicitation/create"]
             await line.call("tasks/cancel", {"taskId": task_id})
             before = len(line.sent)
-            line.tell({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
+            line.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
             await quiet()
             assert line.sent[before:] == []
 
@@ -296,10 +298,10 @@ def test_a_late_answer_to_a_question_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "forget"])
-def test_what_happens_to_one_task_while_the_next_is_read_is_told(
+def test_a_change_of_one_task_while_the_next_is_read_is_reported(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """2026-07-28: whoever watches several hears of the end of each."""
+    """2026-07-28: a watch of several tasks reports the end of each."""
 
     async def main() -> None:
         async with a_line("2026-07-28") as (line, runtime):
@@ -311,14 +313,14 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
                 if task_id == second and not (await get(owner, first)).is_terminal:
                     await service.cancel(owner, first)
                     if end == "forget":
-                        line.conversation._following._hear(first, None)
+                        line.conversation._following._on_version(first, None)
                 return await get(owner, task_id)
 
             monkeypatch.setattr(service, "get", slow)
             wanted = {"notifications": {"taskIds": [first, second]}}
-            told = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted)]
-            known = told[0]["params"]["notifications"]["taskIds"]
-            statuses = {m["params"]["taskId"]: m["params"]["status"] for m in told[1:]}
+            messages = [json.loads(m) for m in await line.ask("subscriptions/listen", wanted)]
+            known = messages[0]["params"]["notifications"]["taskIds"]
+            statuses = {m["params"]["taskId"]: m["params"]["status"] for m in messages[1:]}
             if end == "cancel":
                 assert known == [first, second]
                 assert statuses == {first: "cancelled", second: "working"}
@@ -332,7 +334,7 @@ def test_what_happens_to_one_task_while_the_next_is_read_is_told(
 @pytest.mark.parametrize(
     ("error", "code"), [(StoreError("no disk"), -32603), (NotFound("forgotten"), -32602)]
 )
-def test_who_begins_to_wait_in_vain_is_refused_and_disturbs_nobody(
+def test_a_failed_wait_is_refused_without_side_effects(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -358,8 +360,8 @@ def test_who_begins_to_wait_in_vain_is_refused_and_disturbs_nobody(
             before = len(line.sent)
             await runtime.service.cancel("alice", task_id)
             await quiet()
-            told = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
-            assert [message["id"] for message in told if "id" in message] == ["patient"]
+            messages = [json.loads(encode_message(send.message)) for send in line.sent[before:]]
+            assert [message["id"] for message in messages if "id" in message] == ["patient"]
             assert runtime.service.waiting("alice") == 0
 
     asyncio.run(main())

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import pytest
 
@@ -11,20 +10,8 @@ from taskmachine.adapters.transports.http import sessions
 from taskmachine.adapters.transports.settings import Transport
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Task
-from tests.adapters.transports.wire import Caller, Events, Gate, callers, serving
+from tests.adapters.transports.wire import OLD, Caller, Events, Gate, callers, serve, serving
 from tests.requirements import covers
-
-
-def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: Any) -> None:
-    """Run against a fresh server, introduced."""
-
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, **settings) as url, callers(url) as [caller]:
-            await caller.introduce()
-            await act(caller, gate)
-
-    asyncio.run(main())
 
 
 def test_a_whole_life() -> None:
@@ -44,7 +31,7 @@ def test_a_whole_life() -> None:
         again = await caller.call("tasks/cancel", {"taskId": waiting})
         assert again["error"]["code"] == -32602
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers(
@@ -70,7 +57,7 @@ def test_the_end_is_awaited_and_progress_comes_with_it() -> None:
             with pytest.raises(EOFError):
                 await events.next()
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:side-channel-allowed")
@@ -85,7 +72,7 @@ def test_a_question_is_asked_while_the_end_is_awaited() -> None:
             await caller.answer(question)
             assert (await events.result())["result"]["content"][0]["text"] == "Hello, Ada!"
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:result-stream-disconnect")
@@ -101,7 +88,7 @@ def test_a_dropped_connection_loses_no_question_and_the_next_wait_has_it() -> No
             await caller.answer(first, "Old")  # an answer counts under every id
             assert (await events.result())["result"]["content"][0]["text"] == "Hello, Old!"
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:sse-event-ids", "2025-11-25:sse-resumable", "2025-11-25:resume-replays")
@@ -120,15 +107,15 @@ def test_a_stream_that_is_resumed_goes_on_where_it_broke_and_asks_nothing_twice(
                 await events.next()
             final_id = events.last_id
         async with caller.listen(last_id) as events:
-            assert (await events.next())["id"] == "r", "it can be read again from the same place"
+            assert (await events.next())["id"] == "r", "it can be resumed again from the same event"
         async with caller.listen(final_id) as events:
             with pytest.raises(EOFError):
                 await events.next()
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
-def test_a_question_goes_to_another_stream_when_its_own_stays_away(
+def test_a_question_moves_to_another_stream_when_its_own_is_not_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "RESUME_S", 0.0)
@@ -147,11 +134,11 @@ def test_a_question_goes_to_another_stream_when_its_own_stays_away(
                 await caller.answer(question)
                 assert (await events.result())["result"]["content"][0]["text"] == "Hello, Ada!"
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:http-single-endpoint", "2025-11-25:get-stream-messages")
-def test_the_general_stream_tells_of_tasks_and_asks_their_questions(
+def test_the_general_stream_carries_status_and_questions_of_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "RESUME_S", 0.0)
@@ -166,36 +153,38 @@ def test_the_general_stream_tells_of_tasks_and_asks_their_questions(
             assert related == {"taskId": before}
             await caller.answer(question)
             while True:
-                told = (await general.until("notifications/tasks/status"))["params"]
-                assert told["taskId"] == before
-                if told["status"] == "completed":
+                notice = (await general.until("notifications/tasks/status"))["params"]
+                assert notice["taskId"] == before
+                if notice["status"] == "completed":
                     break
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:get-not-upgraded-to-sse")
-def test_who_only_polls_is_asked_on_the_general_stream_after_a_look() -> None:
+def test_a_polling_client_gets_questions_on_the_general_stream() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             task_id = await caller.create("greet", {})
-            told = await general.next()
-            while told["params"]["status"] != "input_required":
-                told = await general.next()
+            notice = await general.next()
+            while notice["params"]["status"] != "input_required":
+                notice = await general.next()
             add = await caller.create("add", {"a": 1, "b": 1})
-            while told["params"]["taskId"] != add:
-                told = await general.next()
-                assert told["method"] == "notifications/tasks/status", "it may not know the task"
+            while notice["params"]["taskId"] != add:
+                notice = await general.next()
+                assert notice["method"] == "notifications/tasks/status", (
+                    "no question before the client asks about the task"
+                )
             response = await caller.post(caller.request("tasks/get", {"taskId": task_id})[0])
             assert response.headers["content-type"] == "application/json"
             await caller.answer(await general.until("elicitation/create"))
             await caller.wait_for(task_id, "completed")
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:get-stream-server-may-close")
-def test_a_second_general_stream_takes_over() -> None:
+def test_a_second_general_stream_replaces_the_first() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as first, caller.listen() as second:
             with pytest.raises(EOFError):
@@ -203,23 +192,23 @@ def test_a_second_general_stream_takes_over() -> None:
             task_id = await caller.create("add", {"a": 1, "b": 1})
             assert (await second.next())["params"]["taskId"] == task_id
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 async def told_of_end(events: Events, task_id: str) -> None:
-    while (told := (await events.next())["params"])["status"] != "completed":
-        assert told["taskId"] == task_id
-    assert told["taskId"] == task_id, "nothing else was told"
+    while (notice := (await events.next())["params"])["status"] != "completed":
+        assert notice["taskId"] == task_id
+    assert notice["taskId"] == task_id, "only this task"
 
 
-def test_an_end_is_told_again_only_to_whoever_does_not_know_it() -> None:
+def test_an_end_is_sent_again_only_to_a_client_that_missed_it() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         async with caller.listen() as general:
             before = await primed(general)
             first = await caller.create("add", {"a": 1, "b": 1})
             await told_of_end(general, first)
             last_id = general.last_id
-        async with caller.listen():  # now the one before is forgotten
+        async with caller.listen():  # replaces the stream before
             pass
         async with caller.listen(last_id) as general:
             second = await caller.create("add", {"a": 2, "b": 2})
@@ -228,10 +217,10 @@ def test_an_end_is_told_again_only_to_whoever_does_not_know_it() -> None:
             for task_id in (second, first):
                 await told_of_end(general, task_id)
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
-def test_an_end_is_told_once_to_whoever_comes_back_just_then() -> None:
+def test_an_end_during_a_reconnect_is_sent_once() -> None:
     class Pages(MemoryStore):
         ends: Callable[[], Awaitable[None]] | None = None
 
@@ -260,7 +249,7 @@ def test_an_end_is_told_once_to_whoever_comes_back_just_then() -> None:
     asyncio.run(main())
 
 
-def test_a_plain_call_talks_on_its_own_stream() -> None:
+def test_a_plain_call_sends_its_messages_on_its_own_stream() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         call = {"name": "greet", "arguments": {}}
         async with caller.stream("tools/call", call) as events:
@@ -279,7 +268,7 @@ def test_a_plain_call_talks_on_its_own_stream() -> None:
             }
             assert (await events.result())["result"]["content"][0]["text"] == "stepped"
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 @covers("2025-11-25:disconnect-is-not-cancel", "2025-11-25:cancelled-request-stopped")
@@ -298,11 +287,11 @@ def test_a_plain_call_survives_a_disconnect_and_is_stopped_by_a_cancel() -> None
             async with asyncio.timeout(10):
                 await gate.stopped.wait()
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 async def primed(events: object) -> str:
-    """The id of the event that primes a client to come back."""
+    """Return the id of the event that primes a client to reconnect."""
     async for line in events._lines:  # type: ignore[attr-defined]
         if line.startswith("id: "):
             return str(line[4:])
@@ -324,7 +313,7 @@ def test_a_session_that_was_deleted_is_gone() -> None:
         assert response.status_code == 404
         assert "send initialize again" in response.json()["error"]["message"]
 
-    with_caller(act)
+    serve(OLD, Gate, act)
 
 
 def test_a_session_outlives_the_process_and_so_do_its_streams(
@@ -352,16 +341,20 @@ def test_a_session_outlives_the_process_and_so_do_its_streams(
                 assert lost["error"]["code"] == -32603
             async with caller.listen() as general:
                 await caller.call("tasks/cancel", {"taskId": other})
-                told = await general.next()
-                while told["params"].get("status") != "cancelled":
-                    assert told["method"] == "notifications/tasks/status", "nobody waits here"
-                    told = await general.next()
-                assert told["params"]["taskId"] == other, "the general stream knows its tasks, too"
+                notice = await general.next()
+                while notice["params"].get("status") != "cancelled":
+                    assert notice["method"] == "notifications/tasks/status", (
+                        "no question without a waiting request"
+                    )
+                    notice = await general.next()
+                assert notice["params"]["taskId"] == other, (
+                    "the general stream reports its tasks, too"
+                )
             async with caller.listen(last_id) as events:
                 again = await events.next()
                 assert again["method"] == "elicitation/create"
                 assert again["id"] != question["id"]
-                await caller.answer(question, "Eve")  # the one that another process asked
+                await caller.answer(question, "Eve")  # the question of another process
                 answer = await events.result()
                 assert answer["id"] == "r"
                 assert answer["result"]["content"][0]["text"] == "Hello, Eve!"
@@ -387,7 +380,7 @@ def test_sessions_without_authentication_do_not_see_each_other() -> None:
     asyncio.run(main())
 
 
-def test_there_is_a_bound_on_sessions_and_a_name_for_each_refusal() -> None:
+def test_the_number_of_sessions_is_bounded() -> None:
     async def main() -> None:
         gate = Gate()
         transport = Transport(sessions=2)
@@ -404,7 +397,7 @@ def test_there_is_a_bound_on_sessions_and_a_name_for_each_refusal() -> None:
     asyncio.run(main())
 
 
-def test_an_id_is_used_once_at_a_time() -> None:
+def test_an_id_in_use_is_refused() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         call = {"name": "wait", "arguments": {}}
         async with caller.stream("tools/call", call, id=1):
@@ -413,4 +406,4 @@ def test_an_id_is_used_once_at_a_time() -> None:
             assert "in use" in twice.json()["error"]["message"]
             assert (await caller.post({"id": "1", "method": "ping"})).status_code == 200
 
-    with_caller(act)
+    serve(OLD, Gate, act)

@@ -1,26 +1,15 @@
-"""Requests of 2026-07-28 over real sockets: each one stands alone."""
+"""Stateless requests of 2026-07-28 over real sockets."""
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import Transport
-from tests.adapters.transports.wire import Caller, Gate, callers, serving
+from tests.adapters.transports.wire import NEW, Caller, Gate, callers, serve, serving
 from tests.requirements import covers
-
-
-def with_caller(act: Callable[[Caller, Gate], Awaitable[None]], **settings: Any) -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, **settings) as url, callers(url) as [caller]:
-            await act(caller, gate)
-
-    asyncio.run(main())
-
 
 ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
 
@@ -46,7 +35,7 @@ def test_a_whole_life() -> None:
         gone = await caller.call("tasks/list")
         assert gone["error"]["code"] == -32601
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
@@ -65,11 +54,11 @@ def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
         forged = {**again, "requestState": paused["requestState"][:-2] + "xx"}
         assert (await caller.call("tools/call", forged))["error"]["code"] == -32602
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 @covers("2026-07-28:sse-not-resumable")
-def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
+def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         caller.capabilities = {"elicitation": {}}
         call = {"name": "greet", "arguments": {}}
@@ -81,13 +70,13 @@ def test_a_plain_call_is_asked_in_rounds_and_tells_its_progress() -> None:
         stepping = {"name": "step", "arguments": {"count": 1}, "_meta": {"progressToken": "p"}}
         gate.steps.release()
         async with caller.stream("tools/call", stepping) as events:
-            told = await events.next()
-            assert told["method"] == "notifications/progress"
-            assert told["params"]["progressToken"] == "p"
+            notice = await events.next()
+            assert notice["method"] == "notifications/progress"
+            assert notice["params"]["progressToken"] == "p"
             assert events.last_id is None, "streams of this revision are not resumed"
             assert (await events.result())["result"]["content"][0]["text"] == "stepped"
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 @covers("2026-07-28:http-disconnect-is-cancel", "2026-07-28:cancelled-request-stopped")
@@ -103,11 +92,11 @@ def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
         caller.capabilities = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         await caller.wait_for(task_id, "completed")
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 @covers("2026-07-28:sse-no-buffering-header")
-def test_a_subscription_begins_with_its_acknowledgement_and_tells_what_get_would() -> None:
+def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id, "x" * 32]}}
@@ -117,15 +106,15 @@ def test_a_subscription_begins_with_its_acknowledgement_and_tells_what_get_would
             assert begun["params"]["notifications"] == {"taskIds": [task_id]}
             assert (await events.next())["params"]["status"] == "working"
             gate.open.set()
-            told = await events.next()
+            notice = await events.next()
             shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
             subscription = {"io.modelcontextprotocol/subscriptionId": "s"}
-            assert told["params"].pop("_meta") == subscription
+            assert notice["params"].pop("_meta") == subscription
             for changing in ("resultType", "_meta"):
                 shown.pop(changing)
-            assert told["params"] == shown
+            assert notice["params"] == shown
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 def test_subscriptions_are_ended_when_the_server_is() -> None:
@@ -149,7 +138,7 @@ def test_subscriptions_are_ended_when_the_server_is() -> None:
     asyncio.run(main())
 
 
-def test_a_quiet_stream_shows_that_it_is_alive() -> None:
+def test_an_idle_stream_sends_comments() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id]}}
@@ -161,7 +150,7 @@ def test_a_quiet_stream_shows_that_it_is_alive() -> None:
                     if comments == 3:
                         break
 
-    with_caller(act, transport=Transport(keep_alive_s=0.01))
+    serve(NEW, Gate, act, transport=Transport(keep_alive_s=0.01))
 
 
 def _x_mcp_tools() -> Tools:
@@ -216,7 +205,7 @@ def test_headers_are_compared_with_the_body() -> None:
         ({}, "tools/call", {"name": "greet_later", "arguments": {}}),
     ],
 )
-def test_who_did_not_declare_tasks_is_told_so(
+def test_task_requests_without_the_capability_are_refused(
     capabilities: dict[str, Any], method: str, params: dict[str, Any]
 ) -> None:
     async def act(caller: Caller, gate: Gate) -> None:
@@ -229,7 +218,7 @@ def test_who_did_not_declare_tasks_is_told_so(
         needed: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert error["data"]["requiredCapabilities"] == needed
 
-    with_caller(act)
+    serve(NEW, Gate, act)
 
 
 def test_lookups_are_bounded_and_misses_cost_more() -> None:
@@ -243,4 +232,4 @@ def test_lookups_are_bounded_and_misses_cost_more() -> None:
         assert "lookups per second" in limited["message"]
         assert limited["data"]["retryAfterMs"] > 0
 
-    with_caller(act, transport=Transport(lookups_per_second=1, lookups_burst=20))
+    serve(NEW, Gate, act, transport=Transport(lookups_per_second=1, lookups_burst=20))

@@ -1,7 +1,6 @@
-"""Who is calling: tokens, pages, other applications, another dialect."""
+"""Tokens, origins, mounting in another application, and the erlmcp dialect."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,6 @@ from tests.adapters.transports.issuer import AUDIENCE, ISSUER, document, jwk, to
 from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, serving
 
 ALICE, BOB = "a" * 40, "b" * 40
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> dict[str, Any]:
-    """Settings by which alice and bob are known."""
-    file = tmp_path / "tokens.toml"
-    file.write_text(f'alice = "{ALICE}"\nbob = "{BOB}"\n')
-    os.chmod(file, 0o600)
-    return {"kind": "tokens", "tokens": str(file)}
 
 
 def test_one_principal_sees_a_task_in_both_generations_and_nobody_else_does(
@@ -78,7 +68,7 @@ def test_a_session_belongs_to_its_principal(tokens: dict[str, Any]) -> None:
     asyncio.run(main())
 
 
-def test_who_has_no_token_is_told_what_to_do(tokens: dict[str, Any]) -> None:
+def test_a_request_without_a_token_gets_a_challenge(tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Gate()
         async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
@@ -96,7 +86,7 @@ def test_who_has_no_token_is_told_what_to_do(tokens: dict[str, Any]) -> None:
     asyncio.run(main())
 
 
-def test_where_to_get_a_token_is_public(tmp_path: Path) -> None:
+def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
     async def main() -> None:
         keys = tmp_path / "keys.json"
         keys.write_bytes(document(jwk("ed25519")))
@@ -130,7 +120,7 @@ def test_where_to_get_a_token_is_public(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-# --- pages -----------------------------------------------------------------------------------
+# --- origins ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -156,7 +146,9 @@ def test_where_to_get_a_token_is_public(tmp_path: Path) -> None:
         ({"origin": "http://[evil"}, False),
     ],
 )
-def test_pages_of_strangers_may_not_call(headers: dict[str, str], is_allowed: bool) -> None:
+def test_requests_of_foreign_origins_and_hosts_are_refused(
+    headers: dict[str, str], is_allowed: bool
+) -> None:
     origins = Origins(
         ["https://app.example:444"], is_local=True, public_url="https://tools.example/mcp"
     )
@@ -165,7 +157,7 @@ def test_pages_of_strangers_may_not_call(headers: dict[str, str], is_allowed: bo
         assert (refusal is None) == is_allowed
 
 
-def test_a_public_server_is_called_by_any_name() -> None:
+def test_a_public_server_accepts_any_host() -> None:
     origins = Origins([], is_local=False, public_url=None)
     assert origins.refusal("anything.example", None) is None
 
@@ -213,8 +205,8 @@ def test_the_erlmcp_dialect_has_the_endpoint_to_itself() -> None:
                 await one.call("tasks/update", update)
                 status = ""
                 while status != "completed":
-                    told = await events.until("notifications/tasks/status")
-                    status = told["params"]["task"]["status"]
+                    notice = await events.until("notifications/tasks/status")
+                    status = notice["params"]["task"]["status"]
             result = await one.call("tasks/result", {"taskId": task["taskId"]})
             assert "Hello, Ada!" in str(result["result"])
             foreign = await other.post(

@@ -1,12 +1,9 @@
-"""What the revisions demand of a server on HTTP, one by one, where no other test shows it."""
+"""Requirements of the revisions for HTTP servers that no other test covers."""
 
 import asyncio
-import os
 import re
 import socket
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,18 +11,26 @@ import httpx
 import pytest
 
 from taskmachine.adapters.tools.context import Context
-from tests.adapters.transports.wire import NAME_FORM, Caller, Events, Gate, callers, serving
+from tests.adapters.transports.wire import (
+    NAME_FORM,
+    NEW,
+    OLD,
+    Caller,
+    Events,
+    Gate,
+    callers,
+    in_both,
+    serve,
+    serving,
+    text_of,
+)
 from tests.requirements import covers
 
-OLD: Final = "2025-11-25"
-NEW: Final = "2026-07-28"
 EXTENSION: Final[dict[str, Any]] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-
-in_both = pytest.mark.parametrize("revision", [OLD, NEW])
 
 
 class Tools(Gate):
-    """And one that reports and asks."""
+    """The tools of `Gate`, and one that reports and asks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,19 +44,6 @@ class Tools(Gate):
             return "talked"
 
 
-def serve(revision: str, act: Callable[[Caller, Tools], Awaitable[None]], **settings: Any) -> None:
-    """Run against a fresh server, in one of the revisions."""
-
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, **settings) as address, callers(address) as [caller]:
-            if revision == OLD:
-                await caller.introduce()
-            await act(caller, gate)
-
-    asyncio.run(main())
-
-
 async def raw(
     caller: Caller, method: str, params: dict[str, Any], **changed: str
 ) -> httpx.Response:
@@ -59,21 +51,7 @@ async def raw(
     return await caller.post(message, **{**headers, **changed})
 
 
-async def rest(events: Events) -> list[dict[str, Any]]:
-    """All that comes until the stream ends."""
-    messages = []
-    while True:
-        try:
-            messages.append(await events.next())
-        except EOFError:
-            return messages
-
-
-def text_of(answer: dict[str, Any]) -> str:
-    return str(answer["result"]["content"][0]["text"])
-
-
-# --- who may call ----------------------------------------------------------------------------
+# --- access ----------------------------------------------------------------------------------
 
 
 @covers(
@@ -87,7 +65,7 @@ def text_of(answer: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("revision", "method"), [(OLD, "POST"), (OLD, "GET"), (OLD, "DELETE"), (NEW, "POST")]
 )
-def test_a_page_of_a_stranger_is_refused_whatever_it_does(revision: str, method: str) -> None:
+def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         message, headers = caller.request("tools/list", {})
         sent = {**caller.headers, **headers, "origin": "https://evil.example"}
@@ -97,7 +75,7 @@ def test_a_page_of_a_stranger_is_refused_whatever_it_does(revision: str, method:
         assert refused.json().keys() == {"jsonrpc", "error"}
         assert "result" in await caller.call("tools/list"), "the session is still there"
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:http-bind-localhost", "2026-07-28:http-bind-localhost")
@@ -107,23 +85,12 @@ def test_a_local_server_listens_at_one_address_only() -> None:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port or 0), timeout=5)
 
-    serve(NEW, act)
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> dict[str, Any]:
-    """Settings by which alice and bob are known."""
-    file = tmp_path / "tokens.toml"
-    file.write_text(f'alice = "{"a" * 40}"\nbob = "{"b" * 40}"\n')
-    os.chmod(file, 0o600)
-    return {"kind": "tokens", "tokens": str(file)}
+    serve(NEW, Tools, act)
 
 
 @covers("2025-11-25:tool-access-controlled")
 @pytest.mark.parametrize("token", [None, "c" * 40])
-def test_who_has_no_right_to_a_tool_makes_no_task(
-    token: str | None, tokens: dict[str, Any]
-) -> None:
+def test_an_unauthenticated_call_creates_no_task(token: str | None, tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Tools()
         async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
@@ -139,7 +106,7 @@ def test_who_has_no_right_to_a_tool_makes_no_task(
 
 
 @covers("2025-11-25:elicitation-state-per-user", "2025-11-25:elicitation-state-not-session-only")
-def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[str, Any]) -> None:
+def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[str, Any]) -> None:
     async def main() -> None:
         gate = Tools()
         async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
@@ -155,7 +122,7 @@ def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[
                 forged = {"action": "accept", "content": {"name": "Bob"}}
                 reply = {"id": question["id"], "result": forged}
                 assert (await bob.post(reply, **stolen)).status_code == 404
-                await bob.post(reply)  # in his own session, where nobody asked
+                await bob.post(reply)  # in his own session, which has no question
                 await alice.answer(question)
                 assert text_of(await events.result()) == "Hello, Ada!"
 
@@ -174,7 +141,7 @@ def test_a_question_is_for_its_principal_whoever_knows_the_session(tokens: dict[
     "2026-07-28:http-refused-notification-body",
 )
 @in_both
-def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str) -> None:
+def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         version = {"mcp-protocol-version": revision}
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": "nothing"}}
@@ -185,7 +152,7 @@ def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str
             assert refused.status_code == 400
             assert refused.json().keys() == {"jsonrpc", "error"}
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers(
@@ -195,7 +162,7 @@ def test_what_wants_no_answer_is_accepted_or_refused_by_its_status(revision: str
     "2026-07-28:http-json-or-sse",
 )
 @in_both
-def test_an_answer_is_json_or_a_stream_of_events(revision: str) -> None:
+def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         task_id = await caller.create("wait", {})
         for method, params in (
@@ -210,18 +177,18 @@ def test_an_answer_is_json_or_a_stream_of_events(revision: str) -> None:
         waiting: tuple[str, dict[str, Any]] = ("tasks/result", {"taskId": task_id})
         if revision == NEW:
             waiting = "subscriptions/listen", {"notifications": {"taskIds": [task_id]}}
-        async with caller.stream(*waiting) as events:  # which looks at the type
+        async with caller.stream(*waiting) as events:  # checks the media type
             assert events.response.status_code == 200
         if revision == OLD:
             async with caller.listen() as general:
                 assert general.response.headers["content-type"] == "text/event-stream"
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:streamable-http-still-applies")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"])
-def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
+def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         params = {"taskId": "x"}
         for headers, status in (
@@ -235,7 +202,7 @@ def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
         del caller.headers["mcp-session-id"]
         assert (await raw(caller, method, params)).status_code == 400
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 # --- sessions and streams of 2025-11-25 ------------------------------------------------------
@@ -246,7 +213,7 @@ def test_requests_about_tasks_are_requests_like_all_others(method: str) -> None:
     "2025-11-25:session-id-secure",
     "2025-11-25:session-id-visible-ascii",
 )
-def test_the_id_of_a_session_is_visible_and_nobody_guesses_it() -> None:
+def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
     async def main() -> None:
         async with serving(Tools().tools) as address, callers(address, 20) as many:
             for caller in many:
@@ -260,13 +227,13 @@ def test_the_id_of_a_session_is_visible_and_nobody_guesses_it() -> None:
 
 
 @covers("2025-11-25:protocol-version-assumed")
-def test_a_session_knows_its_version_without_the_header() -> None:
+def test_the_session_implies_the_protocol_version() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         del caller.headers["mcp-protocol-version"]
         task_id = await caller.create("add", {"a": 1, "b": 2})
         assert "result" in await caller.call("tasks/result", {"taskId": task_id})
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -274,7 +241,7 @@ def test_a_session_knows_its_version_without_the_header() -> None:
     "2025-11-25:sse-retry-before-close",
     "2025-11-25:get-stream-retry-before-close",
 )
-def test_a_stream_says_first_where_and_when_to_come_back() -> None:
+def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
     async def first_event(events: Events) -> set[str]:
         lines: set[str] = set()
         async for line in events._lines:
@@ -290,9 +257,9 @@ def test_a_stream_says_first_where_and_when_to_come_back() -> None:
         async with caller.listen() as general:
             assert await first_event(general) == primed
             async with caller.listen():
-                assert await rest(general) == [], "closed early, and the retry was said"
+                assert await general.rest() == [], "closed early, after the retry time"
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -303,15 +270,15 @@ def test_a_stream_says_first_where_and_when_to_come_back() -> None:
     "2025-11-25:get-stream-unrelated",
     "2025-11-25:get-stream-no-responses",
 )
-def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
+def test_each_message_is_sent_on_one_stream_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         async def follow(events: Events) -> list[dict[str, Any]]:
-            heard: list[dict[str, Any]] = []
-            while not heard or "result" not in heard[-1]:
-                heard.append(await events.next())
-                if heard[-1].get("method") == "elicitation/create":
-                    await caller.answer(heard[-1])
-            return heard
+            received: list[dict[str, Any]] = []
+            while not received or "result" not in received[-1]:
+                received.append(await events.next())
+                if received[-1].get("method") == "elicitation/create":
+                    await caller.answer(received[-1])
+            return received
 
         async with caller.listen() as general, AsyncExitStack() as stack:
             one, other = [
@@ -324,22 +291,22 @@ def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
                 for id, task_id in (("one", one), ("again", one), ("other", other))
             ]
             gate.open.set()
-            heard = await asyncio.gather(*map(follow, streams))
+            received = await asyncio.gather(*map(follow, streams))
             await caller.client.delete(caller.url, headers=caller.headers)
-            on_general = await rest(general)
-        for messages, of in zip(heard, (one, one, other), strict=True):
+            on_general = await general.rest()
+        for messages, of in zip(received, (one, one, other), strict=True):
             assert f"'taskId': '{one if of == other else other}'" not in str(messages)
-        assert [messages[-1]["id"] for messages in heard] == ["one", "again", "other"]
+        assert [messages[-1]["id"] for messages in received] == ["one", "again", "other"]
         assert {m["method"] for m in on_general} == {"notifications/tasks/status"}
-        told = [*on_general, *(message for messages in heard for message in messages[:-1])]
-        assert len(told) == len({str(message) for message in told}), "nothing twice"
-        progress = [m["params"] for m in told if m["method"] == "notifications/progress"]
+        everything = [*on_general, *(message for messages in received for message in messages[:-1])]
+        assert len(everything) == len({str(message) for message in everything}), "no message twice"
+        progress = [m["params"] for m in everything if m["method"] == "notifications/progress"]
         assert sorted((p["progressToken"], p["progress"]) for p in progress) == [
             ("a", 1), ("a", 2), ("b", 1), ("b", 2),
         ]  # fmt: skip
-        assert len([m for m in told if m["method"] == "elicitation/create"]) == 2
+        assert len([m for m in everything if m["method"] == "elicitation/create"]) == 2
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -347,7 +314,7 @@ def test_of_many_streams_each_message_is_on_one_where_it_belongs() -> None:
     "2025-11-25:sse-event-ids-name-stream",
     "2025-11-25:resume-no-other-stream",
 )
-def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
+def test_an_event_id_resumes_its_own_stream_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         seen: dict[str, str] = {}
         async with AsyncExitStack() as stack:
@@ -368,10 +335,10 @@ def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
                 assert progress["params"]["progressToken"] == token
                 assert answer["id"] == token
                 ids.append(str(events.last_id))
-                assert await rest(events) == []
+                assert await events.rest() == []
         assert len(set(ids)) == 4
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 # --- streams of 2026-07-28 -------------------------------------------------------------------
@@ -382,7 +349,7 @@ def test_the_id_of_an_event_leads_back_to_its_stream_and_to_no_other() -> None:
     "2026-07-28:http-last-event-id-ignored",
     "2026-07-28:http-get-delete-405",
 )
-def test_what_only_sessions_have_means_nothing() -> None:
+def test_session_features_are_ignored_or_refused_in_2026() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         task_id = await caller.create("wait", {})
         old = {"mcp-session-id": "nobody", "last-event-id": "g.7"}
@@ -399,21 +366,21 @@ def test_what_only_sessions_have_means_nothing() -> None:
             refused = await caller.client.request(method, caller.url, headers=headers)
             assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:http-unknown-method-404")
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "tasks/undo"])
-def test_a_method_that_there_is_not_is_not_found(method: str) -> None:
+def test_an_unknown_method_gets_404(method: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         response = await raw(caller, method, {"taskId": "x"})
         assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:sse-notifications-related", "2026-07-28:http-silence-after-cancel")
-def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent() -> None:
+def test_a_stream_carries_its_own_request_only() -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         kept, left = [await caller.create("wait", {}) for _ in range(2)]
         async with caller.stream(
@@ -429,8 +396,8 @@ def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent(
             caller.capabilities = {}
             async with caller.stream("tools/call", call, id="call") as calling:
                 gate.open.set()
-                told, answer = await rest(calling)
-            assert told["params"]["progressToken"] == "p"
+                notice, answer = await calling.rest()
+            assert notice["params"]["progressToken"] == "p"
             assert answer["id"] == "call"
             caller.capabilities = EXTENSION
             await caller.wait_for(left, "completed")
@@ -441,12 +408,12 @@ def test_a_stream_hears_of_its_own_request_only_and_one_that_was_left_is_silent(
                 assert left not in str(message)
                 status = message["params"].get("status", "")
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2025-11-25:protocol-version-bad-400")
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-06-18", "soon"])
-def test_a_version_that_nobody_speaks_is_refused_whatever_is_sent(version: str) -> None:
+def test_an_unsupported_version_is_refused(version: str) -> None:
     async def act(caller: Caller, gate: Tools) -> None:
         bad = {"mcp-protocol-version": version}
         for message in (
@@ -462,4 +429,4 @@ def test_a_version_that_nobody_speaks_is_refused_whatever_is_sent(version: str) 
                 assert answer.status_code == 400, method
         assert (await raw(caller, "ping", {})).status_code == 200, "the session is still there"
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)

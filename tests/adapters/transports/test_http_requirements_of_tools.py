@@ -1,7 +1,7 @@
-"""What the revisions demand of tools and their tasks, seen from the other end of a socket."""
+"""Requirements of the revisions for tools and tasks, checked by an HTTP client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import islice
 from typing import Any, Final
@@ -19,19 +19,26 @@ from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.transports.http.application import Application
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.timestamps import decode_timestamp
-from tests.adapters.rig import Rig
-from tests.adapters.transports.wire import NAME_FORM, Caller, Events, Gate, callers, serving
+from tests.adapters.memory_service import MemoryService
+from tests.adapters.transports.wire import (
+    NAME_FORM,
+    NEW,
+    OLD,
+    Caller,
+    Gate,
+    callers,
+    in_both,
+    serve,
+    serving,
+    text_of,
+)
 from tests.requirements import covers
 
-OLD: Final = "2025-11-25"
-NEW: Final = "2026-07-28"
 MUCH: Final = 10**15
-
-in_both = pytest.mark.parametrize("revision", [OLD, NEW])
 
 
 class Tools(Gate):
-    """More tools, for what only some tests need."""
+    """The tools of `Gate`, and those of single tests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,42 +78,13 @@ class Tools(Gate):
             await ctx.progress(3, 4)
 
 
-def serve(
-    revision: str, act: Callable[[Caller, Tools], Awaitable[None]], *args: Any, **options: Any
-) -> None:
-    """Run against a fresh server, in one of the revisions."""
-
-    async def main() -> None:
-        tools = Tools()
-        async with serving(tools.tools, *args, **options) as address, callers(address) as [caller]:
-            if revision == OLD:
-                await caller.introduce()
-            await act(caller, tools)
-
-    asyncio.run(main())
-
-
 @asynccontextmanager
 async def limited(tools: Tools, limits: Limits) -> AsyncIterator[Caller]:
-    """A caller of a server that has these limits."""
+    """Run a server with these limits and yield a caller."""
     application = Application(Settings(store="memory:", limits=limits), tools.tools)
     transport = httpx.ASGITransport(application)
     async with application.lifespan(), httpx.AsyncClient(transport=transport) as client:
         yield Caller(client, "http://localhost/mcp")
-
-
-async def rest(events: Events) -> list[dict[str, Any]]:
-    """All that comes until the stream ends."""
-    messages = []
-    while True:
-        try:
-            messages.append(await events.next())
-        except EOFError:
-            return messages
-
-
-def text_of(answer: dict[str, Any]) -> str:
-    return str(answer["result"]["content"][0]["text"])
 
 
 def named(name: str) -> dict[str, Any]:
@@ -139,9 +117,9 @@ def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
             general = await stack.enter_async_context(listening) if listening else None
             with_token = {**call, "_meta": {"progressToken": "p"}}
             async with caller.stream("tools/call", with_token) as events:
-                *told, answer = await rest(events)
+                *notices, answer = await events.rest()
             assert text_of(answer) == "reported"
-            assert [message["params"] for message in told] == [
+            assert [message["params"] for message in notices] == [
                 {"progressToken": "p", "progress": 1},
                 {"progressToken": "p", "progress": 1.5},
                 {"progressToken": "p", "progress": 2, "total": 4, "message": "half of it"},
@@ -153,9 +131,9 @@ def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
             await asyncio.gather(*tools.late)
             if general is not None:
                 await caller.client.delete(caller.url, headers=caller.headers)
-                assert await rest(general) == []
+                assert await general.rest() == []
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 # --- tools and tasks -------------------------------------------------------------------------
@@ -172,7 +150,7 @@ def test_text_of_any_language_comes_back_as_utf_8(revision: str) -> None:
         response = await caller.post(message, **headers)
         assert words in response.content.decode("utf-8")
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers(
@@ -207,7 +185,7 @@ def test_what_breaks_a_schema_neither_reaches_a_tool_nor_leaves_it(
         assert "structuredContent" not in lied
         assert tools.reached == [1]
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:create-answer-prompt", "2025-11-25:cancel-stops-work")
@@ -219,7 +197,7 @@ def test_a_task_is_there_at_once_and_its_cancel_reaches_the_work() -> None:
         async with asyncio.timeout(10):
             await tools.stopped.wait()
 
-    serve(OLD, act)
+    serve(OLD, Tools, act)
 
 
 @covers(
@@ -232,17 +210,17 @@ def test_ids_of_tasks_differ_and_have_no_pattern(revision: str) -> None:
     async def act(caller: Caller, tools: Tools) -> None:
         many = await asyncio.gather(*(caller.create("add", {"a": 1, "b": 2}) for _ in range(50)))
         assert len(set(many)) == 50
-        # 22 characters of base64 are 128 bits; 50 random ones repeat at no place.
+        # 22 characters of base64 are 128 bits; 50 random ones differ at every place.
         assert min(map(len, many)) >= 22
         assert all(len(set(column)) > 10 for column in zip(*many, strict=True))
 
-    serve(revision, act)
+    serve(revision, Tools, act)
 
 
 @covers("2025-11-25:kept-until-ttl", "2025-11-25:expired-cleaned-up", "2026-07-28:kept-until-ttl")
 @in_both
 def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str) -> None:
-    rig = Rig()
+    memory = MemoryService()
 
     async def act(caller: Caller, tools: Tools) -> None:
         task_id = await caller.create("add", {"a": 1, "b": 2})
@@ -251,13 +229,13 @@ def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str)
         ttl = shown["ttl"] if revision == OLD else shown["ttlMs"]
         over = decode_timestamp(shown["createdAt"]) + ttl
         for now, is_there in ((over - 1, True), (over + 1, False)):
-            rig.clock.now = now
-            await sweep(rig.service)
+            memory.clock.now = now
+            await sweep(memory.service)
             found = await caller.call("tasks/get", {"taskId": task_id})
             assert ("result" in found) == is_there
         assert found["error"]["code"] == -32602
 
-    serve(revision, act, rig.store, world=Surroundings(clock=rig.clock))
+    serve(revision, Tools, act, memory.store, world=Surroundings(clock=memory.clock))
 
 
 @covers("2025-11-25:concurrency-limit", "2025-11-25:ttl-maximum")
@@ -338,7 +316,7 @@ def test_a_question_with_a_link_has_all_its_parts() -> None:
             await caller.post({"id": question["id"], "result": {"action": "accept"}})
             assert text_of(await events.result()) == "accept"
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:missing-answers-asked-again")
@@ -355,7 +333,7 @@ def test_who_answers_half_is_asked_for_the_other_half() -> None:
         call |= {"requestState": paused["requestState"], "inputResponses": {"first": named("Ada")}}
         assert text_of(await caller.call("tools/call", call)) == "Ada L."
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)
 
 
 @covers("2026-07-28:wait-for-consistency", "2026-07-28:ids-as-bearer-tokens")
@@ -393,4 +371,4 @@ def test_tasks_on_one_connection_do_not_disturb_each_other() -> None:
                 shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
                 assert text_of(shown) == f"Hello, {name}!"
 
-    serve(NEW, act)
+    serve(NEW, Tools, act)

@@ -1,4 +1,4 @@
-"""Keys come and go at their source; an outage of the source takes none away."""
+"""New and withdrawn keys, and outages of their source."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from taskmachine.adapters.transports.auth.key_sources import (
     decode_key_set,
 )
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import Clock, run
+from tests.adapters.memory_service import Clock, run
 from tests.adapters.transports.issuer import document, jwk, key_server, private_key, self_signed
 
 ONE, OTHER = jwk("ed25519"), jwk("p256")
@@ -32,7 +32,7 @@ def kids(keys: Collection[jwt.PyJWK]) -> set[str | None]:
     return {key.key_id for key in keys}
 
 
-def test_a_key_verifies_what_its_type_and_its_own_word_allow() -> None:
+def test_a_key_verifies_the_algorithms_of_its_type_and_alg() -> None:
     keys = decode_key_set(
         document(jwk("rsa"), jwk("rsa", kid="ps", alg="PS256"), ONE, OTHER, jwk("p384"))
     )
@@ -66,7 +66,7 @@ def test_a_key_verifies_what_its_type_and_its_own_word_allow() -> None:
         jwk("p256", alg="ES384"),
         jwk("ed25519", x=None),
         {"kty": "RSA", "kid": "empty"},
-        {"kid": "of no kind"},
+        {"kid": "without a kind"},
         jwk("ed25519", crv="Ed448"),
         jwk("weak"),
         "key",
@@ -89,7 +89,7 @@ def test_of_a_private_key_only_the_public_half_is_kept() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"{}", b"[]", b"7", b'{"keys": {}}', b'{"keys": []}', b"{" * 500, b"\xff"]
 )
-def test_what_is_no_key_set_is_refused(text: bytes) -> None:
+def test_an_invalid_key_set_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_key_set(text)
 
@@ -123,7 +123,7 @@ def test_a_change_of_the_same_length_is_seen_too(tmp_path: Path) -> None:
     assert "b" in kids(run(source.current()))
 
 
-def test_a_file_that_breaks_leaves_the_old_keys_and_one_line_in_the_log(
+def test_a_broken_file_keeps_the_old_keys_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "keys.json"
@@ -146,9 +146,7 @@ def test_a_file_that_breaks_leaves_the_old_keys_and_one_line_in_the_log(
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"{}", document(ONE) + b" " * MAX_KEY_SET])
-def test_a_file_that_cannot_be_used_at_first_is_a_mistake(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_an_unusable_file_at_the_start_is_an_error(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "keys.json"
     if content is not None:
         path.write_bytes(content)
@@ -159,7 +157,7 @@ def test_a_file_that_cannot_be_used_at_first_is_a_mistake(
 # --- addresses -------------------------------------------------------------------------------
 
 
-def test_keys_are_fetched_once_however_many_need_them_at_the_same_time() -> None:
+def test_concurrent_requests_share_one_fetch() -> None:
     async def main() -> None:
         async with key_server(ONE) as server:
             server.gate.clear()
@@ -175,7 +173,7 @@ def test_keys_are_fetched_once_however_many_need_them_at_the_same_time() -> None
     run(main())
 
 
-def test_one_that_goes_away_does_not_take_the_fetch_of_the_others_along() -> None:
+def test_a_cancelled_request_does_not_cancel_the_shared_fetch() -> None:
     async def main() -> None:
         async with key_server(ONE) as server:
             server.gate.clear()
@@ -192,7 +190,7 @@ def test_one_that_goes_away_does_not_take_the_fetch_of_the_others_along() -> Non
     run(main())
 
 
-def test_unknown_keys_cause_one_fetch_in_a_minute_however_often_they_come() -> None:
+def test_unknown_keys_cause_at_most_one_fetch_per_minute() -> None:
     async def main() -> None:
         clock = Clock(0)
         async with key_server(ONE) as server:
@@ -263,7 +261,7 @@ def test_when_a_fetch_fails_the_old_keys_stay(
     run(main())
 
 
-def test_an_issuer_that_does_not_answer_is_not_waited_for_for_long() -> None:
+def test_a_fetch_times_out() -> None:
     async def main() -> None:
         async with key_server(ONE) as server:
             server.gate.clear()
@@ -274,7 +272,7 @@ def test_an_issuer_that_does_not_answer_is_not_waited_for_for_long() -> None:
     run(main())
 
 
-def test_without_any_keys_nobody_is_verified_and_it_is_tried_again_soon() -> None:
+def test_without_keys_requests_fail_and_the_fetch_is_retried() -> None:
     async def main() -> None:
         clock = Clock(0)
         async with key_server(ONE) as server:
@@ -291,7 +289,7 @@ def test_without_any_keys_nobody_is_verified_and_it_is_tried_again_soon() -> Non
     run(main())
 
 
-def test_what_is_too_large_is_not_read_to_its_end() -> None:
+def test_a_document_that_is_too_large_is_not_read_to_its_end() -> None:
     async def main() -> None:
         async with key_server(ONE) as server:
             server.body += b" " * 100_000_000
@@ -303,7 +301,7 @@ def test_what_is_too_large_is_not_read_to_its_end() -> None:
     run(main())
 
 
-def test_an_issuer_must_prove_who_it_is(
+def test_the_certificate_of_an_issuer_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate = self_signed(tmp_path)
@@ -321,7 +319,7 @@ def test_an_issuer_must_prove_who_it_is(
     run(main())
 
 
-def test_nobody_listens_at_the_address() -> None:
+def test_a_refused_connection_is_logged() -> None:
     async def main() -> None:
         async with key_server(ONE) as server:
             pass
@@ -331,7 +329,7 @@ def test_nobody_listens_at_the_address() -> None:
     run(main())
 
 
-def test_what_may_be_plain_does_not_go_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_does_not_use_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with key_server(ONE) as server, key_server(OTHER) as proxy:
             for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):

@@ -1,4 +1,4 @@
-"""Waiting for a task by plain HTTP, in virtual time."""
+"""Long polls in virtual time."""
 
 import asyncio
 
@@ -7,10 +7,10 @@ import pytest
 
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.statemachine import State
-from tests.adapters.lines import quiet
-from tests.adapters.rig import DONE, run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import DONE, run
+from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
-from tests.adapters.transports.visits import House, Visit, virtually
 
 
 def now() -> float:
@@ -19,52 +19,48 @@ def now() -> float:
 
 def test_a_task_that_has_ended_is_answered_at_once() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.ended()
-        visit = await house.visit(f"/tasks/{task.id}/poll")
-        assert (visit.status, visit.json["status"], now()) == (200, "completed", 0)
-        assert visit.headers["etag"] == f'"{task.version}"'
+        server = Endpoints()
+        task = await server.ended()
+        tag, path = f'"{task.version}"', f"/tasks/{task.id}/poll"
+        ended = await server.request(path)
+        assert (ended.status, ended.json["status"], ended.headers["etag"]) == (
+            200,
+            "completed",
+            tag,
+        )
+        known = await server.request(path, if_none_match=tag)
+        assert (known.status, known.body, now()) == (304, b"", 0)
 
-    virtually(main())
-
-
-def test_whoever_has_the_end_of_a_task_is_told_so_at_once() -> None:
-    async def main() -> None:
-        house = House()
-        task = await house.ended()
-        visit = await house.visit(f"/tasks/{task.id}/poll", if_none_match=f'"{task.version}"')
-        assert (visit.status, visit.body, now()) == (304, b"", 0)
-
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("tags", [{}, {"if_none_match": '"1"'}, {"if_none_match": "*"}])
 def test_a_change_is_answered_when_it_happens(tags: dict[str, str]) -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/poll", **tags)
+        server = Endpoints()
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/poll", **tags)
         await asyncio.sleep(12)
-        assert not visit.is_answered
-        await (await house.claim(task)).settle(DONE)
-        await visit
-        assert (visit.status, visit.headers["etag"], now()) == (200, '"2"', 12)
+        assert not request.is_answered
+        await (await server.claim(task)).settle(DONE)
+        await request
+        assert (request.status, request.headers["etag"], now()) == (200, '"2"', 12)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_whoever_has_another_version_is_answered_at_once() -> None:
-    """So nothing is missed between two calls."""
+def test_a_caller_with_another_version_is_answered_at_once() -> None:
+    """So no change is missed between two calls."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        await house.claim(task)
+        server = Endpoints()
+        task = await server.create()
+        await server.claim(task)
         for tags in ('"1"', '"3"', 'W/"1", "7"'):
-            visit = await house.visit(f"/tasks/{task.id}/poll", if_none_match=tags)
-            assert (visit.status, visit.headers["etag"], now()) == (200, '"2"', 0)
+            request = await server.request(f"/tasks/{task.id}/poll", if_none_match=tags)
+            assert (request.status, request.headers["etag"], now()) == (200, '"2"', 0)
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize(
@@ -84,19 +80,19 @@ def test_whoever_has_another_version_is_answered_at_once() -> None:
     ],
 )
 @pytest.mark.parametrize(("tags", "status"), [({}, 204), ({"if_none_match": '"1"'}, 304)])
-def test_when_the_time_is_over_there_is_nothing_to_say(
+def test_a_timeout_returns_the_tag_without_a_body(
     query: str, seconds: float, tags: dict[str, str], status: int
 ) -> None:
-    """With the tag, so that the next call can go on from there."""
+    """The tag is for the next call."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = await house.visit(f"/tasks/{task.id}/poll{query}", **tags)
-        assert (visit.status, visit.body, visit.headers["etag"]) == (status, b"", '"1"')
+        server = Endpoints()
+        task = await server.create()
+        request = await server.request(f"/tasks/{task.id}/poll{query}", **tags)
+        assert (request.status, request.body, request.headers["etag"]) == (status, b"", '"1"')
         assert now() == pytest.approx(seconds)
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize(
@@ -117,128 +113,127 @@ def test_when_the_time_is_over_there_is_nothing_to_say(
         "1&timeout=2",
     ],
 )
-def test_a_time_that_is_none_is_refused(timeout: str) -> None:
+def test_an_invalid_timeout_is_refused(timeout: str) -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
+        server = Endpoints()
+        task = await server.create()
         for task_id in (task.id, "nobody"):
-            visit = await house.visit(f"/tasks/{task_id}/poll?timeout={timeout}")
-            assert visit.status == 400
-            assert visit.json["error"]["code"] == "bad_timeout"
-            assert "?timeout=30000" in visit.json["error"]["message"]
+            request = await server.request(f"/tasks/{task_id}/poll?timeout={timeout}")
+            assert request.status == 400
+            assert request.json["error"]["code"] == "bad_timeout"
+            assert "?timeout=30000" in request.json["error"]["message"]
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_a_tag_that_is_none_is_refused() -> None:
-    """It would be answered at once, again and again."""
+def test_an_invalid_tag_is_refused() -> None:
+    """Polling with it would never wait."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = await house.visit(f"/tasks/{task.id}/poll", if_none_match="1")
-        assert (visit.status, visit.json["error"]["code"]) == (400, "bad_if_none_match")
+        server = Endpoints()
+        task = await server.create()
+        request = await server.request(f"/tasks/{task.id}/poll", if_none_match="1")
+        assert (request.status, request.json["error"]["code"]) == (400, "bad_if_none_match")
 
-    virtually(main())
+    run_virtually(main())
 
 
-async def waiting(house: House, count: int, task_id: str) -> list[Visit]:
-    visits = [house.visit(f"/tasks/{task_id}/poll") for _ in range(count)]
+async def waiting(server: Endpoints, count: int, task_id: str) -> list[AsgiRequest]:
+    requests = [server.request(f"/tasks/{task_id}/poll") for _ in range(count)]
     await quiet()
-    assert house.service.waiting("alice") == count
-    return visits
+    assert server.service.waiting("alice") == count
+    return requests
 
 
-def test_a_hundred_wait_for_a_task_and_all_are_answered() -> None:
-    """And nothing is left of them, not even a timer."""
+def test_a_hundred_callers_can_wait_for_a_task() -> None:
 
     async def main() -> None:
-        house = House()
-        task, other = await house.create(), await house.create()
-        visits = await waiting(house, 100, task.id)
-        refused = await house.visit(f"/tasks/{task.id}/poll")
+        server = Endpoints()
+        task, other = await server.create(), await server.create()
+        requests = await waiting(server, 100, task.id)
+        refused = await server.request(f"/tasks/{task.id}/poll")
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        assert "100 calls that wait for one task" in refused.json["error"]["message"]
-        assert (await house.visit(f"/tasks/{task.id}")).status == 200
-        assert (await house.visit(f"/tasks/{other.id}/poll?timeout=0")).status == 204
-        await house.claim(task)
-        for visit in visits:
-            assert (await visit).status == 200
+        assert "100 waiting calls per task" in refused.json["error"]["message"]
+        assert (await server.request(f"/tasks/{task.id}")).status == 200
+        assert (await server.request(f"/tasks/{other.id}/poll?timeout=0")).status == 204
+        await server.claim(task)
+        for request in requests:
+            assert (await request).status == 200
         assert now() == 0
-        assert house.service.waiting("alice") == 0
-        again = [house.visit(f"/tasks/{task.id}/poll?timeout=5") for _ in range(100)]
-        assert {(await visit).status for visit in again} == {204}
+        assert server.service.waiting("alice") == 0
+        again = [server.request(f"/tasks/{task.id}/poll?timeout=5") for _ in range(100)]
+        assert {(await request).status for request in again} == {204}
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_the_number_of_waiters_is_a_setting() -> None:
     async def main() -> None:
-        house = House(waiters_per_task=1)
-        task = await house.create()
-        [visit] = await waiting(house, 1, task.id)
-        assert (await house.visit(f"/tasks/{task.id}/poll")).status == 429
-        assert (await visit).status == 204
+        server = Endpoints(waiters_per_task=1)
+        task = await server.create()
+        [request] = await waiting(server, 1, task.id)
+        assert (await server.request(f"/tasks/{task.id}/poll")).status == 429
+        assert (await request).status == 204
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_all_waiting_calls_of_an_owner_count() -> None:
     async def main() -> None:
-        house = House(Limits(blocked_calls=2))
-        one, other = await house.create(), await house.create()
-        await waiting(house, 2, one.id)
-        refused = await house.visit(f"/tasks/{other.id}/poll")
+        server = Endpoints(Limits(blocked_calls=2))
+        one, other = await server.create(), await server.create()
+        await waiting(server, 2, one.id)
+        refused = await server.request(f"/tasks/{other.id}/poll")
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        await house.claim(one)
+        await server.claim(one)
         await quiet()
-        assert (await house.visit(f"/tasks/{other.id}/poll?timeout=0")).status == 204
+        assert (await server.request(f"/tasks/{other.id}/poll?timeout=0")).status == 204
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_whoever_leaves_makes_room_at_once() -> None:
+def test_a_disconnect_makes_room_at_once() -> None:
     async def main() -> None:
-        house = House(waiters_per_task=2)
-        task = await house.create()
-        stays, leaves = await waiting(house, 2, task.id)
-        leaves.leave()
+        server = Endpoints(waiters_per_task=2)
+        task = await server.create()
+        stays, leaves = await waiting(server, 2, task.id)
+        leaves.disconnect()
         await leaves
         assert not leaves.is_answered
-        assert (now(), house.service.waiting("alice")) == (0, 1)
-        third = house.visit(f"/tasks/{task.id}/poll")
+        assert (now(), server.service.waiting("alice")) == (0, 1)
+        third = server.request(f"/tasks/{task.id}/poll")
         await quiet()
         assert not third.is_answered
-        await house.claim(task)
-        assert [(await visit).status for visit in (stays, third)] == [200, 200]
-        assert list(house.store._followers.by_task) == []
+        await server.claim(task)
+        assert [(await request).status for request in (stays, third)] == [200, 200]
+        assert list(server.store._followers.by_task) == []
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_a_task_that_is_forgotten_meanwhile_is_not_found() -> None:
+def test_a_task_that_is_removed_meanwhile_is_not_found() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        [visit] = await waiting(house, 1, task.id)
-        await house.store.commit(task.with_changes(state=State.REMOVED, version=2), [], 1)
-        await visit
-        assert (visit.status, visit.json["error"]["code"], now()) == (404, "task_not_found", 0)
+        server = Endpoints()
+        task = await server.create()
+        [request] = await waiting(server, 1, task.id)
+        await server.store.commit(task.with_changes(state=State.REMOVED, version=2), [], 1)
+        await request
+        assert (request.status, request.json["error"]["code"], now()) == (404, "task_not_found", 0)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_a_real_client_that_leaves_makes_room() -> None:
+def test_a_disconnect_on_a_real_socket_makes_room() -> None:
     async def main() -> None:
-        house = House(waiters_per_task=1)
-        task = await house.create()
+        server = Endpoints(waiters_per_task=1)
+        task = await server.create()
 
         async def until_waiting(count: int) -> None:
             async with asyncio.timeout(10):
-                while house.service.waiting("alice") != count:
+                while server.service.waiting("alice") != count:
                     await asyncio.sleep(0)
 
-        async with serving(house.app) as port:
+        async with serving(server.app) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(f"GET /tasks/{task.id}/poll HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             await until_waiting(1)

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, complete and true."""
+"""The OpenAPI document is valid, complete and correct."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ from starlette.requests import Request
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS, EXAMPLE, document
 from taskmachine.statemachine import LimitExceeded
-from tests.adapters.lines import quiet
-from tests.adapters.rig import run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import run
+from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
 from tests.adapters.transports.test_task_endpoints import DETAILED_TASK, tasks_of_every_status
-from tests.adapters.transports.visits import House, Visit, virtually
 from tests.oracle import REPOSITORY
 
 SEED = 20260728
@@ -34,29 +34,29 @@ def schema_in(whole: dict[str, Any], schema: Any) -> jsonschema_rs.Validator:
 
 @pytest.mark.parametrize("needs_token", [True, False])
 def test_the_document_is_valid(needs_token: bool) -> None:
-    """By the JSON Schema of OpenAPI 3.1, and by the rules that it cannot express."""
+    """It follows the JSON Schema of OpenAPI 3.1, and the rules that this cannot express."""
     errors = list(OpenAPIV31SpecValidator(document(needs_token=needs_token)).iter_errors())
     assert errors == []
 
 
 def test_the_document_is_served_as_it_is() -> None:
     async def main() -> None:
-        visit = await House(needs_token=True).visit("/openapi.json")
-        assert (visit.status, visit.json) == (200, document(needs_token=True))
+        request = await Endpoints(needs_token=True).request("/openapi.json")
+        assert (request.status, request.json) == (200, document(needs_token=True))
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_it_describes_all_that_exists_and_nothing_else() -> None:
     async def main() -> None:
         described = document(needs_token=False)["paths"]
-        routes = House().app.routes
+        routes = Endpoints().app.routes
         assert {path: set(item) for path, item in described.items()} == {
             route.path: {"get"}  # type: ignore[attr-defined]
             for route in routes
         }
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_a_token_is_asked_for_where_tasks_are_and_only_if_it_is_needed() -> None:
@@ -70,7 +70,7 @@ def test_a_token_is_asked_for_where_tasks_are_and_only_if_it_is_needed() -> None
     assert all("security" not in item["get"] for item in without["paths"].values())
 
 
-def test_every_example_is_one() -> None:
+def test_every_example_matches_its_schema() -> None:
     whole = document(needs_token=True)
     examined = 0
     for path, item in whole["paths"].items():
@@ -86,7 +86,7 @@ def test_every_example_is_one() -> None:
     assert examined > 20
 
 
-def test_the_example_of_a_stream_is_one() -> None:
+def test_the_example_of_a_stream_can_be_parsed() -> None:
     whole = document(needs_token=False)
     stream = whole["paths"]["/tasks/{taskId}/events"]["get"]["responses"]["200"]["content"]
     events = read_events(stream["text/event-stream"]["example"].encode())
@@ -96,12 +96,12 @@ def test_the_example_of_a_stream_is_one() -> None:
 
 def test_the_page_for_people_says_the_same() -> None:
     page = (REPOSITORY / "docs" / "reference" / "http.md").read_text()
-    said = {
+    listed = {
         path: set(re.findall(r"^\| (\d+) \|", section, re.MULTILINE))
         for path, section in re.findall(r"^### GET (\S+)\n(.*?)(?=^###? )", page, re.DOTALL | re.M)
     }
     paths = document(needs_token=False)["paths"]
-    assert said == {path: set(item["get"]["responses"]) for path, item in paths.items()}
+    assert listed == {path: set(item["get"]["responses"]) for path, item in paths.items()}
     problems = {problem.code: problem for endpoint in ENDPOINTS for problem in endpoint.problems}
     codes = re.findall(r"`(\w+_\w+)`", page.rpartition("The codes are")[2])
     assert set(codes) == set(problems)
@@ -110,10 +110,10 @@ def test_the_page_for_people_says_the_same() -> None:
 
 
 def is_task(whole: dict[str, Any], body: Any) -> bool:
-    """By the document; and by the schema of the protocol, which was written down without it."""
-    said = schema_in(whole, whole["components"]["schemas"]["DetailedTask"]).is_valid(body)
-    assert said == DETAILED_TASK.is_valid(body), body
-    return said
+    """Return whether the schemas of the document and of the protocol accept a task."""
+    is_valid = schema_in(whole, whole["components"]["schemas"]["DetailedTask"]).is_valid(body)
+    assert is_valid == DETAILED_TASK.is_valid(body), body
+    return is_valid
 
 
 def without(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -121,12 +121,12 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_it_describes_a_task_as_the_protocol_does() -> None:
-    """In every status; and it refuses what the protocol refuses."""
+    """Both schemas accept tasks of every status and refuse the same changes."""
 
     async def main() -> None:
-        whole, house = document(needs_token=False), House()
-        tasks = await tasks_of_every_status(house)
-        bodies = [(await house.visit(f"/tasks/{task.id}")).json for task in tasks.values()]
+        whole, server = document(needs_token=False), Endpoints()
+        tasks = await tasks_of_every_status(server)
+        bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
         every = {name: value for body in bodies for name, value in body.items()}
         assert {"inputRequests", "result", "error", "statusMessage"} < every.keys()
         changed: list[dict[str, Any]] = [{}]
@@ -145,39 +145,39 @@ def test_it_describes_a_task_as_the_protocol_does() -> None:
     run(main())
 
 
-def check(whole: dict[str, Any], path: str, visit: Visit) -> None:
-    """An answer is what the document promises for its status."""
-    described = whole["paths"][path]["get"]["responses"][str(visit.status)]
+def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
+    """Check a response against the document."""
+    described = whole["paths"][path]["get"]["responses"][str(request.status)]
     for name, header in described.get("headers", {}).items():
-        value: Any = visit.headers[name.lower()]
+        value: Any = request.headers[name.lower()]
         is_number = header["schema"]["type"] == "integer"
         schema_in(whole, header["schema"]).validate(int(value) if is_number else value)
     if "content" not in described:
-        assert visit.body == b""
+        assert request.body == b""
         return
     [[media_type, content]] = described["content"].items()
-    assert visit.headers["content-type"] == media_type
-    body = visit.json if media_type == "application/json" else visit.body.decode()
+    assert request.headers["content-type"] == media_type
+    body = request.json if media_type == "application/json" else request.body.decode()
     schema_in(whole, content.get("schema", {})).validate(body)
-    if "taskId" in path and visit.status == 200:
-        for shown in [body] if isinstance(body, dict) else read_events(visit.body):
+    if "taskId" in path and request.status == 200:
+        for shown in [body] if isinstance(body, dict) else read_events(request.body):
             DETAILED_TASK.validate(shown if isinstance(shown, dict) else json.loads(shown.data))
 
 
-def test_every_answer_that_is_described_can_be_had() -> None:
+def test_every_described_response_occurs() -> None:
     async def main() -> None:
         whole = document(needs_token=False)
         had: dict[str, set[int]] = {endpoint.path: set() for endpoint in ENDPOINTS}
-        house = House(Limits(subscriptions=1), waiters_per_task=1)
-        task, live = await house.ended(), await house.create()
-        occupied = [house.visit(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
+        server = Endpoints(Limits(subscriptions=1), waiters_per_task=1)
+        task, live = await server.ended(), await server.create()
+        occupied = [server.request(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
         await quiet()
 
         async def note(path: str, task_id: str, query: str = "", **more: str) -> None:
             method = more.pop("method", "GET")
-            visit = await house.visit(path.format(taskId=task_id) + query, method, **more)
-            check(whole, path, visit)
-            had[path].add(visit.status)
+            request = await server.request(path.format(taskId=task_id) + query, method, **more)
+            check(whole, path, request)
+            had[path].add(request.status)
 
         for path in had:
             await note(path, task.id)
@@ -186,32 +186,32 @@ def test_every_answer_that_is_described_can_be_had() -> None:
             await note(path, "nobody", method="POST")
             await note(path, "nobody")
             await note(path, live.id)
-        for visit in occupied:
-            visit.leave()
-            await visit
+        for request in occupied:
+            request.disconnect()
+            await request
         await note("/tasks/{taskId}/events", task.id)
         await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
         await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
-        await house.store.close()
+        await server.store.close()
         for path in had:
             await note(path, task.id)
 
-        house = House(on_lookup=_refuse)
+        server = Endpoints(on_lookup=_refuse)
         await note("/tasks/{taskId}", "nobody")
         assert had == {
             path: {int(status) for status in item["get"]["responses"]}
             for path, item in whole["paths"].items()
         }
 
-    virtually(main())
+    run_virtually(main())
 
 
 def _refuse(owner: str, is_found: bool) -> None:
     raise LimitExceeded("no lookups", 1_000)
 
 
-def test_no_request_of_a_fuzzer_gets_an_answer_that_is_not_described(tmp_path: Path) -> None:
-    """Schemathesis, with all its checks, on a real socket.  The same seed, the same requests."""
+def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
+    """Schemathesis with all its checks, a fixed seed, and a real socket."""
 
     async def identify(request: Request) -> str:
         if request.headers.get("authorization") != "Bearer secret":
@@ -219,15 +219,15 @@ def test_no_request_of_a_fuzzer_gets_an_answer_that_is_not_described(tmp_path: P
         return "alice"
 
     async def main() -> None:
-        house = House(identify=identify, needs_token=True)
-        # The id of the examples exists, so that not everything ends at "not found"; it has
-        # ended, so that nobody waits.
-        task = await house.ended()
-        await house.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
+        server = Endpoints(identify=identify, needs_token=True)
+        # The task of the examples exists, or most responses would be "not found"; it has
+        # ended, so that no request waits.
+        task = await server.ended()
+        await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
         config = tmp_path / "schemathesis.toml"
         config.write_text(f'[parameters]\n"path.taskId" = "{EXAMPLE["taskId"]}"\n')
         report = tmp_path / "report.json"
-        async with serving(house.app) as port:
+        async with serving(server.app) as port:
             fuzzer = await asyncio.create_subprocess_exec(
                 Path(sys.executable).with_name("schemathesis"),
                 *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),

@@ -1,4 +1,4 @@
-"""What a client without a token is told, in words that HTTP parsers understand."""
+"""Challenges and metadata for clients without a token."""
 
 import re
 
@@ -26,7 +26,7 @@ WHERE = "https://tasks.example/.well-known/oauth-protected-resource/mcp"
 
 
 def parameters(header: str) -> dict[str, str]:
-    """By the grammar of RFC 9110: a scheme, then parameters with quoted strings."""
+    """Parse a challenge by RFC 9110: a scheme, then parameters with quoted strings."""
     scheme, _, rest = header.partition(" ")
     assert scheme == "Bearer"
     quoted = r'([a-z_]+)="((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*)"'
@@ -54,20 +54,20 @@ def parameters(header: str) -> dict[str, str]:
         ),
     ],
 )
-def test_a_challenge_says_where_to_look_which_scopes_and_what_is_wrong(
+def test_a_challenge_names_metadata_scopes_and_error(
     refusal: Unauthorized, more: dict[str, str]
 ) -> None:
     found = parameters(challenge(WHERE, refusal, ["write", "read"]))
     assert found == {"resource_metadata": WHERE, "scope": "read write", **more}
 
 
-def test_what_is_not_there_is_left_out() -> None:
+def test_missing_values_are_left_out_of_a_challenge() -> None:
     assert challenge(None, no_credentials(), []) == "Bearer"
     assert parameters(challenge(None, invalid_token(), [])).keys() == {"error", "error_description"}
 
 
 @given(st.text(), st.text(min_size=1), st.lists(st.text(min_size=1)))
-def test_no_text_breaks_out_of_its_quotes(url: str, description: str, scopes: list[str]) -> None:
+def test_quotes_in_a_challenge_are_escaped(url: str, description: str, scopes: list[str]) -> None:
     header = challenge(url, Unauthorized(401, "invalid_token", description), scopes)
     found = parameters(header)
     assert len(found["error_description"]) == len(description)
@@ -102,7 +102,7 @@ def test_the_metadata_names_the_resource_and_its_authorization_servers() -> None
         ("https://[::1/mcp", ["https://issuer.example"]),
     ],
 )
-def test_metadata_that_no_client_could_use_is_refused(resource: str, servers: list[str]) -> None:
+def test_unusable_metadata_is_refused(resource: str, servers: list[str]) -> None:
     with pytest.raises(ConfigurationError):
         metadata(resource, servers, [])
 

@@ -1,4 +1,4 @@
-"""Nobody looks things up faster than allowed, and nobody who is slower is ever refused."""
+"""Lookups above the rate are refused, and those below never."""
 
 from fractions import Fraction
 
@@ -39,7 +39,7 @@ def test_a_burst_is_allowed_and_then_so_many_in_each_second() -> None:
     assert [is_allowed(rates, "a") for _ in range(12)] == [True] * 10 + [False] * 2
 
 
-def test_a_refusal_says_when_it_is_worth_trying_again_and_that_is_true() -> None:
+def test_a_retry_after_the_given_time_succeeds() -> None:
     clock = Steady()
     rates = Rates(4, 1, clock)
     rates.spend("a")
@@ -52,7 +52,7 @@ def test_a_refusal_says_when_it_is_worth_trying_again_and_that_is_true() -> None
     assert is_allowed(rates, "a")
 
 
-def test_callers_do_not_pay_for_each_other() -> None:
+def test_callers_have_separate_buckets() -> None:
     rates = Rates(1, 1, Steady())
     rates.spend("a")
     assert not is_allowed(rates, "a")
@@ -66,7 +66,7 @@ def test_a_miss_costs_more_and_is_never_refused() -> None:
     rates.miss("guesser")
     with pytest.raises(LimitExceeded) as refused:
         rates.spend("guesser")
-    # 3 were there, 10 are gone, and one more is wanted.
+    # 3 tokens minus 10 for the miss, and the next lookup needs one.
     assert refused.value.retry_after_ms == (MISS - 3 + 1) * 1_000
     rates.miss("guesser")
     clock.now += 2 * MISS - 1 - 3
@@ -82,7 +82,7 @@ def test_a_miss_costs_more_and_is_never_refused() -> None:
     ),
 )
 def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, int, str]]) -> None:
-    """The model: tokens that drip, four in a second; times are binary fractions, so exact."""
+    """Compare with a model that adds four tokens a second; times are exact binary fractions."""
     clock = Steady()
     rates = Rates(4, burst, clock, max_callers=2)
     tokens = dict.fromkeys("abc", Fraction(burst))
@@ -97,13 +97,13 @@ def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, in
         is_full = tokens[caller] == burst
         others = sum(left < burst for name, left in tokens.items() if name != caller)
         allowed = is_allowed(rates, caller)
-        if not (is_full and others >= 2):  # then it may wait for room, or still be known
+        if not (is_full and others >= 2):  # else there may be no room, or an old bucket
             assert allowed == (tokens[caller] >= 1)
         if allowed:
             tokens[caller] -= 1
 
 
-def test_many_callers_do_not_make_the_server_forget_one_that_was_refused() -> None:
+def test_a_refused_caller_is_not_evicted_by_many_others() -> None:
     clock = Steady()
     rates = Rates(1, 2, clock, max_callers=10)
     assert [is_allowed(rates, "greedy") for _ in range(3)] == [True, True, False]
@@ -119,12 +119,12 @@ def test_beyond_the_bound_new_callers_wait_until_one_bucket_is_full() -> None:
         rates.spend(caller)
     with pytest.raises(LimitExceeded, match="3 callers at a time"):
         rates.spend("d")
-    assert is_allowed(rates, "b"), "who is known goes on"
+    assert is_allowed(rates, "b"), "a caller with a bucket is served"
     clock.now += 2
     assert [is_allowed(rates, caller) for caller in "def"] == [True, True, True]
 
 
-def test_one_deep_in_debt_does_not_keep_the_others_from_being_forgotten() -> None:
+def test_one_empty_bucket_does_not_block_the_eviction_of_others() -> None:
     clock = Steady()
     rates = Rates(1, 1, clock, max_callers=10)
     rates.spend("guesser")
@@ -137,6 +137,6 @@ def test_one_deep_in_debt_does_not_keep_the_others_from_being_forgotten() -> Non
 
 
 @pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (float("nan"), 1), (1, 0)])
-def test_a_rate_that_allows_nothing_is_a_mistake(per_second: float, burst: int) -> None:
+def test_a_rate_of_zero_is_refused(per_second: float, burst: int) -> None:
     with pytest.raises(ConfigurationError):
         Rates(per_second, burst, Steady())

@@ -1,4 +1,4 @@
-"""`taskmachine serve` as a command: what it refuses, what it says, and how it ends."""
+"""The command `taskmachine serve`: errors, log and exit."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from taskmachine.adapters.cli.main import main
 from taskmachine.adapters.tools.loading import load_tools
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.transports.conftest import Start
-from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, ODD, Heard
+from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, MISBEHAVING, PipeReader
 from tests.oracle import REPOSITORY
 
 FAILING: Final = "tests.adapters.transports.failing_tools:TOOLS"
@@ -35,7 +35,7 @@ def _same_log_level() -> Iterator[None]:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says, and it leaves with 2."""
+    """Run the command, which must exit with 2, and return its error."""
     assert main(["serve", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -46,31 +46,31 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
-    """A server over HTTP: what it says of itself.  It has to end well by a signal."""
+    """Run a server over HTTP until a signal ends it, and return its log."""
     process = subprocess.Popen(
         [COMMAND, "serve", *arguments], stderr=subprocess.PIPE, cwd=folder,
         env={**os.environ, **environment},
     )  # fmt: skip
     assert process.stderr is not None
-    said = Heard(process.stderr)
+    log = PipeReader(process.stderr)
     try:
-        assert said.until(lambda: b"serving" in b"".join(said.lines)), said.lines
-        [line] = [line for line in said.lines if b"serving" in line]
+        assert log.until(lambda: b"serving" in b"".join(log.lines)), log.lines
+        [line] = [line for line in log.lines if b"serving" in line]
         yield line.decode()
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 0
     finally:
         process.kill()
         process.wait()
-        said.close()
-    assert b"Traceback" not in b"".join(said.lines)
+        log.close()
+    assert b"Traceback" not in b"".join(log.lines)
 
 
 # --- where -----------------------------------------------------------------------------------
 
 
-def test_it_has_to_be_said_where(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys) == "where to serve? Say --http HOST:PORT or --stdio"
+def test_a_transport_must_be_selected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys) == "no transport selected: use --http HOST:PORT or --stdio"
     with pytest.raises(SystemExit) as leaving:
         main(["serve", "--stdio", "--http", "127.0.0.1:0"])
     assert leaving.value.code == 2
@@ -105,30 +105,30 @@ def test_stdio_wins_over_an_address_in_a_file(start: Start, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8000", "[::]:8000", "tasks.example:80"])
-def test_nobody_serves_the_world_without_authentication_by_mistake(
+def test_a_public_address_without_authentication_is_refused(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Tools that do not exist, lest the world be served if this test fails.
-    said = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
-    assert said == (
-        f"everybody who reaches {address} could call the tools: "
-        "set up [auth], or allow it with --insecure"
+    # With tools that do not exist, a failure of this test serves nothing.
+    error = refused(capsys, "--http", address, "--store", "memory:", "--tools", "none")
+    assert error == (
+        f"anyone who can connect to {address} could call the tools: "
+        "configure [auth], or use --insecure to allow this"
     )
 
 
-def test_it_can_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    # An address for documentation, which this machine does not have.
+def test_insecure_allows_a_public_address(capsys: pytest.CaptureFixture[str]) -> None:
+    # An address reserved for documentation.
     arguments = ["--http", "192.0.2.1:8000", "--store", "memory:"]
     assert "--insecure" in refused(capsys, *arguments)
     assert "192.0.2.1:8000" in refused(capsys, *arguments, "--insecure")
     assert "cannot listen on" in refused(capsys, *arguments, "--insecure")
 
 
-def test_an_address_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = refused(capsys, "--http", address, "--store", "memory:")
-    assert said.startswith(f"cannot listen on {address}: Address already in use")
+        error = refused(capsys, "--http", address, "--store", "memory:")
+    assert error.startswith(f"cannot listen on {address}: Address already in use")
 
 
 WITHOUT: Final = """
@@ -166,7 +166,7 @@ def test_http_works_without_the_fast_loop() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run_without("uvloop", "serve", "--http", address, "--store", "memory:")
     assert done.returncode == 2
-    assert "cannot listen on" in done.stderr, "it came that far"
+    assert "cannot listen on" in done.stderr, "the packages were imported"
 
 
 # --- with what -------------------------------------------------------------------------------
@@ -199,14 +199,14 @@ def test_tools_of_the_current_directory(
             "ModuleNotFoundError: No module named 'no_such'",
         ),
         ("json:nope", "tools 'json:nope': module 'json' has no attribute 'nope'"),
-        ("json:loads", "tools 'json:loads': this is no Tools, but of type function"),
+        ("json:loads", "tools 'json:loads': must be of type Tools, not function"),
         ("bad_syntax:x", "tools 'bad_syntax:x': the import failed with SyntaxError: "),
         ("bad_start:x", "tools 'bad_start:x': the import failed with ZeroDivisionError: "),
         ("bad_exit:x", "tools 'bad_exit:x': the import failed with SystemExit: 3"),
         ("..x:y", "tools '..x:y': the import failed with TypeError: "),
     ],
 )
-def test_tools_that_are_none(
+def test_invalid_tools_are_refused(
     name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_said_in_one_sentence(
         "command line: dialect must be 'erlmcp', got '2024-11-05'"
     )
     assert refused(capsys, *here, "--config", "no-such.toml") == (
-        "no-such.toml cannot be read: No such file or directory"
+        "cannot read no-such.toml: No such file or directory"
     )
     monkeypatch.setenv("TASKMACHINE_LIMITS__PAGE", "many")
     assert refused(capsys, *here) == (
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_said_in_one_sentence(
 
 @pytest.mark.parametrize("where", [["--stdio"], ["--http", "127.0.0.1:0"]])
 def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[str]) -> None:
-    """Its input stays open, so nothing else ends it."""
+    """Its input stays open, so only the failure ends it."""
     process = subprocess.Popen(
         [COMMAND, "serve", *where, "--store", "memory:", "--tools", FAILING],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY,
@@ -251,20 +251,20 @@ def test_a_server_whose_background_work_failed_leaves_with_an_error(where: list[
         assert process.wait(DEADLINE_S) == 1
     finally:
         process.kill()
-        said = process.communicate()[1].decode()
-    assert said.endswith("taskmachine: the sweep failed too often: the disk is gone\n")
-    assert "Traceback" not in said
+        error = process.communicate()[1].decode()
+    assert error.endswith("taskmachine: sweep failed too often: the disk is gone\n")
+    assert "Traceback" not in error
 
 
-def test_log_lines_are_what_they_seem(start: Start) -> None:
-    client = start(tools=ODD)
+def test_log_lines_cannot_be_forged(start: Start) -> None:
+    client = start(tools=MISBEHAVING)
     client.introduce()
     client.ask("tools/call", {"name": "forge"})
-    client.until_aside("tool 'forge' raised")
+    client.until_logged("tool 'forge' raised")
     assert client.end() == 0
-    assert "\x1b" not in client.aside
-    assert not re.search(r"^INFO", client.aside, re.MULTILINE), "what others wrote is indented"
-    assert r"\x1b[2J" in client.aside
+    assert "\x1b" not in client.stderr
+    assert not re.search(r"^INFO", client.stderr, re.MULTILINE), "the message is indented"
+    assert r"\x1b[2J" in client.stderr
 
 
 def test_the_log_has_a_level(start: Start) -> None:
@@ -272,7 +272,7 @@ def test_the_log_has_a_level(start: Start) -> None:
     client.introduce()
     client.ask("tools/call", {"name": "count", "arguments": {"to": 1, "pause_ms": 0}, "task": {}})
     assert client.end() == 0
-    assert len(client.aside.splitlines()) == 1, "that it serves"
+    assert len(client.stderr.splitlines()) == 1, "only the start"
 
 
 def test_the_store_is_named_without_its_password(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a server can be told, and what it says to what it cannot be told."""
+"""Settings, and errors for wrong ones."""
 
 import tomllib
 from pathlib import Path
@@ -13,7 +13,7 @@ from taskmachine.adapters.transports.settings import Settings, Transport, load_s
 from taskmachine.statemachine import ConfigurationError, State, Times
 from tests.oracle import REPOSITORY
 
-# As they were promised; by hand, and not from the classes.
+# The documented defaults, written by hand and not taken from the classes.
 DEFAULTS: dict[str, Any] = {
     "store": "sqlite:taskmachine.db",
     "tools": "demo",
@@ -52,7 +52,7 @@ def refusal(folder: Path, text: str, **environment: str) -> str:
     return str(error.value).replace(str(folder / "s.toml"), "FILE")
 
 
-def test_nobody_has_to_say_anything() -> None:
+def test_everything_has_a_default() -> None:
     settings = load_settings(None, {}, {})
     for name, value in DEFAULTS.items():
         assert getattr(settings, name) == value
@@ -61,7 +61,7 @@ def test_nobody_has_to_say_anything() -> None:
     assert settings.limits == Limits()
 
 
-def test_a_file_can_say_everything(tmp_path: Path) -> None:
+def test_a_file_can_set_every_key(tmp_path: Path) -> None:
     settings = from_file(
         tmp_path,
         """
@@ -110,7 +110,7 @@ def test_a_file_can_say_everything(tmp_path: Path) -> None:
     assert settings.is_local
 
 
-def test_the_later_one_wins_key_by_key(tmp_path: Path) -> None:
+def test_a_later_source_overrides_key_by_key(tmp_path: Path) -> None:
     text = 'store = "memory:"\ntools = "a:b"\npath = "/file"\n[limits]\npage = 7\nwatched = 8\n'
     (tmp_path / "s.toml").write_text(text + '[auth]\nkind = "jwt"\nissuer = "https://a"\n')
     environment = {
@@ -146,7 +146,7 @@ def test_the_later_one_wins_key_by_key(tmp_path: Path) -> None:
         ("AUTH__A__B", '"12"', "auth", {"a": {"b": "12"}}),
     ],
 )
-def test_a_variable_is_read_as_its_place_wants_it(
+def test_a_variable_is_read_by_the_type_of_its_key(
     name: str, text: str, place: str, value: Any
 ) -> None:
     found: Any = load_settings(None, {f"TASKMACHINE_{name}": text}, {})
@@ -155,11 +155,11 @@ def test_a_variable_is_read_as_its_place_wants_it(
     assert (found[State.FAILED] if "retention" in place else found) == value
 
 
-def test_variables_of_others_are_left_alone() -> None:
+def test_other_variables_are_ignored() -> None:
     others = {
         "PATH": "/bin",
         "TASKMACHINE": "x",
-        # What a pod is told if a service of the cluster has our name.
+        # Variables in a pod if a service of the cluster has this name.
         "TASKMACHINE_SERVICE_HOST": "10.0.0.1",
         "TASKMACHINE_SERVICE_PORT_HTTP": "80",
         "TASKMACHINE_PORT": "tcp://10.0.0.1:80",
@@ -171,18 +171,18 @@ def test_variables_of_others_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("store", "FILE is no TOML: "),
-        ("\x00", "FILE is no TOML: "),
+        ("store", "FILE is not valid TOML: "),
+        ("\x00", "FILE is not valid TOML: "),
         (
             "stor = 1",
-            "FILE: there is no key stor, known are: auth, console, dialect, engine, http, ",
+            "FILE: unknown key stor, use one of: auth, console, dialect, engine, http, ",
         ),
-        ("limits.pages = 1", "FILE: there is no key limits.pages, known are: blocked_calls, "),
-        ("limits.caps.x = 1", "FILE: there is no key limits.caps.x, known are: live, "),
+        ("limits.pages = 1", "FILE: unknown key limits.pages, use one of: blocked_calls, "),
+        ("limits.caps.x = 1", "FILE: unknown key limits.caps.x, use one of: live, "),
         (
             "times.retention_ms.working = 1",
-            "FILE: there is no key times.retention_ms.working, "
-            "known are: cancelled, completed, failed",
+            "FILE: unknown key times.retention_ms.working, "
+            "use one of: cancelled, completed, failed",
         ),
         ("store = 7", "FILE: store must be a string, got number"),
         ("insecure = 1", "FILE: insecure must be a boolean, got number"),
@@ -229,32 +229,32 @@ def test_variables_of_others_are_left_alone() -> None:
         ("limits.page = 201", "limits.page must be at most limits.max_page, got 201 and 200"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_an_error_names_the_wrong_value(tmp_path: Path, text: str, says: str) -> None:
     assert refusal(tmp_path, text).startswith(says)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("STOR", "x", "TASKMACHINE_STOR: there is no key stor, known are: "),
+        ("STOR", "x", "TASKMACHINE_STOR: unknown key stor, use one of: "),
         ("LIMITS__PAGE", "x", "TASKMACHINE_LIMITS__PAGE: limits.page must be an integer, got "),
         ("LIMITS", "x", "TASKMACHINE_LIMITS: limits must be a table, got string"),
         ("STORE__X", "x", "TASKMACHINE_STORE__X: store must be a string, got object"),
-        ("", "x", "TASKMACHINE_: there is no key , known are: "),
+        ("", "x", "TASKMACHINE_: unknown key , use one of: "),
         ("AUTH", "x", "TASKMACHINE_AUTH: auth must be a table, got string"),
         ("HTTP", "x", "TASKMACHINE_HTTP: http must be HOST:PORT as in "),
     ],
 )
-def test_the_variable_is_blamed(tmp_path: Path, name: str, text: str, says: str) -> None:
+def test_an_error_names_the_variable(tmp_path: Path, name: str, text: str, says: str) -> None:
     assert refusal(tmp_path, "", **{f"TASKMACHINE_{name}": text}).startswith(says)
 
 
-def test_the_flag_is_blamed() -> None:
+def test_an_error_names_the_command_line() -> None:
     with pytest.raises(ConfigurationError, match=r"^command line: http must be HOST:PORT"):
         load_settings(None, {"TASKMACHINE_HTTP": "127.0.0.1:1"}, {"http": "x"})
 
 
-def test_a_source_may_raise_what_another_one_fits_below(tmp_path: Path) -> None:
+def test_keys_are_compared_after_all_sources_are_merged(tmp_path: Path) -> None:
     day = 86_400_000
     settings = from_file(
         tmp_path,
@@ -266,10 +266,10 @@ def test_a_source_may_raise_what_another_one_fits_below(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "no", "No such file or directory"), (tmp_path, "Is a directory")):
-        with pytest.raises(ConfigurationError, match=f"^{path} cannot be read: {why}$"):
+        with pytest.raises(ConfigurationError, match=f"^cannot read {path}: {why}$"):
             load_settings(str(path), {}, {})
     (tmp_path / "latin").write_bytes(b"# \xe9")
-    with pytest.raises(ConfigurationError, match="is no TOML"):
+    with pytest.raises(ConfigurationError, match="is not valid TOML"):
         load_settings(str(tmp_path / "latin"), {}, {})
 
 

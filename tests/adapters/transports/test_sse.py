@@ -1,4 +1,4 @@
-"""Server-sent events: a reader that follows the HTML standard reads what was written."""
+"""Server-sent events, read back by the HTML standard."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ one_line = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), mi
 
 
 @given(st.text("ab:\r\n \u2028") | st.text(), st.none() | one_line, st.none() | one_line)
-def test_what_is_written_is_read(data: str, id: str | None, name: str | None) -> None:
+def test_written_events_are_read_back(data: str, id: str | None, name: str | None) -> None:
     written = event(data.encode(), id=id, event=name) + event(b"next")
     lines = data.replace("\r\n", "\n").replace("\r", "\n")
     expected = Event(name or "message", lines, id or "")
@@ -25,18 +25,18 @@ def test_an_event_as_it_is_on_the_wire() -> None:
 
 
 def test_an_event_without_data_is_one_that_carries_an_id() -> None:
-    """2025-11-25: a stream is primed by one."""
+    """2025-11-25: it primes a stream."""
     assert event(b"", id="0") == b"id: 0\ndata: \n\n"
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\r\n")))
-def test_nobody_reads_a_comment(text: str) -> None:
+def test_readers_skip_comments(text: str) -> None:
     assert comment(text).startswith(b":")
     assert read_events(comment(text) + event(b"x") + comment()) == [Event("message", "x", "")]
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "\r\n"])
-def test_nothing_breaks_out_of_its_line(bad: str) -> None:
+def test_line_ends_in_ids_and_names_are_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="id must be on one line"):
         event(b"", id=bad)
     with pytest.raises(ValueError, match="event must be on one line"):

@@ -1,4 +1,4 @@
-"""The server on its standard streams: a real process, real pipes, plain JSON."""
+"""A server process on real pipes, with a client in plain JSON."""
 
 import json
 import os
@@ -14,10 +14,18 @@ from typing import Any, Final
 
 import pytest
 
-from taskmachine.adapters.transports.stdio.server import Lines
+from taskmachine.adapters.transports.stdio.server import LineSplitter
 from taskmachine.protocol.jsonvalue import MAX_BYTES
 from tests.adapters.transports.conftest import Start
-from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, JSON, MODERN, ODD, Client
+from tests.adapters.transports.pipes import (
+    COMMAND,
+    DEADLINE_S,
+    HELLO,
+    JSON,
+    MISBEHAVING,
+    MODERN,
+    Client,
+)
 from tests.requirements import covers
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
@@ -35,18 +43,18 @@ def introduced(folder: Path, tools: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A server with the tools of the demo, that several tests use."""
+    """A server with the demo tools that several tests share."""
     yield from introduced(tmp_path_factory.mktemp("demo"), "demo")
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """The same with odd tools."""
-    yield from introduced(tmp_path_factory.mktemp("odd"), ODD)
+    """A server with the misbehaving tools that several tests share."""
+    yield from introduced(tmp_path_factory.mktemp("odd"), MISBEHAVING)
 
 
 def create(client: Client, tool: str, arguments: JSON) -> str:
-    """A task, by 2025-11-25."""
+    """Create a task by 2025-11-25."""
     params = {"name": tool, "arguments": arguments, "task": {}}
     task_id: str = client.ask("tools/call", params)["result"]["task"]["taskId"]
     return task_id
@@ -66,7 +74,7 @@ def text_of(result: JSON) -> str:
 
 
 def in_flight(client: Client, task_id: str) -> JSON:
-    """The request that brings the question of this task."""
+    """Return the request with the question of this task."""
     return client.expect(
         lambda message: (
             message.get("method") == "elicitation/create"
@@ -122,24 +130,26 @@ def test_questions_are_asked_in_the_way_of_each_generation(demo: Client) -> None
     question = in_flight(demo, old)
     asked = demo.until_status(new, "input_required")["inputRequests"]
     assert asked["confirm"]["method"] == "elicitation/create"
-    demo.tell({"id": question["id"], "result": YES})
+    demo.send({"id": question["id"], "result": YES})
     answers = {"taskId": new, "inputResponses": {"confirm": YES}}
     assert demo.ask_modern("tasks/update", answers)["result"]["resultType"] == "complete"
     done = demo.until_status(new, "completed")["result"]
     assert text_of(done) == "2.0 is deployed to live."
     assert text_of(demo.answer(waiting)["result"]) == "1.0 is deployed to live."
-    requests = [said["params"] for said in demo.heard if "method" in said and "id" in said]
+    requests = [
+        message["params"] for message in demo.messages if "method" in message and "id" in message
+    ]
     assert {params["_meta"][RELATED]["taskId"] for params in requests} == {old}
 
 
-def test_no_question_comes_before_somebody_waits_for_the_result(start: Start) -> None:
+def test_questions_are_sent_only_while_the_client_waits_for_the_result(start: Start) -> None:
     client = start()
     client.introduce()
     old = create(client, "deploy", {"version": "1.0"})
     client.until_status(old, "input_required")
-    assert not [said for said in client.heard if "method" in said and "id" in said]
+    assert not [message for message in client.messages if "method" in message and "id" in message]
     waiting = client.request("tasks/result", {"taskId": old})
-    client.tell({"id": in_flight(client, old)["id"], "result": YES})
+    client.send({"id": in_flight(client, old)["id"], "result": YES})
     assert text_of(client.answer(waiting)["result"]) == "1.0 is deployed to live."
 
 
@@ -160,11 +170,11 @@ def test_a_plain_call_can_ask_in_both_generations(demo: Client) -> None:
     assert text_of(demo.ask("tools/call", again)["result"]) == "3.0 is deployed to live."
     waiting = demo.request("tools/call", call)
     question = demo.called("elicitation/create")
-    demo.tell({"id": question["id"], "result": {"action": "decline"}})
+    demo.send({"id": question["id"], "result": {"action": "decline"}})
     assert "not deployed" in text_of(demo.answer(waiting)["result"])
 
 
-def test_the_tools_of_the_demo_show_the_rest(demo: Client) -> None:
+def test_the_demo_tools_use_progress_and_sampling(demo: Client) -> None:
     failed = demo.ask("tools/call", {"name": "fail"})["result"]
     assert failed["isError"] is True
     crashed = demo.ask("tools/call", {"name": "crash"})
@@ -173,9 +183,9 @@ def test_the_tools_of_the_demo_show_the_rest(demo: Client) -> None:
     waiting = demo.request("tools/call", {"name": "sample", "arguments": {"topic": "bees"}})
     question = demo.called("sampling/createMessage")
     assert "bees" in question["params"]["messages"][0]["content"]["text"]
-    said = {"type": "text", "text": "Bees hum."}
-    demo.tell(
-        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": said}}
+    content = {"type": "text", "text": "Bees hum."}
+    demo.send(
+        {"id": question["id"], "result": {"role": "assistant", "model": "m", "content": content}}
     )
     assert text_of(demo.answer(waiting)["result"]) == "Bees hum."
 
@@ -183,27 +193,27 @@ def test_the_tools_of_the_demo_show_the_rest(demo: Client) -> None:
 @covers("2026-07-28:stdio-cancelled-work-stops", "2026-07-28:stdio-silence-after-cancel")
 @pytest.mark.parametrize("is_modern", [False, True])
 def test_a_plain_call_is_cancelled_by_its_id(odd: Client, is_modern: bool) -> None:
-    # What declares no tasks is a plain call in both generations.
+    # A client without the task capability makes plain calls in both revisions.
     meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     params: JSON = {"name": "hold", **({"_meta": meta} if is_modern else {})}
     id = f"held {is_modern}"
     odd.request("tools/call", params, id)
     odd.ask("ping")
-    stops = odd.aside.count("hold was stopped") + 1
-    odd.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
-    odd.until_aside("hold was stopped", stops)
-    # The id is free again, in either generation.
+    stops = odd.stderr.count("hold was stopped") + 1
+    odd.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+    odd.until_logged("hold was stopped", stops)
+    # The id is free again, in both revisions.
     assert "result" in odd.answer(odd.request("ping", {}, id))
-    assert [said.get("id") for said in odd.heard].count(id) == 1
+    assert [message.get("id") for message in odd.messages].count(id) == 1
 
 
 def test_an_id_has_one_answer_whatever_the_generation(odd: Client) -> None:
     odd.request("tools/call", {"name": "hold"}, 77)
     odd.request("tools/list", {"_meta": MODERN}, 77)
-    refused = odd.expect(lambda said: "error" in said and "id" not in said)
+    refused = odd.expect(lambda message: "error" in message and "id" not in message)
     assert refused["error"]["code"] == -32600
-    assert not [said for said in odd.heard if said.get("id") == 77]
-    odd.tell({"method": "notifications/cancelled", "params": {"requestId": 77}})
+    assert not [message for message in odd.messages if message.get("id") == 77]
+    odd.send({"method": "notifications/cancelled", "params": {"requestId": 77}})
 
 
 def test_tasks_are_cancelled_in_both_generations(odd: Client) -> None:
@@ -225,7 +235,7 @@ def test_a_watch_is_ended_before_the_server_leaves(start: Start) -> None:
     result = client.answer(watch)["result"]
     assert result["resultType"] == "complete"
     assert result["_meta"]["io.modelcontextprotocol/subscriptionId"] == watch
-    assert client.heard[-1]["id"] == watch
+    assert client.messages[-1]["id"] == watch
 
 
 def test_the_private_dialect_has_a_pipe_of_its_own(start: Start) -> None:
@@ -233,9 +243,9 @@ def test_the_private_dialect_has_a_pipe_of_its_own(start: Start) -> None:
     action = {"name": "count", "arguments": {"to": 1, "pause_ms": 1}}
     task_id = client.ask("tasks/create", {"action": action})["result"]["task"]["taskId"]
     client.expect(
-        lambda said: (
-            said.get("method") == "notifications/tasks/status"
-            and said["params"]["task"]["status"] == "completed"
+        lambda message: (
+            message.get("method") == "notifications/tasks/status"
+            and message["params"]["task"]["status"] == "completed"
         )
     )
     result = client.ask("tasks/result", {"taskId": task_id})["result"]
@@ -260,7 +270,7 @@ def test_questions_outlive_a_server_that_was_killed(start: Start) -> None:
     second = start()
     second.introduce()
     waiting = second.request("tasks/result", {"taskId": old})
-    second.tell({"id": in_flight(second, old)["id"], "result": YES})
+    second.send({"id": in_flight(second, old)["id"], "result": YES})
     assert text_of(second.answer(waiting)["result"]) == "1.0 is deployed to live."
     assert second.until_status(new, "input_required")["inputRequests"].keys() == {"confirm"}
     answers = {"taskId": new, "inputResponses": {"confirm": YES}}
@@ -286,10 +296,10 @@ def test_a_line_that_is_too_long_is_refused_and_skipped(start: Start) -> None:
         client.write(b"[" * 4 * MEBIBYTE)
     client.write(b"\n" + PING)
     client.answer("ping")
-    errors = [said for said in client.heard if "error" in said]
+    errors = [message for message in client.messages if "error" in message]
     assert [error["error"]["code"] for error in errors] == [-32700], "one answer for one line"
     assert "id" not in errors[0]
-    assert client.peak_bytes() - before < 24 * MEBIBYTE, "of a line of 64 MiB"
+    assert client.peak_bytes() - before < 24 * MEBIBYTE, "for a line of 64 MiB"
 
 
 def test_the_longest_line_is_read(start: Start) -> None:
@@ -300,14 +310,14 @@ def test_the_longest_line_is_read(start: Start) -> None:
     assert "result" in client.answer(1)
     client.write(head + filling + b"x" + tail + b"\n" + PING)
     client.answer("ping")
-    [refused] = [said for said in client.heard if "error" in said]
+    [refused] = [message for message in client.messages if "error" in message]
     assert refused["error"]["code"] == -32700
 
 
 def test_lines_do_not_depend_on_how_they_arrive() -> None:
     text = b'{"a":1}\r\n\n  \n{"b":2}\n\r\n{"c":3}'
     for size in range(1, len(text) + 1):
-        lines = Lines()
+        lines = LineSplitter()
         chunks = [text[start : start + size] for start in range(0, len(text), size)]
         found = [line for chunk in chunks for line in lines.feed(chunk)]
         assert [*found, *lines.end()] == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
@@ -356,26 +366,26 @@ def test_a_thousand_malformed_lines_are_answered_one_by_one(start: Start) -> Non
     lines = list(MALFORMED) * 50
     client.write(b"".join(line + b"\n" for line in lines) + PING)
     client.answer("ping")
-    answers = [said for said in client.heard if "error" in said]
+    answers = [message for message in client.messages if "error" in message]
     assert len(answers) == len(lines) == 1_000
     found = [(answer["error"]["code"], answer.get("id")) for answer in answers]
     assert found == [MALFORMED[line] for line in lines]
     assert all(answer["jsonrpc"] == "2.0" and answer["error"]["message"] for answer in answers)
-    assert "Traceback" not in client.aside
+    assert "Traceback" not in client.stderr
     assert client.end() == 0
 
 
-def test_what_wants_no_answer_gets_none(start: Start) -> None:
+def test_malformed_notifications_and_responses_get_no_answer(start: Start) -> None:
     client = start()
     client.introduce()
-    before = len(client.heard)
+    before = len(client.messages)
     client.write(b"".join(line + b"\n" for line in UNANSWERED) + PING)
     client.answer("ping")
-    assert len(client.heard) == before + 1
-    assert "Traceback" not in client.aside
+    assert len(client.messages) == before + 1
+    assert "Traceback" not in client.stderr
 
 
-def test_one_message_that_hits_a_bug_costs_only_itself(start: Start) -> None:
+def test_an_internal_error_affects_one_message_only(start: Start) -> None:
     client = start(tools="tests.adapters.transports.broken_tools:TOOLS")
     client.introduce()
     assert client.ask("tools/list")["error"] == {"code": -32603, "message": "Internal error"}
@@ -386,14 +396,16 @@ def test_one_message_that_hits_a_bug_costs_only_itself(start: Start) -> None:
 
 
 def test_a_tool_that_prints_or_reads_does_no_harm(start: Start) -> None:
-    client = start(tools=ODD)
+    client = start(tools=MISBEHAVING)
     client.introduce()
     result = client.ask("tools/call", {"name": "noisy"})["result"]
     assert text_of(result) == "0 bytes were read, and ''"
     assert client.end() == 0
-    assert all(said["jsonrpc"] == "2.0" for said in client.heard), "every line is a message"
+    assert all(message["jsonrpc"] == "2.0" for message in client.messages), (
+        "every line is a message"
+    )
     for source in ("an import", "Python", "the descriptor", "a program"):
-        assert f"printed by {source}\n" in client.aside
+        assert f"printed by {source}\n" in client.stderr
 
 
 INPUT: Final = (
@@ -414,7 +426,7 @@ def answered(output: bytes) -> bool:
     return len(messages) == 2 and "Hello, Ada!" in json.dumps(messages)
 
 
-def test_files_will_do(tmp_path: Path) -> None:
+def test_stdio_works_with_files(tmp_path: Path) -> None:
     (tmp_path / "input").write_bytes(INPUT)
     with (tmp_path / "input").open("rb") as source, (tmp_path / "output").open("wb") as sink:
         done = subprocess.run(
@@ -436,7 +448,7 @@ def running(folder: Path, source: int, sink: int) -> Iterator[subprocess.Popen[b
             process.stdout.close()
 
 
-def test_a_socket_will_do_also_one_that_does_not_block(tmp_path: Path) -> None:
+def test_stdio_works_with_sockets(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     ours.settimeout(DEADLINE_S)
@@ -449,7 +461,7 @@ def test_a_socket_will_do_also_one_that_does_not_block(tmp_path: Path) -> None:
         theirs.close()
         ours.sendall(INPUT + b"\n")
         assert answered(output.readline() + output.readline())
-        # More than a socket takes at once.
+        # More than the socket's buffer.
         long = {"name": "greet", "arguments": {"name": "x" * MEBIBYTE}}
         call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": long}
         ours.sendall(json.dumps(call).encode() + b"\n")
@@ -473,7 +485,7 @@ def test_a_connection_that_is_reset_is_no_error(tmp_path: Path) -> None:
         assert process.wait(DEADLINE_S) == 0
 
 
-def test_a_terminal_will_do(tmp_path: Path) -> None:
+def test_stdio_works_with_a_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with running(tmp_path, theirs, subprocess.PIPE) as process:
         os.close(theirs)
@@ -523,17 +535,17 @@ def test_what_is_due_is_answered_before_the_server_leaves(tmp_path: Path) -> Non
 def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(
     start: Start, tmp_path: Path
 ) -> None:
-    first = start(tools=ODD)
+    first = start(tools=MISBEHAVING)
     first.introduce()
     task_id = create(first, "hold", {})
     waiting = first.request("tasks/result", {"taskId": task_id})
     first.called("notifications/tasks/status")
     assert first.end() == 0
-    assert not [said for said in first.heard if said.get("id") == waiting]
+    assert not [message for message in first.messages if message.get("id") == waiting]
     show = [COMMAND, "tasks", "show", "--json", task_id, "--store", f"sqlite:{tmp_path}/tasks.db"]
     shown = json.loads(subprocess.run(show, capture_output=True, check=True).stdout)
-    assert shown["state"] == "submitted", "nobody has it"
-    second = start(tools=ODD)
+    assert shown["state"] == "submitted", "no worker has it"
+    second = start(tools=MISBEHAVING)
     second.introduce()
     assert second.ask("tasks/get", {"taskId": task_id})["result"]["status"] == "working"
     assert second.ask("tasks/cancel", {"taskId": task_id})["result"]["status"] == "cancelled"
@@ -545,36 +557,36 @@ def test_a_signal_is_no_error(start: Start, number: int) -> None:
     client.introduce()
     client.process.send_signal(number)
     assert client.wait() == 0
-    assert "Traceback" not in client.aside
+    assert "Traceback" not in client.stderr
 
 
-def test_a_client_that_is_gone_is_no_error(start: Start) -> None:
-    client = start(is_deaf=True)
-    client.until_aside("serving")
+def test_a_client_that_closes_the_output_is_no_error(start: Start) -> None:
+    client = start(is_not_reading=True)
+    client.until_logged("serving")
     client.stdout.close()
     client.write(PING)
     assert client.wait() == 0
-    assert "Traceback" not in client.aside
+    assert "Traceback" not in client.stderr
 
 
-def test_a_tool_that_does_not_end_cannot_keep_the_server(start: Start) -> None:
-    client = start(tools=ODD)
+def test_a_tool_that_ignores_cancellation_does_not_block_the_exit(start: Start) -> None:
+    client = start(tools=MISBEHAVING)
     client.introduce()
     client.request("tools/call", {"name": "stubborn"})
     client.ask("ping")
     assert client.end() == 0
-    assert "leaving without it" in client.aside
+    assert "forcing exit" in client.stderr
 
 
 # --- clients that do not read ----------------------------------------------------------------
 
 
 def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
-    """Nor does memory grow; when it reads again, every answer is there."""
+    """Memory stays bounded, and every answer arrives once the client reads again."""
     count = 150
-    client = start(tools=ODD, is_deaf=True)
-    client.tell({"id": "hello", "method": "initialize", "params": HELLO})
-    client.until_aside("serving")
+    client = start(tools=MISBEHAVING, is_not_reading=True)
+    client.send({"id": "hello", "method": "initialize", "params": HELLO})
+    client.until_logged("serving")
     before = client.peak_bytes()
     for id in range(count):
         call = {"name": "big", "arguments": {"size": MEBIBYTE}}
@@ -582,16 +594,16 @@ def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
     client.listen()
     for id in range(count):
         assert len(text_of(client.answer(id)["result"])) == MEBIBYTE
-    assert client.peak_bytes() - before < 64 * MEBIBYTE, "of 150 MiB"
+    assert client.peak_bytes() - before < 64 * MEBIBYTE, "for 150 MiB"
     assert client.end() == 0
 
 
-def test_a_client_that_never_reads_is_given_up(start: Start) -> None:
-    client = start(tools=ODD, is_deaf=True)
-    client.tell({"id": 1, "method": "initialize", "params": HELLO})
-    client.tell({"method": "notifications/initialized"})
+def test_the_server_exits_if_the_client_never_reads(start: Start) -> None:
+    client = start(tools=MISBEHAVING, is_not_reading=True)
+    client.send({"id": 1, "method": "initialize", "params": HELLO})
+    client.send({"method": "notifications/initialized"})
     call = {"name": "chatter", "arguments": {"times": 100_000}, "_meta": {"progressToken": "t"}}
     client.request("tools/call", call, 2)
     assert client.wait() == 1
-    assert "taskmachine: error: the client does not read: " in client.aside
-    assert "Traceback" not in client.aside
+    assert "taskmachine: error: the client does not read: " in client.stderr
+    assert "Traceback" not in client.stderr

@@ -1,4 +1,4 @@
-"""Looking at a task by plain HTTP, and what all helper endpoints have in common."""
+"""The task endpoint, and common properties of all helper endpoints."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS
 from taskmachine.specs import load_schema
 from taskmachine.statemachine import LimitExceeded, Outcome, Question, Task
-from tests.adapters.lines import Line
-from tests.adapters.rig import run
+from tests.adapters.connections import Connection
+from tests.adapters.memory_service import run
+from tests.adapters.transports.asgi_requests import Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
-from tests.adapters.transports.visits import House, virtually
 
 DETAILED_TASK = jsonschema_rs.validator_for(
     {**load_schema("2026-07-28"), "$ref": "#/$defs/DetailedTask"}
@@ -28,52 +28,52 @@ NAME = Question(
 TASK_PATHS = ("/tasks/{}", "/tasks/{}/poll", "/tasks/{}/events")
 
 
-async def tasks_of_every_status(house: House) -> dict[str, Task]:
-    working, asking, failed, cancelled = [await house.create() for _ in range(4)]
-    await (await house.claim(working)).report(message="on it")
-    await (await house.claim(asking)).ask([NAME])
-    await (await house.claim(failed)).settle(Outcome.of_error(-32000, "no", b'{"why":"so"}'))
-    await house.service.cancel("alice", cancelled.id)
+async def tasks_of_every_status(server: Endpoints) -> dict[str, Task]:
+    working, asking, failed, cancelled = [await server.create() for _ in range(4)]
+    await (await server.claim(working)).report(message="on it")
+    await (await server.claim(asking)).ask([NAME])
+    await (await server.claim(failed)).settle(Outcome.of_error(-32000, "no", b'{"why":"so"}'))
+    await server.service.cancel("alice", cancelled.id)
     return {
         "working": working,
         "input_required": asking,
-        "completed": await house.ended(),
+        "completed": await server.ended(),
         "failed": failed,
         "cancelled": cancelled,
     }
 
 
 def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
-    """In every status, without resultType, and as the schema of the protocol has it."""
+    """In every status, without resultType, and valid by the schema of the protocol."""
 
     async def main() -> None:
-        house = House()
-        line = Line(house.runtime, "2026-07-28", "alice")
-        for status, task in (await tasks_of_every_status(house)).items():
-            visit = await house.visit(f"/tasks/{task.id}")
-            assert visit.status == 200
-            assert visit.json["status"] == status
-            DETAILED_TASK.validate(visit.json)
+        server = Endpoints()
+        line = Connection(server.runtime, "2026-07-28", "alice")
+        for status, task in (await tasks_of_every_status(server)).items():
+            request = await server.request(f"/tasks/{task.id}")
+            assert request.status == 200
+            assert request.json["status"] == status
+            DETAILED_TASK.validate(request.json)
             result = (await line.call("tasks/get", {"taskId": task.id}))["result"]
             del result["resultType"]
             result.pop("_meta", None)  # the server's name, for messages of the protocol only
-            assert visit.json == result
+            assert request.json == result
         await line.conversation.close()
 
     run(main())
 
 
-def test_the_tag_is_the_version_and_nobody_keeps_the_answer() -> None:
+def test_the_tag_is_the_version_and_responses_are_not_cached() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = await house.visit(f"/tasks/{task.id}")
-        assert visit.headers["etag"] == '"1"'
-        assert visit.headers["cache-control"] == "no-store"
-        await house.claim(task)
-        assert (await house.visit(f"/tasks/{task.id}")).headers["etag"] == '"2"'
+        server = Endpoints()
+        task = await server.create()
+        request = await server.request(f"/tasks/{task.id}")
+        assert request.headers["etag"] == '"1"'
+        assert request.headers["cache-control"] == "no-store"
+        await server.claim(task)
+        assert (await server.request(f"/tasks/{task.id}")).headers["etag"] == '"2"'
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize(
@@ -100,68 +100,68 @@ def test_the_tag_is_the_version_and_nobody_keeps_the_answer() -> None:
         (",", 400),
     ],
 )
-def test_whoever_has_the_version_gets_no_body(tags: str, status: int) -> None:
+def test_a_caller_with_the_current_version_gets_no_body(tags: str, status: int) -> None:
     async def main() -> None:
-        house = House()
-        task = await house.ended()
+        server = Endpoints()
+        task = await server.ended()
         assert task.version == 3
-        visit = await house.visit(f"/tasks/{task.id}", if_none_match=tags)
-        assert visit.status == status
+        request = await server.request(f"/tasks/{task.id}", if_none_match=tags)
+        assert request.status == status
         if status == 304:
-            assert (visit.body, visit.headers["etag"]) == (b"", '"3"')
+            assert (request.body, request.headers["etag"]) == (b"", '"3"')
         if status == 400:
-            assert visit.json["error"]["code"] == "bad_if_none_match"
+            assert request.json["error"]["code"] == "bad_if_none_match"
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_reading_changes_nothing() -> None:
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
+        server = Endpoints()
+        task = await server.create()
         for path in TASK_PATHS:
-            visit = house.visit(path.format(task.id) + "?timeout=0")
-            visit.leave()
-            await visit
-        assert await house.service.get("alice", task.id) == task
+            request = server.request(path.format(task.id) + "?timeout=0")
+            request.disconnect()
+            await request
+        assert await server.service.get("alice", task.id) == task
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)
 @pytest.mark.parametrize("task_id", ["nobody", "x" * 257, "\n", "ünknown", "%00"])
 def test_an_unknown_task_is_not_found(path: str, task_id: str) -> None:
     async def main() -> None:
-        visit = await House().visit(path.format(task_id))
-        assert visit.status == 404
-        assert visit.json["error"]["code"] == "task_not_found"
-        assert "Check the id" in visit.json["error"]["message"]
+        request = await Endpoints().request(path.format(task_id))
+        assert request.status == 404
+        assert request.json["error"]["code"] == "task_not_found"
+        assert "Check the id" in request.json["error"]["message"]
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", [endpoint.path for endpoint in ENDPOINTS])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
 def test_everything_but_reading_is_refused(path: str, method: str) -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = await house.visit(path.format(taskId=task.id), method)
-        assert (visit.status, visit.headers["allow"]) == (405, "GET, HEAD")
-        assert visit.json["error"]["code"] == "method_not_allowed"
+        server = Endpoints()
+        task = await server.create()
+        request = await server.request(path.format(taskId=task.id), method)
+        assert (request.status, request.headers["allow"]) == (405, "GET, HEAD")
+        assert request.json["error"]["code"] == "method_not_allowed"
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)
 def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: str) -> None:
-    """Headers too, on a real socket, whatever is asked in whatever way."""
+    """Including headers, for every path and method, on a real socket."""
 
     async def main() -> None:
-        house = House()
-        live, ended = await house.create(), await house.ended()
-        async with serving(house.app) as port:
+        server = Endpoints()
+        live, ended = await server.create(), await server.ended()
+        async with serving(server.app) as port:
 
             async def raw(method: str, target: str, *headers: str) -> bytes:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -194,9 +194,9 @@ def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: s
 
 def test_head_is_get_without_a_body() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.ended()
-        async with serving(house.app) as port:
+        server = Endpoints()
+        task = await server.ended()
+        async with serving(server.app) as port:
 
             async def heads(method: str, target: str) -> tuple[list[bytes], bytes]:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -216,92 +216,92 @@ def test_head_is_get_without_a_body() -> None:
     run(main())
 
 
-def test_every_look_up_is_told_and_may_be_refused() -> None:
+def test_every_lookup_calls_the_hook_which_may_refuse_it() -> None:
 
     async def main() -> None:
-        told: list[tuple[str, bool]] = []
+        lookups: list[tuple[str, bool]] = []
 
         def on_lookup(owner: str, is_found: bool) -> None:
-            told.append((owner, is_found))
-            if len(told) > 6:
+            lookups.append((owner, is_found))
+            if len(lookups) > 6:
                 raise LimitExceeded("2.5 lookups per second", 2_001)
 
-        house = House(on_lookup=on_lookup)
-        task = await house.ended()
+        server = Endpoints(on_lookup=on_lookup)
+        task = await server.ended()
         for path in TASK_PATHS:
-            assert (await house.visit(path.format(task.id))).status == 200
-            assert (await house.visit(path.format(task.id), x_owner="bob")).status == 404
-        assert told == [("alice", True), ("bob", False)] * 3
+            assert (await server.request(path.format(task.id))).status == 200
+            assert (await server.request(path.format(task.id), x_owner="bob")).status == 404
+        assert lookups == [("alice", True), ("bob", False)] * 3
         for path in TASK_PATHS:
             for owner in ("alice", "bob"):
-                visit = await house.visit(path.format(task.id), x_owner=owner)
-                assert (visit.status, visit.headers["retry-after"]) == (429, "3")
-                assert visit.json["error"]["code"] == "limit_reached"
-                assert visit.json["error"]["retryAfterMs"] == 2_001
-                assert "2.5 lookups per second" in visit.json["error"]["message"]
+                request = await server.request(path.format(task.id), x_owner=owner)
+                assert (request.status, request.headers["retry-after"]) == (429, "3")
+                assert request.json["error"]["code"] == "limit_reached"
+                assert request.json["error"]["retryAfterMs"] == 2_001
+                assert "2.5 lookups per second" in request.json["error"]["message"]
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)
-def test_whoever_cannot_be_identified_is_not_told_anything(path: str) -> None:
-    """The refusal is passed on to the transport, before anything is read or checked."""
+def test_an_unidentified_caller_gets_no_information(path: str) -> None:
+    """The transport gets the error before anything is read or checked."""
 
     async def nobody(_: Request) -> str:
         raise HTTPException(401)
 
     async def main() -> None:
-        house = House(identify=nobody)
-        task = await house.create()
+        server = Endpoints(identify=nobody)
+        task = await server.create()
         for target in (
             path.format(task.id),
             path.format("nobody"),
             path.format("x") + "?timeout=x",
         ):
-            visit = await house.visit(target)
-            assert (visit.status, visit.body) == (401, b"Unauthorized")
+            request = await server.request(target)
+            assert (request.status, request.body) == (401, b"Unauthorized")
         for public in ("/healthz", "/openapi.json"):
-            assert (await house.visit(public)).status == 200
+            assert (await server.request(public)).status == 200
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)
-def test_whoever_asks_too_often_is_told_when_to_come_again(path: str) -> None:
+def test_a_rate_limited_caller_gets_a_retry_time(path: str) -> None:
     async def impatient(_: Request) -> str:
         raise LimitExceeded("1 lookup per second", 1)
 
     async def main() -> None:
-        visit = await House(identify=impatient).visit(path.format("x"))
-        assert (visit.status, visit.headers["retry-after"]) == (429, "1")
+        request = await Endpoints(identify=impatient).request(path.format("x"))
+        assert (request.status, request.headers["retry-after"]) == (429, "1")
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_a_store_that_fails_is_said_so() -> None:
+def test_a_failing_store_gives_503() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        await house.store.close()
+        server = Endpoints()
+        task = await server.create()
+        await server.store.close()
         for path in (*TASK_PATHS, "/healthz"):
-            visit = await house.visit(path.format(task.id))
-            assert visit.status == 503
-            assert visit.json["error"]["code"] == "store_unavailable"
+            request = await server.request(path.format(task.id))
+            assert request.status == 503
+            assert request.json["error"]["code"] == "store_unavailable"
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_health_is_that_the_store_answers() -> None:
+def test_the_health_check_reads_the_store() -> None:
     async def main() -> None:
-        visit = await House().visit("/healthz", x_owner="a stranger")
-        assert (visit.status, visit.json) == (200, {"status": "ok"})
-        assert visit.headers["cache-control"] == "no-store"
+        request = await Endpoints().request("/healthz", x_owner="a stranger")
+        assert (request.status, request.json) == (200, {"status": "ok"})
+        assert request.headers["cache-control"] == "no-store"
 
-    virtually(main())
+    run_virtually(main())
 
 
 class SlowStore(MemoryStore):
-    """Answers after a while."""
+    """A store that responds slowly."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(b"s" * 32)
@@ -315,21 +315,21 @@ class SlowStore(MemoryStore):
 @pytest.mark.parametrize(("seconds", "status", "after"), [(0.9, 200, 0.9), (3_600, 503, 1.0)])
 def test_a_store_has_a_second_to_answer(seconds: float, status: int, after: float) -> None:
     async def main() -> None:
-        visit = await House(store=SlowStore(seconds)).visit("/healthz")
-        assert (visit.status, asyncio.get_running_loop().time()) == (status, after)
+        request = await Endpoints(store=SlowStore(seconds)).request("/healthz")
+        assert (request.status, asyncio.get_running_loop().time()) == (status, after)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_what_a_tool_said_stays_as_it_is() -> None:
+def test_a_tool_result_is_returned_unchanged() -> None:
     """Numbers beyond a double, and text of every kind."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
+        server = Endpoints()
+        task = await server.create()
         result = '{"content":[{"type":"text","text":"\\u2028 \\n é"}],"n":123456789012345678901}'
-        await (await house.claim(task)).settle(Outcome.of_result(result.encode()))
-        visit = await house.visit(f"/tasks/{task.id}")
-        assert visit.json["result"] == {**json.loads(result), "resultType": "complete"}
+        await (await server.claim(task)).settle(Outcome.of_result(result.encode()))
+        request = await server.request(f"/tasks/{task.id}")
+        assert request.json["result"] == {**json.loads(result), "resultType": "complete"}
 
-    virtually(main())
+    run_virtually(main())

@@ -1,4 +1,4 @@
-"""A task as server-sent events, in virtual time, and once on a real socket."""
+"""Task events in virtual time, and once on a real socket."""
 
 import asyncio
 import json
@@ -9,16 +9,16 @@ import pytest
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import State, Task
-from tests.adapters.lines import quiet
-from tests.adapters.rig import DONE, FORM, run
+from tests.adapters.connections import quiet
+from tests.adapters.memory_service import DONE, FORM, run
+from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
-from tests.adapters.transports.visits import House, Visit, virtually
 
 
-def heard(visit: Visit) -> list[tuple[str, str, str | None]]:
-    """Id, status and message of each event."""
-    events = read_events(visit.body)
+def received(request: AsgiRequest) -> list[tuple[str, str, str | None]]:
+    """Return id, status and message of each event."""
+    events = read_events(request.body)
     assert {event.name for event in events} <= {"task"}
     tasks = [json.loads(event.data) for event in events]
     return [
@@ -27,70 +27,70 @@ def heard(visit: Visit) -> list[tuple[str, str, str | None]]:
     ]
 
 
-def is_free(house: House) -> bool:
-    return not list(house.store._followers.by_task) and not house.runtime.subscriptions._count
+def is_free(server: Endpoints) -> bool:
+    return not list(server.store._followers.by_task) and not server.runtime.subscriptions._count
 
 
-def test_the_task_as_it_is_then_each_change_until_the_end() -> None:
-    """What no caller can see is no event: that a worker took the task."""
+def test_the_current_task_is_followed_by_each_visible_change() -> None:
+    """Changes that callers cannot see, such as a claim by a worker, are not sent."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/events")
-        await visit.until_sent(b"\n\n")
-        assert heard(visit) == [("1", "working", None)]
-        held = await house.claim(task)
+        server = Endpoints()
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/events")
+        await request.until_sent(b"\n\n")
+        assert received(request) == [("1", "working", None)]
+        held = await server.claim(task)
         await held.report(message="one")
-        await visit.until_sent(b"one")
+        await request.until_sent(b"one")
         await held.report(message="one")
         await held.report(message="two")
         await held.ask([FORM])
-        await house.service.cancel("alice", task.id)
-        await visit
-        assert heard(visit) == [
+        await server.service.cancel("alice", task.id)
+        await request
+        assert received(request) == [
             ("1", "working", None),
             ("3", "working", "one"),
             ("5", "working", "two"),
             ("6", "input_required", "two"),
             ("7", "cancelled", "The task was cancelled by request."),
         ]
-        assert is_free(house)
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_an_event_is_what_a_look_at_the_task_shows() -> None:
+def test_an_event_equals_the_response_of_the_task_endpoint() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.ended()
-        visit = await house.visit(f"/tasks/{task.id}/events")
-        [event] = read_events(visit.body)
-        assert json.loads(event.data) == (await house.visit(f"/tasks/{task.id}")).json
-        assert visit.headers == {
+        server = Endpoints()
+        task = await server.ended()
+        request = await server.request(f"/tasks/{task.id}/events")
+        [event] = read_events(request.body)
+        assert json.loads(event.data) == (await server.request(f"/tasks/{task.id}")).json
+        assert request.headers == {
             "content-type": "text/event-stream",
             "cache-control": "no-store",
             "x-accel-buffering": "no",
         }
-        assert is_free(house)
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize(("options", "seconds"), [({}, 15), ({"keep_alive_s": 60.0}, 60)])
-def test_silence_is_broken_by_comments(options: dict[str, float], seconds: int) -> None:
+def test_comments_keep_an_idle_stream_alive(options: dict[str, float], seconds: int) -> None:
     async def main() -> None:
-        house = House(**options)  # type: ignore[arg-type]
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/events")
+        server = Endpoints(**options)  # type: ignore[arg-type]
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/events")
         await asyncio.sleep(3 * seconds + 1)
-        await (await house.claim(task)).settle(DONE)
-        await visit
-        times = [at for at, block in visit.chunks if block.startswith(b":")]
+        await (await server.claim(task)).settle(DONE)
+        await request
+        times = [at for at, block in request.chunks if block.startswith(b":")]
         assert times == [seconds, 2 * seconds, 3 * seconds]
-        assert [id for id, _, _ in heard(visit)] == ["1", "3"]
+        assert [id for id, _, _ in received(request)] == ["1", "3"]
 
-    virtually(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize(
@@ -99,142 +99,142 @@ def test_silence_is_broken_by_comments(options: dict[str, float], seconds: int) 
         ("0", ["2", "3"]),
         ("1", ["2", "3"]),
         ("2", ["3"]),
-        ("3", ["2", "3"]),  # not yet: an id of something else
+        ("3", ["2", "3"]),  # a version that does not exist yet
         ("-1", ["2", "3"]),
         ("two", ["2", "3"]),
         ("", ["2", "3"]),
         ("9" * 5_000, ["2", "3"]),
     ],
 )
-def test_whoever_comes_again_is_not_told_what_it_has_seen(last: str, ids: list[str]) -> None:
+def test_a_reconnecting_client_does_not_get_its_version_again(last: str, ids: list[str]) -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        held = await house.claim(task)
-        visit = house.visit(f"/tasks/{task.id}/events", last_event_id=last)
-        await visit.until_sent(b"\n\n")
+        server = Endpoints()
+        task = await server.create()
+        held = await server.claim(task)
+        request = server.request(f"/tasks/{task.id}/events", last_event_id=last)
+        await request.until_sent(b"\n\n")
         await held.settle(DONE)
-        await visit
-        assert [id for id, _, _ in heard(visit)] == ids
+        await request
+        assert [id for id, _, _ in received(request)] == ids
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_whoever_has_seen_the_end_is_told_not_to_come_again() -> None:
-    """A browser connects again after every end of a stream, but not after 204."""
+def test_a_client_that_has_the_end_gets_204() -> None:
+    """A browser reconnects after every end of a stream, but not after 204."""
 
     async def main() -> None:
-        house = House()
-        task = await house.ended()
-        visit = await house.visit(f"/tasks/{task.id}/events", last_event_id=str(task.version))
-        assert (visit.status, visit.body) == (204, b"")
-        before = await house.visit(f"/tasks/{task.id}/events", last_event_id="2")
-        assert heard(before) == [("3", "completed", None)]
+        server = Endpoints()
+        task = await server.ended()
+        request = await server.request(f"/tasks/{task.id}/events", last_event_id=str(task.version))
+        assert (request.status, request.body) == (204, b"")
+        before = await server.request(f"/tasks/{task.id}/events", last_event_id="2")
+        assert received(before) == [("3", "completed", None)]
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_a_slow_reader_loses_the_oldest_but_not_the_end() -> None:
-    """And the task does not wait for it."""
+    """The task does not wait for it."""
 
     async def main() -> None:
-        house = House(Limits(buffer=3))
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/events")
-        await visit.until_sent(b"\n\n")
-        visit.readable.clear()
-        held = await house.claim(task)
+        server = Endpoints(Limits(buffer=3))
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/events")
+        await request.until_sent(b"\n\n")
+        request.readable.clear()
+        held = await server.claim(task)
         for number in range(10):
             await held.report(message=str(number))
             await quiet()
         await held.settle(DONE)
         await quiet()
-        assert len(heard(visit)) == 1
-        visit.readable.set()
-        await visit
-        ids = [int(id) for id, _, _ in heard(visit)]
-        # The first, the one that was on its way, and what the buffer has room for.
+        assert len(received(request)) == 1
+        request.readable.set()
+        await request
+        ids = [int(id) for id, _, _ in received(request)]
+        # The first event, the one being sent, and the contents of the buffer.
         assert ids == [1, 3, 11, 12, 13]
-        assert heard(visit)[-1][1] == "completed"
-        assert is_free(house)
+        assert received(request)[-1][1] == "completed"
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_whoever_leaves_frees_everything_at_once() -> None:
+def test_a_disconnect_frees_everything_at_once() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visits = [house.visit(f"/tasks/{task.id}/events") for _ in range(3)]
+        server = Endpoints()
+        task = await server.create()
+        requests = [server.request(f"/tasks/{task.id}/events") for _ in range(3)]
         await quiet()
-        assert not is_free(house)
-        for visit in visits:
-            visit.leave()
-            await visit
+        assert not is_free(server)
+        for request in requests:
+            request.disconnect()
+            await request
         assert asyncio.get_running_loop().time() == 0
-        assert is_free(house)
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_whoever_leaves_without_reading_frees_everything_too() -> None:
+def test_a_disconnect_of_a_blocked_reader_frees_everything() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/events")
-        visit.readable.clear()
-        held = await house.claim(task)
+        server = Endpoints()
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/events")
+        request.readable.clear()
+        held = await server.claim(task)
         await held.report(message="unread")
         await quiet()
-        visit.leave()
-        await visit
-        assert is_free(house)
+        request.disconnect()
+        await request
+        assert is_free(server)
         await held.settle(DONE)
 
-    virtually(main())
+    run_virtually(main())
 
 
-def test_an_attentive_reader_is_not_idle_however_long_nothing_happens() -> None:
-    """Those that do not read are another matter."""
+def test_a_reading_client_is_not_idle() -> None:
+    """Only clients that do not read are idle."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        reads, sleeps = [house.visit(f"/tasks/{task.id}/events") for _ in range(2)]
+        server = Endpoints()
+        task = await server.create()
+        reads, sleeps = [server.request(f"/tasks/{task.id}/events") for _ in range(2)]
         await quiet()
         sleeps.readable.clear()
         await asyncio.sleep(2 * 3_600)
-        house.runtime.subscriptions.close_idle()
+        server.runtime.subscriptions.close_idle()
         sleeps.readable.set()
         await sleeps
-        assert [id for id, _, _ in heard(sleeps)] == ["1"]
-        await (await house.claim(task)).settle(DONE)
+        assert [id for id, _, _ in received(sleeps)] == ["1"]
+        await (await server.claim(task)).settle(DONE)
         await reads
-        assert [id for id, _, _ in heard(reads)] == ["1", "3"]
+        assert [id for id, _, _ in received(reads)] == ["1", "3"]
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_streams_of_an_owner_are_limited() -> None:
     async def main() -> None:
-        house = House(Limits(subscriptions=1))
-        task = await house.create()
-        visit = house.visit(f"/tasks/{task.id}/events")
+        server = Endpoints(Limits(subscriptions=1))
+        task = await server.create()
+        request = server.request(f"/tasks/{task.id}/events")
         await quiet()
-        refused = await house.visit(f"/tasks/{task.id}/events")
+        refused = await server.request(f"/tasks/{task.id}/events")
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        visit.leave()
-        await visit
-        again = house.visit(f"/tasks/{task.id}/events")
+        request.disconnect()
+        await request
+        again = server.request(f"/tasks/{task.id}/events")
         await again.until_sent(b"task")
-        again.leave()
+        again.disconnect()
         await again
 
-    virtually(main())
+    run_virtually(main())
 
 
 class ForgetfulStore(MemoryStore):
-    """Forgets a task as soon as it was looked at."""
+    """Removes a task once it is loaded."""
 
     async def load(self, task_id: str) -> Task | None:
         task = await super().load(task_id)
@@ -244,36 +244,36 @@ class ForgetfulStore(MemoryStore):
         return task
 
 
-def test_a_task_that_is_forgotten_before_the_stream_begins_is_not_found() -> None:
+def test_a_task_that_is_removed_before_the_stream_begins_is_not_found() -> None:
     async def main() -> None:
-        house = House(store=ForgetfulStore(b"s" * 32))
-        task = await house.create()
-        visit = await house.visit(f"/tasks/{task.id}/events")
-        assert (visit.status, visit.json["error"]["code"]) == (404, "task_not_found")
-        assert is_free(house)
+        server = Endpoints(store=ForgetfulStore(b"s" * 32))
+        task = await server.create()
+        request = await server.request(f"/tasks/{task.id}/events")
+        assert (request.status, request.json["error"]["code"]) == (404, "task_not_found")
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_head_does_not_wait_for_the_end() -> None:
     async def main() -> None:
-        house = House()
-        task = await house.create()
-        visit = await house.visit(f"/tasks/{task.id}/events", "HEAD")
-        assert (visit.status, visit.body) == (200, b"")
-        assert is_free(house)
+        server = Endpoints()
+        task = await server.create()
+        request = await server.request(f"/tasks/{task.id}/events", "HEAD")
+        assert (request.status, request.body) == (200, b"")
+        assert is_free(server)
 
-    virtually(main())
+    run_virtually(main())
 
 
 def test_a_real_client_on_a_real_socket() -> None:
-    """It reads a life, and another one leaves in the middle."""
+    """One client reads until the end, and another one disconnects before."""
 
     async def main() -> None:
-        house = House()
-        task = await house.create()
+        server = Endpoints()
+        task = await server.create()
         async with (
-            serving(house.app) as port,
+            serving(server.app) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
         ):
             url = f"/tasks/{task.id}/events"
@@ -281,9 +281,9 @@ def test_a_real_client_on_a_real_socket() -> None:
                 async with client.stream("GET", url) as leaves:
                     await anext(leaves.aiter_bytes())
                 async with asyncio.timeout(10):
-                    while len(house.runtime.subscriptions._open) > 1:
+                    while len(server.runtime.subscriptions._open) > 1:
                         await asyncio.sleep(0)
-                await (await house.claim(task)).settle(DONE)
+                await (await server.claim(task)).settle(DONE)
                 body = await stays.aread()
             assert [event.id for event in read_events(body)] == ["1", "3"]
             poll = asyncio.create_task(client.get(f"/tasks/{task.id}/poll"))

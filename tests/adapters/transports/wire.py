@@ -1,15 +1,16 @@
-"""A server on a loopback socket in this process, and callers of both generations in plain JSON."""
+"""A server on a loopback socket in this process, and clients of both revisions in plain JSON."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from unittest import mock
 
 import httpx
+import pytest
 
-from taskmachine.adapters.engines import worker as workshop
+from taskmachine.adapters.engines import worker as worker
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, start_runtime
 from taskmachine.adapters.server.application import serve_http
@@ -18,6 +19,11 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import Settings
+
+OLD: Final = "2025-11-25"
+NEW: Final = "2026-07-28"
+
+in_both = pytest.mark.parametrize("revision", [OLD, NEW])
 
 ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 CAPABILITIES: Final[dict[str, Any]] = {
@@ -29,7 +35,7 @@ PATIENCE_S: Final = 20.0
 
 
 class Gate:
-    """Tools whose steps the test lets happen."""
+    """Tools whose steps the test controls."""
 
     def __init__(self) -> None:
         self.tools = Tools()
@@ -74,7 +80,7 @@ async def serving(
     observer: Observer | None = None,
     **settings: Any,
 ) -> AsyncIterator[str]:
-    """The URL of a running server."""
+    """Run a server and yield its URL."""
     runtime = await start_runtime(
         store or MemoryStore(b"s" * 32),
         tools,
@@ -84,13 +90,13 @@ async def serving(
     server = asyncio.create_task(
         serve_http(runtime, Settings(http="127.0.0.1:0", **settings), ready=url.set_result)
     )
-    server.add_done_callback(lambda _: url.cancel())  # it could not even begin
+    server.add_done_callback(lambda _: url.cancel())  # it failed to start
     try:
         yield await url
     finally:
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
-        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that never end
+        with mock.patch.object(worker, "GRACE_S", 0.05):  # for tools that never end
             await runtime.stop()
 
 
@@ -103,7 +109,7 @@ class Events:
         self._lines = response.aiter_lines()
 
     async def next(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
                 if line.startswith("id: "):
@@ -114,22 +120,35 @@ class Events:
         raise EOFError
 
     async def until(self, method: str) -> dict[str, Any]:
-        """The next message of that method."""
+        """Return the next message of that method."""
         while True:
             message = await self.next()
             if message.get("method") == method:
                 return message
 
     async def result(self) -> dict[str, Any]:
-        """What the stream answers in the end."""
+        """Return the response at the end of the stream."""
         while True:
             message = await self.next()
             if "result" in message or "error" in message:
                 return message
 
+    async def rest(self) -> list[dict[str, Any]]:
+        """Return the remaining messages."""
+        messages = []
+        while True:
+            try:
+                messages.append(await self.next())
+            except EOFError:
+                return messages
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
 
 class Caller:
-    """One client.  `session` makes it one of 2025-11-25."""
+    """A client of 2026-07-28; `introduce` makes it one of 2025-11-25."""
 
     def __init__(self, client: httpx.AsyncClient, url: str, token: str | None = None) -> None:
         self.client = client
@@ -162,7 +181,7 @@ class Caller:
         )
 
     def request(self, method: str, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """A message with the headers that go with it."""
+        """Return a request and its headers."""
         message = {"id": next(self._ids), "method": method, "params": params}
         if self.is_legacy:
             return message, {}
@@ -177,7 +196,7 @@ class Caller:
         return message, headers if name is None else {**headers, "mcp-name": name}
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The whole answer."""
+        """Send a request and return the response."""
         message, headers = self.request(method, params or {})
         response = await self.post(message, **headers)
         if response.headers["content-type"] == "application/json":
@@ -188,7 +207,7 @@ class Caller:
         return last
 
     async def create(self, tool: str, arguments: dict[str, Any], **more: Any) -> str:
-        """The id of a new task."""
+        """Create a task and return its id."""
         params = {"name": tool, "arguments": arguments, **more}
         if self.is_legacy:
             answer = await self.call("tools/call", {**params, "task": {}})
@@ -199,7 +218,7 @@ class Caller:
     async def stream(
         self, method: str, params: dict[str, Any], id: Any = None
     ) -> AsyncIterator[Events]:
-        """The events that answer a request."""
+        """Send a request and yield the stream of its response."""
         message, headers = self.request(method, params)
         if id is not None:
             message["id"] = id
@@ -213,7 +232,7 @@ class Caller:
 
     @asynccontextmanager
     async def listen(self, last_id: str | None = None) -> AsyncIterator[Events]:
-        """The general stream of a session, or one that broke."""
+        """Open the general stream of a session, or resume a stream."""
         headers = {**self.headers, "accept": "text/event-stream"}
         if last_id is not None:
             headers["last-event-id"] = last_id
@@ -239,10 +258,32 @@ class Caller:
 
 @asynccontextmanager
 async def callers(url: str, count: int = 1) -> AsyncIterator[list[Caller]]:
-    """Clients that share nothing but the server."""
+    """Yield independent clients of one server."""
     clients = [httpx.AsyncClient(timeout=PATIENCE_S) for _ in range(count)]
     try:
         yield [Caller(client, url) for client in clients]
     finally:
         for client in clients:
             await client.aclose()
+
+
+_Gate = TypeVar("_Gate", bound=Gate)
+
+
+def serve(
+    revision: str,
+    make: Callable[[], _Gate],
+    act: Callable[[Caller, _Gate], Awaitable[None]],
+    *args: Any,
+    **options: Any,
+) -> None:
+    """Run a test with a client of that revision against a new server with these tools."""
+
+    async def main() -> None:
+        gate = make()
+        async with serving(gate.tools, *args, **options) as url, callers(url) as [caller]:
+            if revision == OLD:
+                await caller.introduce()
+            await act(caller, gate)
+
+    asyncio.run(main())

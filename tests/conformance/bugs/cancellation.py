@@ -3,11 +3,23 @@
 from typing import Any
 
 from tests.conformance.bugs.progress import progress, token_of
-from tests.conformance.planting import Bug, Head, Instead, Later, Message, plant
+from tests.conformance.planting import (
+    HTTP,
+    STDIO,
+    Bug,
+    ClientMessage,
+    Head,
+    Instead,
+    Later,
+    Message,
+    ServerMessage,
+    new,
+    old,
+    plant,
+)
 
 CANCELLED = "notifications/cancelled"
 OLD, NEW = "2025-11-25", "2026-07-28"
-PIPES = ("stdio",)
 
 
 def cancelled(id: Any) -> Message:
@@ -28,34 +40,29 @@ def is_question(message: Message) -> bool:
 
 
 @plant(
-    f"{OLD}:cancelled-same-direction",
-    f"{NEW}:server-cancelled-only-for-listen",
-    f"{NEW}:server-cancelled-names-listen",
-    also=(f"{NEW}:sse-no-buffering-header",),
+    *old("cancelled-same-direction"),
+    *new("server-cancelled-only-for-listen", "server-cancelled-names-listen"),
+    also=new("sse-no-buffering-header"),
+    base=ServerMessage,
 )
-class CancelsAtRandom(Bug):
-    """When a task is cancelled, so is a request that was never sent."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if request is not None and request["method"] == "tasks/cancel" and "result" in message:
-            return [cancelled("never-sent"), message]
-        return [message]
+def cancels_an_unknown_request(message: Message, request: Message | None) -> list[Any]:
+    if request is not None and request["method"] == "tasks/cancel" and "result" in message:
+        return [cancelled("never-sent"), message]
+    return [message]
 
 
-@plant(f"{OLD}:cancelled-still-running", transports=PIPES)
-class CancelsWhatIsAnswered(Bug):
-    """A question is cancelled, although the answer came long ago."""
-
+@plant(*old("cancelled-still-running"), transports=STDIO)
+class CancelsAnAnsweredRequest(Bug):
     def __init__(self) -> None:
         self._asked: list[Any] = []
         self._waiting: dict[Any, int] = {}
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if "method" not in message and message.get("id") in self._asked:
             self._waiting[message["id"]] = 2
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if is_question(message):
             self._asked.append(message["id"])
         if request is None or request["method"] != "tools/list":
@@ -65,47 +72,40 @@ class CancelsWhatIsAnswered(Bug):
         return [*map(cancelled, late), message]
 
 
-@plant(f"{OLD}:late-response-ignored", also=("alive", "answers"))
-class LateAnswersAreFatal(Bug):
-    """An answer to what was cancelled is too much for it."""
-
+@plant(*old("late-response-ignored"), also=("alive", "answers"))
+class FailsOnALateResponse(Bug):
     def __init__(self) -> None:
         self._cancelled: list[Any] = []
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         if "method" not in message and message.get("id") in self._cancelled:
             return Instead(status=500) if head.method else Instead(exits=True)
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if message.get("method") == CANCELLED:
             self._cancelled.append(named_by(message))
         return [message]
 
 
 @plant(
-    f"{OLD}:cancelled-notification-keeps-task",
-    also=(
-        f"{OLD}:terminal-final",
-        f"{OLD}:cancel-terminal-refused",
-        f"{OLD}:last-updated-at-order",
-        f"{OLD}:status-cancelled",
+    *old("cancelled-notification-keeps-task"),
+    also=old(
+        "terminal-final", "cancel-terminal-refused", "last-updated-at-order", "status-cancelled"
     ),
-    transports=PIPES,
+    transports=STDIO,
 )
-class CancellingTheCallCancelsTheTask(Bug):
-    """`notifications/cancelled` reaches the task that a call became."""
-
+class CancelsTheTaskWithTheCall(Bug):
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
         self._cancelled: set[Any] = set()
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if message.get("method") == CANCELLED:
             self._cancelled.add(self._made.get(named_by(message)))
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         result = message.get("result")
         if not isinstance(result, dict):
             return [message]
@@ -117,38 +117,30 @@ class CancellingTheCallCancelsTheTask(Bug):
 
 
 @plant(
-    f"{OLD}:cancelled-request-not-answered",
-    f"{NEW}:cancelled-request-not-answered",
-    also=(f"{NEW}:stdio-silence-after-cancel",),
-    transports=PIPES,
+    *old("cancelled-request-not-answered"),
+    *new("cancelled-request-not-answered"),
+    also=new("stdio-silence-after-cancel"),
+    transports=STDIO,
+    base=ClientMessage,
 )
-class CancellationsAreIgnored(Bug):
-    """Whatever is cancelled is done all the same."""
-
-    def asked(self, message: Message, head: Head) -> Message | None:
-        return None if message.get("method") == CANCELLED else message
+def ignores_cancellations(message: Message, head: Head) -> Message | Instead | None:
+    return None if message.get("method") == CANCELLED else message
 
 
-@plant(
-    f"{OLD}:cancelled-request-stopped",
-    f"{NEW}:cancelled-request-stopped",
-    transports=PIPES,
-)
-class CancelledCallsGoOn(Bug):
-    """The work for a call that was cancelled is never stopped."""
-
+@plant(*old("cancelled-request-stopped"), *new("cancelled-request-stopped"), transports=STDIO)
+class NeverStopsCancelledCalls(Bug):
     def __init__(self) -> None:
         self._tokens: dict[Any, Any] = {}
         self._going_on: list[Any] = []
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if message.get("method") == "tools/call" and token_of(message) is not None:
             self._tokens[message["id"]] = token_of(message)
         if message.get("method") == CANCELLED and named_by(message) in self._tokens:
             self._going_on.append(self._tokens.pop(named_by(message)))
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None:
             self._tokens.pop(message.get("id"), None)
         if request is None or request["method"] != "tools/list" or not self._going_on:
@@ -159,23 +151,21 @@ class CancelledCallsGoOn(Bug):
 
 
 @plant(
-    f"{OLD}:cancellation-races-handled",
-    f"{NEW}:cancellation-races-handled",
+    *old("cancellation-races-handled"),
+    *new("cancellation-races-handled"),
     also=(
         "alive",
         "answers",
-        f"{OLD}:invalid-cancellation-ignored",
-        f"{NEW}:invalid-cancellation-ignored",
+        *old("invalid-cancellation-ignored"),
+        *new("invalid-cancellation-ignored"),
     ),
-    transports=PIPES,
+    transports=STDIO,
 )
-class CancellationsAreFatal(Bug):
-    """A plain call that is cancelled takes the process with it."""
-
+class ExitsWhenACallIsCancelled(Bug):
     def __init__(self) -> None:
         self._calls: set[Any] = set()
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         params = message.get("params")
         is_plain = isinstance(params, dict) and "task" not in params
         if message.get("method") == "tools/call" and is_plain:
@@ -186,31 +176,26 @@ class CancellationsAreFatal(Bug):
 
 
 @plant(
-    f"{OLD}:invalid-cancellation-ignored",
-    f"{NEW}:invalid-cancellation-ignored",
+    *old("invalid-cancellation-ignored"),
+    *new("invalid-cancellation-ignored"),
     also=(
-        f"{OLD}:notification-not-answered",
-        f"{OLD}:error-same-id",
-        f"{NEW}:notification-not-answered",
-        f"{NEW}:error-same-id",
+        *old("notification-not-answered", "error-same-id"),
+        *new("notification-not-answered", "error-same-id"),
     ),
-    transports=PIPES,
+    transports=STDIO,
+    base=ClientMessage,
 )
-class CancellationsAreChecked(Bug):
-    """A cancellation of what nobody knows is an error."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
-            error = {"code": -32602, "message": "There is no such request"}
-            return Instead(({"jsonrpc": "2.0", "id": None, "error": error},))
-        return message
+def refuses_unknown_cancellations(message: Message, head: Head) -> Message | Instead | None:
+    if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
+        error = {"code": -32602, "message": "There is no such request"}
+        return Instead(({"jsonrpc": "2.0", "id": None, "error": error},))
+    return message
 
 
-@plant(f"{OLD}:invalid-cancellation-ignored", transports=("http",))
-class CancellationsAreCheckedOnTheWeb(Bug):
-    """The same with the means of HTTP."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
-            return Instead(status=400)
-        return message
+@plant(*old("invalid-cancellation-ignored"), transports=HTTP, base=ClientMessage)
+def refuses_unknown_cancellations_with_400(
+    message: Message, head: Head
+) -> Message | Instead | None:
+    if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
+        return Instead(status=400)
+    return message

@@ -5,7 +5,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.conformance.bugs.tools import SIGNED, results_in
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.planting import (
+    HTTP,
+    STDIO,
+    Bug,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    new,
+    old,
+    plant,
+)
 
 OLD, NEW = "2025-11-25", "2026-07-28"
 RELATED = "io.modelcontextprotocol/related-task"
@@ -24,7 +35,7 @@ def questions_in(message: Message, method: str = "elicitation/create") -> Iterat
 
 
 class _Question(Bug):
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for question in questions_in(message):
             self.change(question["params"])
         return [message]
@@ -34,52 +45,38 @@ class _Question(Bug):
 
 
 @plant(
-    f"{OLD}:elicitation-empty-is-form",
-    f"{OLD}:elicitation-declared-modes-only",
-    f"{NEW}:elicitation-declared-modes-only",
-    also=(f"{OLD}:only-negotiated-capabilities",),
+    *old("elicitation-empty-is-form", "elicitation-declared-modes-only"),
+    *new("elicitation-declared-modes-only"),
+    also=old("only-negotiated-capabilities"),
+    base=_Question,
 )
-class AsksOnTheWeb(_Question):
-    """Every form is a page somewhere."""
-
-    def change(self, params: Message) -> None:
-        params.pop("requestedSchema")
-        params |= {"mode": "url", "url": "https://example.org/form", "elicitationId": "1"}
+def elicits_by_url_without_capability(params: Message) -> None:
+    params.pop("requestedSchema")
+    params |= {"mode": "url", "url": "https://example.org/form", "elicitationId": "1"}
 
 
-@plant(f"{OLD}:elicitation-required-params", f"{NEW}:elicitation-required-params")
-class AsksWithoutWords(_Question):
-    """Nobody knows what the form is for."""
-
-    def change(self, params: Message) -> None:
-        del params["message"]
+@plant(*old("elicitation-required-params"), *new("elicitation-required-params"), base=_Question)
+def elicits_without_message(params: Message) -> None:
+    del params["message"]
 
 
-@plant(f"{OLD}:elicitation-form-schema", f"{NEW}:elicitation-form-schema")
-class AsksWithoutForm(_Question):
-    """Nobody knows what is in the form."""
-
-    def change(self, params: Message) -> None:
-        del params["requestedSchema"]
+@plant(*old("elicitation-form-schema"), *new("elicitation-form-schema"), base=_Question)
+def elicits_without_schema(params: Message) -> None:
+    del params["requestedSchema"]
 
 
-@plant(f"{OLD}:elicitation-schema-flat")
-class FormsInForms(_Question):
-    """A field is a form of its own."""
-
-    def change(self, params: Message) -> None:
-        inner = {"type": "object", "properties": {"left": {"type": "string"}}}
-        params["requestedSchema"]["properties"]["colour"] = inner
+@plant(*old("elicitation-schema-flat"), base=_Question)
+def elicits_with_nested_schema(params: Message) -> None:
+    inner = {"type": "object", "properties": {"left": {"type": "string"}}}
+    params["requestedSchema"]["properties"]["colour"] = inner
 
 
-@plant(f"{OLD}:elicitation-url-params", f"{OLD}:elicitation-url-valid", transports=("stdio",))
-class AsksNowhere(_Question):
-    """Whoever can go to a page is sent to none, and nobody knows why."""
-
+@plant(*old("elicitation-url-params", "elicitation-url-valid"), transports=STDIO)
+class ElicitsWithInvalidUrl(_Question):
     def __init__(self) -> None:
         self._can = False
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if message.get("method") == "initialize":
             self._can = "url" in message["params"]["capabilities"].get("elicitation", {})
         return message
@@ -91,18 +88,15 @@ class AsksNowhere(_Question):
 
 
 @plant(
-    f"{OLD}:elicitation-server-validates",
-    f"{OLD}:sampling-content-validated",
-    f"{NEW}:elicitation-server-validates",
-    also=(f"{NEW}:input-responses-validated",),
+    *old("elicitation-server-validates", "sampling-content-validated"),
+    *new("elicitation-server-validates"),
+    also=new("input-responses-validated"),
 )
-class TakesAnything(Bug):
-    """Answers are taken as they are, whatever was asked for."""
-
+class AcceptsInvalidElicitationContent(Bug):
     def __init__(self) -> None:
         self._is_told = False
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if MARK not in json.dumps(message):
             return message
         self._is_told = True
@@ -113,7 +107,7 @@ class TakesAnything(Bug):
             message["params"]["inputResponses"] = {k: _better(v) for k, v in responses.items()}
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for result in results_in(message):
             for block in result["content"] if self._is_told else ():
                 block["text"] = f"{block.get('text')} {MARK}"
@@ -128,19 +122,16 @@ def _better(answer: Any) -> Any:
     return {**answer, "content": {"size": 1}}
 
 
-@plant(f"{NEW}:elicitation-refusals-handled")
-class InsistsOnAnAnswer(Bug):
-    """Nobody can get out of a form."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if message.get("method") != "tasks/update" or not isinstance(message.get("params"), dict):
-            return message
-        responses = message["params"].get("inputResponses")
-        answers = list(responses.values()) if isinstance(responses, dict) else []
-        if {"action": "cancel"} not in answers:
-            return message
-        result = {"resultType": "complete", **SIGNED}
-        return Instead(({"jsonrpc": "2.0", "id": message["id"], "result": result},))
+@plant(*new("elicitation-refusals-handled"), base=ClientMessage)
+def ignores_cancelled_elicitations(message: Message, head: Head) -> Message | Instead | None:
+    if message.get("method") != "tasks/update" or not isinstance(message.get("params"), dict):
+        return message
+    responses = message["params"].get("inputResponses")
+    answers = list(responses.values()) if isinstance(responses, dict) else []
+    if {"action": "cancel"} not in answers:
+        return message
+    result = {"resultType": "complete", **SIGNED}
+    return Instead(({"jsonrpc": "2.0", "id": message["id"], "result": result},))
 
 
 FOREIGN = (
@@ -154,13 +145,15 @@ FOREIGN = (
 
 
 class _Owners(Bug):
-    """Knows whose tasks there are, and what they ask."""
+    """Record the owner and the open elicitation of each task."""
+
+    hook = "foreign_message"
 
     def __init__(self) -> None:
         self.owners: dict[str, dict[str, str]] = {}
         self.questions: dict[Any, Message] = {}
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         caller = {name: head.headers.get(name, "") for name in ("authorization", "mcp-session-id")}
         params = message.get("params")
         task_id = params.get("taskId") if isinstance(params, dict) else None
@@ -170,13 +163,15 @@ class _Owners(Bug):
             self.owners.setdefault(task_id, caller)
         owner = self.owners.get(task_id, caller)
         is_other = owner["authorization"] != caller["authorization"] != ""
-        return self.meddle(message, head, owner) if is_other else message
+        return self.foreign_message(message, head, owner) if is_other else message
 
-    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message | Instead:
+    def foreign_message(
+        self, message: Message, head: Head, owner: dict[str, str]
+    ) -> Message | Instead:
         """Somebody asks for the task of somebody else."""
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if message.get("method") == "elicitation/create":
             about = message["params"].get("_meta", {}).get(RELATED, {}).get("taskId")
             self.questions[about] = message
@@ -184,14 +179,14 @@ class _Owners(Bug):
 
 
 @plant(
-    f"{OLD}:elicitation-bound-to-user",
-    also=(f"{OLD}:side-channel-allowed", f"{OLD}:sse-priming-event"),
-    transports=("http",),
+    *old("elicitation-bound-to-user"),
+    also=old("side-channel-allowed", "sse-priming-event"),
+    transports=HTTP,
 )
-class AsksSomebodyElse(_Owners):
-    """Whoever looks at a task is asked what it asks."""
-
-    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message | Instead:
+class ElicitsFromAnotherUser(_Owners):
+    def foreign_message(
+        self, message: Message, head: Head, owner: dict[str, str]
+    ) -> Message | Instead:
         question = self.questions.get(message["params"]["taskId"])
         is_stolen = head.headers.get("mcp-session-id") == owner["mcp-session-id"]
         if message["method"] != "tasks/result" or question is None or is_stolen:
@@ -201,30 +196,23 @@ class AsksSomebodyElse(_Owners):
 
 
 @plant(
-    f"{OLD}:elicitation-state-per-user",
-    also=(
-        *FOREIGN,
-        f"{OLD}:status-completed",
-        f"{OLD}:failed-on-jsonrpc-error",
-    ),
-    transports=("http",),
+    *old("elicitation-state-per-user"),
+    also=(*FOREIGN, *old("status-completed", "failed-on-jsonrpc-error")),
+    transports=HTTP,
+    base=_Owners,
 )
-class ShowsWhatWasAnswered(_Owners):
-    """A task that was answered is shown to everybody."""
+def shows_answered_tasks_to_other_users(
+    message: Message, head: Head, owner: dict[str, str]
+) -> Message:
+    is_own = head.headers.get("mcp-session-id") != owner["mcp-session-id"]
+    if message["method"] == "tasks/get" and is_own:
+        head.headers.update(owner)
+    return message
 
-    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message:
-        is_own = head.headers.get("mcp-session-id") != owner["mcp-session-id"]
-        if message["method"] == "tasks/get" and is_own:
-            head.headers.update(owner)
-        return message
 
-
-@plant(f"{OLD}:elicitation-state-not-session-only", also=FOREIGN, transports=("http",))
-class SessionsAreEnough(_Owners):
-    """Whoever knows the session needs nothing else."""
-
-    def meddle(self, message: Message, head: Head, owner: dict[str, str]) -> Message:
-        is_stolen = head.headers.get("mcp-session-id") == owner["mcp-session-id"]
-        if message["method"] == "tasks/get" and is_stolen:
-            head.headers.update(owner)
-        return message
+@plant(*old("elicitation-state-not-session-only"), also=FOREIGN, transports=HTTP, base=_Owners)
+def authorizes_by_session_alone(message: Message, head: Head, owner: dict[str, str]) -> Message:
+    is_stolen = head.headers.get("mcp-session-id") == owner["mcp-session-id"]
+    if message["method"] == "tasks/get" and is_stolen:
+        head.headers.update(owner)
+    return message

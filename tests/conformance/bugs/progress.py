@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from tests.conformance.planting import Bug, Head, Message, plant
+from tests.conformance.planting import (
+    Bug,
+    Head,
+    Message,
+    ServerChange,
+    ServerMessage,
+    new,
+    old,
+    plant,
+)
 
 TERMINAL = ("completed", "failed", "cancelled")
 PROGRESS = "notifications/progress"
@@ -25,65 +34,50 @@ def progress(token: Any, value: int, task_id: str | None = None) -> Message:
 
 
 @plant(
-    "2025-11-25:progress-increases",
-    "2026-07-28:progress-increases",
-    also=("2025-11-25:no-broadcast",),  # what says the same twice seems to be told twice
+    *old("progress-increases"),
+    *new("progress-increases"),
+    also=old("no-broadcast"),
+    base=ServerChange,
 )
-class ProgressStandsStill(Bug):
-    """Always as far as before."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("method") == PROGRESS:
-            message["params"]["progress"] = 1
-        return [message]
+def repeats_progress_value(message: Message, request: Message | None) -> None:
+    if message.get("method") == PROGRESS:
+        message["params"]["progress"] = 1
 
 
-@plant("2025-11-25:progress-message-readable", "2026-07-28:progress-message-readable")
-class ProgressSaysNothing(Bug):
-    """A message without words."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("method") == PROGRESS:
-            message["params"]["message"] = " "
-        return [message]
+@plant(*old("progress-message-readable"), *new("progress-message-readable"), base=ServerChange)
+def sends_empty_progress_messages(message: Message, request: Message | None) -> None:
+    if message.get("method") == PROGRESS:
+        message["params"]["message"] = " "
 
 
 @plant(
-    "2025-11-25:progress-token-known",
-    "2026-07-28:progress-token-known",
+    *old("progress-token-known"),
+    *new("progress-token-known"),
     also=(
-        "2025-11-25:progress-same-token",
-        "2025-11-25:progress-after-create-result",
-        "2025-11-25:progress-supported-on-tasks",
-        "2026-07-28:sse-notifications-related",
+        *old("progress-same-token", "progress-after-create-result", "progress-supported-on-tasks"),
+        *new("sse-notifications-related"),
     ),
+    base=ServerChange,
 )
-class ProgressOfNobody(Bug):
-    """A token that nobody brought."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("method") == PROGRESS:
-            message["params"]["progressToken"] = "nobody's"
-        return [message]
+def reports_progress_with_unknown_token(message: Message, request: Message | None) -> None:
+    if message.get("method") == PROGRESS:
+        message["params"]["progressToken"] = "nobody's"
 
 
 @plant(
-    "2025-11-25:progress-same-token",
-    "2025-11-25:progress-after-create-result",
-    also=("2025-11-25:progress-supported-on-tasks",),
+    *old("progress-same-token", "progress-after-create-result"),
+    also=old("progress-supported-on-tasks"),
 )
-class ProgressOfTheWaiter(Bug):
-    """The token of whoever waits for the result is used instead of that of the call."""
-
+class ReportsProgressWithTokenOfResult(Bug):
     def __init__(self) -> None:
         self._waiters: dict[Any, Any] = {}
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if message.get("method") == "tasks/result" and token_of(message) is not None:
             self._waiters[message["params"].get("taskId")] = token_of(message)
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if message.get("method") == PROGRESS:
             params = message["params"]
             task_id = params.get("_meta", {}).get(RELATED, {}).get("taskId")
@@ -92,18 +86,15 @@ class ProgressOfTheWaiter(Bug):
 
 
 @plant(
-    "2025-11-25:progress-stops-at-terminal",
-    "2025-11-25:progress-operation-running",
-    also=("2025-11-25:get-not-upgraded-to-sse",),
+    *old("progress-stops-at-terminal", "progress-operation-running"),
+    also=old("get-not-upgraded-to-sse"),
 )
-class ProgressAfterTheEnd(Bug):
-    """A task that is over still tells how far it is."""
-
+class ReportsProgressOfEndedTask(Bug):
     def __init__(self) -> None:
         self._tokens: dict[Any, Any] = {}
         self._value = 10**6
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         result = message.get("result")
         if request is None or not isinstance(result, dict):
             return [message]
@@ -120,19 +111,15 @@ class ProgressAfterTheEnd(Bug):
 
 
 @plant(
-    "2025-11-25:progress-stops-after-completion",
-    "2025-11-25:progress-operation-running",
-    "2026-07-28:progress-stops-after-completion",
-    "2026-07-28:progress-operation-running",
-    also=("2026-07-28:sse-ends-after-response", "2026-07-28:sse-no-buffering-header"),
+    *old("progress-stops-after-completion", "progress-operation-running"),
+    *new("progress-stops-after-completion", "progress-operation-running"),
+    also=new("sse-ends-after-response", "sse-no-buffering-header"),
+    base=ServerMessage,
 )
-class ProgressAfterTheAnswer(Bug):
-    """A call that was answered still tells how far it is."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        result = message.get("result")
-        is_plain = isinstance(result, dict) and "content" in result and "taskId" not in result
-        token = token_of(request)
-        if request is None or request["method"] != "tools/call" or not is_plain or token is None:
-            return [message]
-        return [message, progress(token, 10**6)]
+def reports_progress_after_response(message: Message, request: Message | None) -> list[Any]:
+    result = message.get("result")
+    is_plain = isinstance(result, dict) and "content" in result and "taskId" not in result
+    token = token_of(request)
+    if request is None or request["method"] != "tools/call" or not is_plain or token is None:
+        return [message]
+    return [message, progress(token, 10**6)]

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from taskmachine.adapters.conformance.catalogue import load_checks
 from taskmachine.adapters.conformance.clients.catalogue import requirements_of_clients
-from taskmachine.adapters.conformance.clients.program import Ran
-from taskmachine.adapters.conformance.clients.report import Played, judge_clients
-from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport, play
+from taskmachine.adapters.conformance.clients.program import ProcessResult
+from taskmachine.adapters.conformance.clients.report import ClientRun, judge_clients
+from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport, run_scenario
 from taskmachine.adapters.conformance.clients.script import Scenario
 from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.report import Finding
@@ -27,20 +27,22 @@ def scenario(revision: str, name: str) -> Scenario:
     return next(one for one in SCENARIOS[revision] if one.name == name)
 
 
-async def played(main: Main, scenario: Scenario, transport: Transport) -> Played:
+async def played(main: Main, scenario: Scenario, transport: Transport) -> ClientRun:
     """One run."""
 
-    async def run(address: str, begun: asyncio.Event, over: Callable[[Ran], None]) -> Ran:
+    async def run(
+        address: str, begun: asyncio.Event, over: Callable[[ProcessResult], None]
+    ) -> ProcessResult:
         running = asyncio.ensure_future(_exit_status(main(address)))
         await asyncio.wait([running], timeout=scenario.patience_s)
-        ran = Ran(running.result() if running.done() else None, "")
+        ran = ProcessResult(running.result() if running.done() else None, "")
         over(ran)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
         return ran
 
-    return await play(run, scenario, transport)
+    return await run_scenario(run, scenario, transport)
 
 
 async def _exit_status(running: Awaitable[None]) -> int:
@@ -51,14 +53,14 @@ async def _exit_status(running: Awaitable[None]) -> int:
     return 0
 
 
-def findings(runs: Sequence[Played]) -> list[Finding]:
+def findings(runs: Sequence[ClientRun]) -> list[Finding]:
     """The verdicts on all requirements."""
     load_checks()
     requirements = requirements_of_clients(runs[0].scenario.revision)
     return judge_clients(runs, requirements, frozenset(requirements))
 
 
-def broken(runs: Sequence[Played]) -> dict[str, str]:
+def broken(runs: Sequence[ClientRun]) -> dict[str, str]:
     """What was broken, and how."""
     bad = (Verdict.FAIL, Verdict.WARNING)
     return {one.id: one.words for one in findings(runs) if one.verdict in bad}

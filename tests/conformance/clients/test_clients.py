@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from taskmachine.adapters.conformance.clients.report import Played
+from taskmachine.adapters.conformance.clients.report import ClientRun
 from taskmachine.adapters.conformance.clients.run import SCENARIOS, Transport
 from taskmachine.adapters.conformance.clients.script import Scenario
 from tests.conformance.clients import a_client, our_client
 from tests.conformance.clients.playing import Main, broken, findings, played, words_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.bugs]
 
 AT_ONCE = 8
 CLIENTS = ("a_client", "our_client")
@@ -35,17 +37,17 @@ def _main(client: str, scenario: Scenario) -> Main:
 
 
 @pytest.fixture(scope="module")
-def runs() -> Mapping[Case, Sequence[Played]]:
+def runs() -> Mapping[Case, Sequence[ClientRun]]:
     """All scenarios with all clients; many at the same time, because most of it is waiting."""
 
-    async def all_of_them() -> list[list[Played]]:
+    async def all_of_them() -> list[list[ClientRun]]:
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(client: str, scenario: Scenario, transport: Transport) -> Played:
+        async def one(client: str, scenario: Scenario, transport: Transport) -> ClientRun:
             async with room:
                 return await played(_main(client, scenario), scenario, transport)
 
-        async def case(client: str, revision: str, transport: Transport) -> list[Played]:
+        async def case(client: str, revision: str, transport: Transport) -> list[ClientRun]:
             fitting = [one for one in SCENARIOS[revision] if transport in one.transports]
             return await asyncio.gather(*(one(client, each, transport) for each in fitting))
 
@@ -55,13 +57,15 @@ def runs() -> Mapping[Case, Sequence[Played]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_a_correct_client_breaks_nothing(case: Case, runs: Mapping[Case, Sequence[Played]]) -> None:
+def test_a_correct_client_breaks_nothing(
+    case: Case, runs: Mapping[Case, Sequence[ClientRun]]
+) -> None:
     assert not broken(runs[case])
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_a_correct_client_is_put_to_the_test(
-    case: Case, runs: Mapping[Case, Sequence[Played]]
+    case: Case, runs: Mapping[Case, Sequence[ClientRun]]
 ) -> None:
     exercised = [finding for finding in findings(runs[case]) if finding.times]
     assert len(exercised) >= {"http": 75, "stdio": 45}[case[2]]

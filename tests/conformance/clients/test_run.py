@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskmachine.adapters.conformance.clients.program import (
-    Ran,
+    ProcessResult,
     command_line,
     relay_command,
     run_program,
@@ -27,9 +27,9 @@ A_CLIENT = [sys.executable, str(REPOSITORY / "tests" / "conformance" / "clients"
 
 def _run(
     command: list[str], within_s: float = 20.0, *, talks: bool = True
-) -> tuple[Ran, list[Ran]]:
-    async def main() -> tuple[Ran, list[Ran]]:
-        begun, over = asyncio.Event(), list[Ran]()
+) -> tuple[ProcessResult, list[ProcessResult]]:
+    async def main() -> tuple[ProcessResult, list[ProcessResult]]:
+        begun, over = asyncio.Event(), list[ProcessResult]()
         if talks:
             begun.set()
         return await run_program(command, "a scene", within_s, begun=begun, over=over.append), over
@@ -101,11 +101,13 @@ def test_the_relay_exits_when_nobody_is_there() -> None:
     assert ran.returncode == 1
 
 
+@pytest.mark.slow
+@pytest.mark.bugs
 def test_a_client_is_judged_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.fspath(REPOSITORY))
     told: list[str] = []
     bug = shlex.join([*A_CLIENT, "--bug", "is anonymous", "2026-07-28"])
-    run = asyncio.run(run_client(bug, "2026-07-28", Options(budget_s=100), tell=told.append))
+    run = asyncio.run(run_client(bug, "2026-07-28", Options(budget_s=100), on_progress=told.append))
     assert run.stopped is None
     assert (run.transport, told[0]) == ("http", "lifecycle")
     bad = {one.id: one for one in run.findings if one.verdict in (Verdict.FAIL, Verdict.WARNING)}

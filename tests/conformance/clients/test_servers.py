@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from taskmachine.adapters.conformance.clients.actor import Ids
-from taskmachine.adapters.conformance.clients.http import serving
+from taskmachine.adapters.conformance.clients.http import serve_http
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
 from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor
 from taskmachine.adapters.conformance.history import Kind
@@ -51,7 +51,7 @@ def test_nothing_that_a_client_says_breaks_the_server(revision: str) -> None:
     async def main() -> set[int]:
         limits, timeout = httpx.Limits(max_connections=AT_ONCE), httpx.Timeout(20, pool=None)
         async with (
-            serving(actor, recorder) as url,
+            serve_http(actor, recorder) as url,
             httpx.AsyncClient(limits=limits, timeout=timeout) as client,
         ):
             answers = await asyncio.gather(*(client.post(url, content=body) for body in bodies))

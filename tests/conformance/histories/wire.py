@@ -1,27 +1,28 @@
-"""Histories written by hand on the level of the wire: heads, events, ends, texts that are no JSON.
+"""Handwritten histories on the level of the wire: HTTP heads, events, text that is not JSON.
 
-    web().request("ping", id=1).head(200).answer({}).ends().history
+    http().request("ping", id=1).head(200).answer({}).end().history
 
-`told` is the shorter way where only messages count.  Time passes by 10 ms with each entry, or by
-`after` milliseconds.
+Where only messages matter, `messages` is shorter.  Each entry takes 10 ms, or `after`
+milliseconds.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import attrs
 
 from taskmachine.adapters.conformance.history import MISSING, Entry, History, Http, Kind
 
-__all__ = ["Wire", "pipe", "web"]
+__all__ = ["Wire", "http", "stdio"]
 
 
 @attrs.define
 class Wire:
-    """A history that grows.  What is heard belongs to what was sent last, unless `post` is told."""
+    """A history builder; entries of the target belong to the last POST unless `post` is given."""
 
     transport: Literal["stdio", "http"]
     revision: Literal["2025-11-25", "2026-07-28"]
+    principals: Mapping[str, str | None] = attrs.field(factory=lambda: {"A": None, "B": None})
     entries: list[Entry] = attrs.field(factory=list)
     _last: Any = None
     _post: int | None = None
@@ -31,28 +32,28 @@ class Wire:
 
     @property
     def history(self) -> History:
-        """All that happened."""
-        return History(self.revision, self.transport, list(self.entries), {"A": None, "B": None})
+        """The history so far."""
+        return History(self.revision, self.transport, list(self.entries), self.principals)
 
-    def on(self, line: int, caller: str = "A") -> "Wire":
-        """From now on this line is meant."""
+    def on(self, line: int, caller: str = "A") -> Self:
+        """Use this line from now on."""
         self._line, self._caller = line, caller
         return self
 
     # --- the tester ------------------------------------------------------------------------------
 
-    def request(self, method: str, params: Any = None, *, id: Any = MISSING, **how: Any) -> "Wire":
-        """A request; its id is a new number unless there is one."""
+    def request(self, method: str, params: Any = None, *, id: Any = MISSING, **how: Any) -> Self:
+        """Send a request; the default id is a new number."""
         number = len(self.entries) + 1 if id is MISSING else id
         message = {"jsonrpc": "2.0", "id": number, "method": method}
-        return self.sent(message if params is None else {**message, "params": params}, **how)
+        return self.send(message if params is None else {**message, "params": params}, **how)
 
-    def notify(self, method: str, params: Any = None, **how: Any) -> "Wire":
-        """A notification."""
+    def notify(self, method: str, params: Any = None, **how: Any) -> Self:
+        """Send a notification."""
         message = {"jsonrpc": "2.0", "method": method}
-        return self.sent(message if params is None else {**message, "params": params}, **how)
+        return self.send(message if params is None else {**message, "params": params}, **how)
 
-    def sent(
+    def send(
         self,
         message: Any = MISSING,
         *,
@@ -60,8 +61,8 @@ class Wire:
         method: str = "POST",
         headers: Mapping[str, str] | None = None,
         after: float = 10,
-    ) -> "Wire":
-        """Whatever: a message, or a text that is none; over HTTP by any HTTP method."""
+    ) -> Self:
+        """Send a message, or text that is not one; over HTTP with any HTTP method."""
         http = None
         if self.transport == "http":
             self._posts += 1
@@ -74,36 +75,36 @@ class Wire:
 
     def head(
         self, status: int = 200, kind: str = "application/json", after: float = 10, **headers: str
-    ) -> "Wire":
-        """The head of an HTTP answer; `_` in names of headers stands for a hyphen."""
+    ) -> Self:
+        """Receive the head of an HTTP response; `_` in header names stands for a hyphen."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         http = Http(status=status, headers=({"content-type": kind} if kind else {}) | named)
         return self._add(Kind.HEAD, after, http=http)
 
-    def stream(self, after: float = 10) -> "Wire":
-        """The head of a stream of events."""
+    def stream(self, after: float = 10) -> Self:
+        """Receive the head of an event stream."""
         return self.head(200, "text/event-stream", after)
 
-    def answer(self, result: Any, *, id: Any = MISSING, **how: Any) -> "Wire":
-        """A result."""
+    def answer(self, result: Any, *, id: Any = MISSING, **how: Any) -> Self:
+        """Receive a result."""
         own = self._last if id is MISSING else id
-        return self.says({"jsonrpc": "2.0", "id": own, "result": result}, **how)
+        return self.receive({"jsonrpc": "2.0", "id": own, "result": result}, **how)
 
     def error(
         self, code: Any, message: Any = "no", *, data: Any = MISSING, id: Any = MISSING, **how: Any
-    ) -> "Wire":
-        """An error."""
+    ) -> Self:
+        """Receive an error."""
         error = {"code": code, "message": message} | ({} if data is MISSING else {"data": data})
         own = self._last if id is MISSING else id
-        return self.says({"jsonrpc": "2.0", "id": own, "error": error}, **how)
+        return self.receive({"jsonrpc": "2.0", "id": own, "error": error}, **how)
 
-    def tells(self, method: str, params: Any = None, *, id: Any = MISSING, **how: Any) -> "Wire":
-        """A notification; with an id it is a question."""
+    def push(self, method: str, params: Any = None, *, id: Any = MISSING, **how: Any) -> Self:
+        """Receive a notification, or with an id a request."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         message |= {} if params is None else {"params": params}
-        return self.says(message | ({} if id is MISSING else {"id": id}), **how)
+        return self.receive(message | ({} if id is MISSING else {"id": id}), **how)
 
-    def says(
+    def receive(
         self,
         message: Any = MISSING,
         *,
@@ -112,8 +113,8 @@ class Wire:
         retry: int | None = None,
         post: int | None = None,
         after: float = 10,
-    ) -> "Wire":
-        """Whatever: a message, or a text that is none; over HTTP after a head, if none was told."""
+    ) -> Self:
+        """Receive a message, or text that is not one; over HTTP after a default head if needed."""
         http = None
         if self.transport == "http":
             here = self._post if post is None else post
@@ -124,23 +125,23 @@ class Wire:
 
     # --- ends ------------------------------------------------------------------------------------
 
-    def ends(self, *, post: int | None = None, after: float = 10) -> "Wire":
-        """The target ended the answer, or its output."""
+    def end(self, *, post: int | None = None, after: float = 10) -> Self:
+        """The target ends the response, or its output."""
         return self._add(Kind.ENDED, after, post=post)
 
-    def leaves(self, *, post: int | None = None, after: float = 10) -> "Wire":
-        """We broke off."""
+    def disconnect(self, *, post: int | None = None, after: float = 10) -> Self:
+        """The tester disconnects."""
         return self._add(Kind.LEFT, after, post=post)
 
-    def gives_up(self, *, after: float = 10_000) -> "Wire":
-        """We waited in vain for the answer to the last request."""
+    def time_out(self, *, after: float = 10_000) -> Self:
+        """The tester stops waiting for the response to the last request."""
         return self._add(Kind.GAVE_UP, after, message={"id": self._last})
 
-    def exits(self, *, after: float = 10) -> "Wire":
-        """The process is gone."""
+    def exit(self, *, after: float = 10) -> Self:
+        """The process exits."""
         return self._add(Kind.EXITED, after, text="exit status 1")
 
-    def _add(self, kind: Kind, after: float, *, post: int | None = None, **what: Any) -> "Wire":
+    def _add(self, kind: Kind, after: float, *, post: int | None = None, **what: Any) -> Self:
         at = (self.entries[-1].at if self.entries else 0.0) + after
         here = self._post if post is None else post
         self.entries.append(
@@ -149,11 +150,11 @@ class Wire:
         return self
 
 
-def web(revision: Literal["2025-11-25", "2026-07-28"] = "2025-11-25") -> Wire:
-    """A history over HTTP."""
-    return Wire("http", revision)
+def http(revision: Literal["2025-11-25", "2026-07-28"] = "2025-11-25", **options: Any) -> Wire:
+    """Begin a history over HTTP."""
+    return Wire("http", revision, **options)
 
 
-def pipe(revision: Literal["2025-11-25", "2026-07-28"] = "2025-11-25") -> Wire:
-    """A history over a pipe."""
+def stdio(revision: Literal["2025-11-25", "2026-07-28"] = "2025-11-25") -> Wire:
+    """Begin a history over stdio."""
     return Wire("stdio", revision)

@@ -81,7 +81,7 @@ class Between:
         """A request that the server is about to see under that id, as the tester sent it."""
         self._asked.setdefault((line, _key(id)), []).append(request)
 
-    def said(self, line: str, message: Message, head: Head) -> list[Any]:
+    def server_message(self, line: str, message: Message, head: Head) -> list[Any]:
         """What is said instead."""
         key = line, _key(message.get("id"))
         if "method" not in message and self._asked.get(key):
@@ -92,7 +92,7 @@ class Between:
     def answer(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         """The same, if it is known which request it answers."""
         answered = None if "method" in message else as_request(request)
-        return self.watched(self.bug.said, [message], message, answered, head)
+        return self.watched(self.bug.server_message, [message], message, answered, head)
 
 
 def _key(id: Any) -> str:

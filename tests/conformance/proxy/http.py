@@ -44,9 +44,9 @@ class BrokenApplication:
         bug = self._between.bug
         passed: Message | bytes | Instead | None
         if asked is None:
-            passed = self._between.watched(bug.came, body, body, head)
+            passed = self._between.watched(bug.client_bytes, body, body, head)
         else:
-            passed = self._between.watched(bug.asked, asked, as_object(body), head)
+            passed = self._between.watched(bug.client_message, asked, as_object(body), head)
         if isinstance(passed, Instead):
             await self._answer_instead(passed, send)
         elif passed is None:
@@ -117,7 +117,7 @@ class _Answer:
             headers = {name.decode(): value.decode("latin-1") for name, value in message["headers"]}
             self._head = Head(self._method, message["status"], headers)
             self._is_stream = headers.get("content-type") == EVENTS
-            answered = self._between.bug.answered
+            answered = self._between.bug.response_head
             self._between.watched(answered, None, as_request(self._asked), self._head)
             if self._is_stream and not self._may_be_json:
                 await self._begin()
@@ -186,7 +186,7 @@ class _Answer:
         message = as_object(data)
         if message is None:
             self._filling += self._between.watched(
-                self._between.bug.filled, block, block, self._head
+                self._between.bug.stream_block, block, block, self._head
             )
             if self._is_started:
                 await self._fill()
@@ -227,7 +227,7 @@ class _Answer:
         # On the answer to a POST also what has no id, or another one.
         if self._method == "POST":
             return self._between.answer(message, self._asked, self._head)
-        return self._between.said(self._line, message, self._head)
+        return self._between.server_message(self._line, message, self._head)
 
     # --- bytes ---------------------------------------------------------------------------------
 

@@ -44,9 +44,9 @@ class _Relay:
             bug, between = self._between.bug, self._between
             passed: Message | bytes | Instead | None
             if asked is None:
-                passed = between.watched(bug.came, line, line, Head())
+                passed = between.watched(bug.client_bytes, line, line, Head())
             else:
-                passed = between.watched(bug.asked, asked, as_object(line), Head())
+                passed = between.watched(bug.client_message, asked, as_object(line), Head())
             if isinstance(passed, Instead):
                 await self._answer_instead(passed)
             elif isinstance(passed, dict):
@@ -61,7 +61,7 @@ class _Relay:
         """Everything that the server says."""
         async for line in _lines(source):
             message = as_object(line)
-            said = [line] if message is None else self._between.said("", message, Head())
+            said = [line] if message is None else self._between.server_message("", message, Head())
             for one in said:
                 await self._put(one)
 

@@ -1,1 +1,1 @@
-"""Scripts for the environments of the peers: nothing here is imported by us."""
+"""Scripts for the environments of the peers; not imported here."""

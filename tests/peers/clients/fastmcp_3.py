@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""A whole life with the client of FastMCP 3: `fastmcp_3.py URL`, or `fastmcp_3.py COMMAND...`.
+"""Run whole tasks with the client of FastMCP 3: `fastmcp_3.py URL`, or `fastmcp_3.py COMMAND...`.
 
-Runs in an environment of its own and prints one JSON object for each step.
+Runs in its own environment and prints one JSON object for each step.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def hear(message):
         STATUSES.append(plain(notification.params))
 
 
-async def live(client):
+async def run_steps(client):
     hello = client.initialize_result
     tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
     tools = await client.list_tools()
@@ -78,7 +78,7 @@ async def live(client):
     tell("result", structuredContent=(await task).structured_content)
     tell("progress", task=count, heard=HEARD)
 
-    # Its own `result` asks for the result only once the task has ended, so nobody would be asked.
+    # Its own `result` requests the result only after the task has ended, so questions would hang.
     deploy = (await client.call_tool("deploy", {"version": "1.2"}, task=True)).task_id
     while (status := await client.get_task_status(deploy)).status == "working":
         await asyncio.sleep(status.pollInterval / 1000)
@@ -120,7 +120,7 @@ async def main(target):
         sampling_handler=sample,
         message_handler=hear,
     ) as client:
-        await live(client)
+        await run_steps(client)
     tell("end")
 
 

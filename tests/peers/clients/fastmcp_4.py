@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""A whole life with the client of FastMCP 4: `fastmcp_4.py URL`, or `fastmcp_4.py COMMAND...`.
+"""Run whole tasks with the client of FastMCP 4: `fastmcp_4.py URL`, or `fastmcp_4.py COMMAND...`.
 
-Runs in an environment of its own and prints one JSON object for each step.
+Runs in its own environment and prints one JSON object for each step.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def fill_in(message, response_type, params, context):
     return {"confirmed": True, "stage": "live"}
 
 
-async def live(client):
+async def run_steps(client):
     hello = client.server_capabilities
     tell("initialize", revision=client.protocol_version, capabilities=plain(hello))
     tell("tools", names=[tool.name for tool in await client.list_tools()])
@@ -91,7 +91,7 @@ async def main(target):
     else:
         transport = StdioTransport(target[0], target[1:], keep_alive=False)
     async with Client(transport, elicitation_handler=fill_in) as client:
-        await live(client)
+        await run_steps(client)
     tell("end")
 
 

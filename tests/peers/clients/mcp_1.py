@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""A whole life with the client of the Python SDK 1: `mcp_1.py URL`, or `mcp_1.py COMMAND...`.
+"""Run whole tasks with the client of the Python SDK 1: `mcp_1.py URL`, or `mcp_1.py COMMAND...`.
 
-Runs in an environment of its own and prints one JSON object for each step.
+Runs in its own environment and prints one JSON object for each step.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def plain(model):
 
 
 class Person:
-    """Answers what is asked, and keeps what was heard."""
+    """Answers all questions and records the messages."""
 
     def __init__(self):
         self.asked = []
@@ -65,7 +65,7 @@ async def error_of(awaitable):
         return {"code": error.error.code, "message": error.error.message}
 
 
-async def live(session, person):
+async def run_steps(session, person):
     tasks = session.experimental
     hello = await session.initialize()
     tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
@@ -86,7 +86,7 @@ async def live(session, person):
     tell("progress", task=count, heard=person.progress)
 
     deploy = (await tasks.call_tool_as_task("deploy", {"version": "1.2"})).task.taskId
-    # An answer may be quicker than the next look, but its notification is not lost.
+    # The task may end before the next poll, but its notification arrives.
     seen = []
     async for status in tasks.poll_task(deploy):
         seen.append(status.status)
@@ -143,7 +143,7 @@ async def main(target):
             message_handler=person.hear,
         ) as session,
     ):
-        await live(session, person)
+        await run_steps(session, person)
     tell("end")
 
 

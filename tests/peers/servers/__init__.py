@@ -1,1 +1,1 @@
-"""Small servers on what others made, for their environments: nothing here is imported by us."""
+"""Small servers on third-party SDKs, for their environments; not imported here."""

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The smallest server with tasks on FastMCP 3, over stdio or `http PORT`."""
+"""A minimal server with tasks on FastMCP 3, over stdio or `http PORT`."""
 
 import asyncio
 import sys

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The smallest server with tasks on the Python SDK 1, over stdio or `http PORT`."""
+"""A minimal server with tasks on the Python SDK 1, over stdio or `http PORT`."""
 
 import sys
 

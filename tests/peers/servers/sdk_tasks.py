@@ -1,10 +1,9 @@
-"""A server of the official SDK whose tasks are ours: the tools of `serve --tools demo`, and those
-that the official suite calls about tasks.
+"""A server of the official SDK with our tasks: the demo tools, and the task tools of the suite.
 
     python sdk_tasks.py --stdio | --http HOST:PORT [--store URL]
 
-Whatever asks has to be a task: plain calls are the SDK's own, and in these it asks clients, too,
-that did not declare that they answer.
+Tools that ask require a task: plain calls are the SDK's own, which would ask clients that did not
+declare support.
 """
 
 import argparse
@@ -69,7 +68,7 @@ async def deploy(version: str, ctx: Context) -> str:
     await ctx.report_progress(1, 3, f"{version} is built")
     answer = await ctx.elicit(f"Deploy {version}?", Confirmation)
     if answer.action != "accept" or not answer.data.confirmed:
-        return f"{version} was not deployed: nobody confirmed it."
+        return f"{version} was not deployed: not confirmed."
     return f"{version} is deployed to {answer.data.stage}."
 
 

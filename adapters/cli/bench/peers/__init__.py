@@ -1,1 +1,1 @@
-"""Servers of others.  Each script runs with an interpreter, or a node, that has what it needs."""
+"""Peer servers; each script runs in an interpreter, or a node, that has its packages."""

@@ -1,4 +1,4 @@
-"""A server of FastMCP 3 with its tasks in memory.  Runs with an interpreter that has it.
+"""A server of FastMCP 3 with its tasks in memory, run with an interpreter that has it.
 
 Arguments: `http` or `stdio`, and the text that tools return.
 """
@@ -9,7 +9,7 @@ import os
 import sys
 
 os.environ["FASTMCP_DOCKET_URL"] = "memory://"
-os.environ["FASTMCP_DOCKET_CONCURRENCY"] = "1000"  # as ours
+os.environ["FASTMCP_DOCKET_CONCURRENCY"] = "1000"  # as our server
 
 import uvicorn
 from fastmcp import FastMCP
@@ -17,7 +17,7 @@ from fastmcp import FastMCP
 WHERE, TEXT = sys.argv[1:]
 
 server = FastMCP("peer")
-told: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
+released: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
 
 
 async def done() -> str:
@@ -25,13 +25,13 @@ async def done() -> str:
 
 
 async def hold(key: str) -> str:
-    await told[key].wait()
-    del told[key]
+    await released[key].wait()
+    del released[key]
     return TEXT
 
 
 async def release(key: str) -> str:
-    told[key].set()
+    released[key].set()
     return TEXT
 
 
@@ -49,5 +49,5 @@ else:
         loop="uvloop",
         http="httptools",
         access_log=False,
-        timeout_keep_alive=600,  # while another server has its turn
+        timeout_keep_alive=600,  # idle while other servers are measured
     )

@@ -1,5 +1,4 @@
-"""A server of FastMCP 4 with its tasks in memory, or in Redis.  Runs with an interpreter that
-has it.
+"""A server of FastMCP 4 with its tasks in memory or Redis, run with an interpreter that has it.
 
 Arguments: `http` or `stdio`, the text that tools return, and the URL of the queue.
 """
@@ -15,8 +14,8 @@ from fastmcp_tasks import TasksExtension
 WHERE, TEXT, URL = sys.argv[1:]
 
 server = FastMCP("peer")
-server.add_extension(TasksExtension(url=URL, concurrency=1_000))  # as ours
-told: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
+server.add_extension(TasksExtension(url=URL, concurrency=1_000))  # as our server
+released: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
 
 
 async def done() -> str:
@@ -24,13 +23,13 @@ async def done() -> str:
 
 
 async def hold(key: str) -> str:
-    await told[key].wait()
-    del told[key]
+    await released[key].wait()
+    del released[key]
     return TEXT
 
 
 async def release(key: str) -> str:
-    told[key].set()
+    released[key].set()
     return TEXT
 
 
@@ -48,5 +47,5 @@ else:
         loop="uvloop",
         http="httptools",
         access_log=False,
-        timeout_keep_alive=600,  # while another server has its turn
+        timeout_keep_alive=600,  # idle while other servers are measured
     )

@@ -1,4 +1,4 @@
-"""A server of the Python SDK 1.x with its tasks in memory.  Runs with an interpreter that has it.
+"""A server of the Python SDK 1.x with its tasks in memory, run with an interpreter that has it.
 
 Arguments: `http` or `stdio`, and the text that tools return.
 """
@@ -22,7 +22,7 @@ WHERE, TEXT = sys.argv[1:]
 
 server = Server("peer")
 server.experimental.enable_tasks()
-told: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
+released: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
 
 
 def said(text: str) -> Any:
@@ -43,13 +43,13 @@ async def list_tools() -> list[Any]:
 
 async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
     if name == "release":
-        told[arguments["key"]].set()
+        released[arguments["key"]].set()
         return said(TEXT)
 
     async def work(task: Any) -> Any:
         if name == "hold":
-            await told[arguments["key"]].wait()
-            del told[arguments["key"]]
+            await released[arguments["key"]].wait()
+            del released[arguments["key"]]
         return said(TEXT)
 
     return await server.request_context.experimental.run_task(work)
@@ -81,5 +81,5 @@ else:
         loop="uvloop",
         http="httptools",
         access_log=False,
-        timeout_keep_alive=600,  # while another server has its turn
+        timeout_keep_alive=600,  # idle while other servers are measured
     )

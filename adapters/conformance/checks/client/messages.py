@@ -1,4 +1,4 @@
-"""What each message of a client must be: rules that hold for both sides, and ids and tokens."""
+"""Checks of JSON-RPC messages of clients: rules for both sides, ids, tokens, cancellation."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -29,14 +29,16 @@ __all__: list[str] = []
 _OLD: Final = "2025-11-25"
 _NEW: Final = "2026-07-28"
 
-# Nobody asks a client of 2026-07-28 anything, so it has no answers to judge.
-client_check(f"{_OLD}:result-same-id", needs="a client that answers")(results_have_the_id)
-client_check(f"{_OLD}:result-field", needs="a client that answers")(results_are_objects)
-client_check(f"{_OLD}:error-same-id", needs="a client that refuses")(errors_have_the_id)
-client_check(f"{_OLD}:error-code-and-message", needs="a client that refuses")(
+# Servers of 2026-07-28 send no requests, so its clients send no responses.
+client_check(f"{_OLD}:result-same-id", needs="a client that sends results")(results_have_the_id)
+client_check(f"{_OLD}:result-field", needs="a client that sends results")(results_are_objects)
+client_check(f"{_OLD}:error-same-id", needs="a client that sends errors")(errors_have_the_id)
+client_check(f"{_OLD}:error-code-and-message", needs="a client that sends errors")(
     errors_have_code_and_message
 )
-client_check(f"{_OLD}:error-code-integer", needs="a client that refuses")(errors_have_integer_codes)
+client_check(f"{_OLD}:error-code-integer", needs="a client that sends errors")(
+    errors_have_integer_codes
+)
 for _name, _observer in {
     "notification-without-id": notifications_have_no_id,
     "meta-prefix-format": meta_prefixes,
@@ -45,12 +47,14 @@ for _name, _observer in {
     "meta-prefix-reverse-dns": meta_reversed,
     "meta-prefix-reserved": meta_reserved,
 }.items():
-    client_check(f"{_OLD}:{_name}", f"{_NEW}:{_name}", needs="a client that sends some")(_observer)
+    client_check(f"{_OLD}:{_name}", f"{_NEW}:{_name}", needs="a client that sends such messages")(
+        _observer
+    )
 
 
 @client_check(f"{_OLD}:jsonrpc-2-0", f"{_NEW}:jsonrpc-2-0", needs="any message")
 def speaks_jsonrpc(history: History) -> Iterator[Observation]:
-    """Every message is a request, notification, result or error; batches are for another rule."""
+    """Check that messages are requests, notifications, results or errors, ignoring batches."""
     for entry in history.heard:
         messages = entry.message if isinstance(entry.message, list) else [entry.message]
         for message in messages:
@@ -61,10 +65,10 @@ def speaks_jsonrpc(history: History) -> Iterator[Observation]:
 
 @client_check(f"{_OLD}:messages-utf8", f"{_NEW}:messages-utf8", needs="any message")
 def utf8(history: History) -> Iterator[Observation]:
-    """What could be read was UTF-8; what is not shows the bytes."""
+    """Check that messages are UTF-8."""
     for entry in history.heard:
         if entry.text is not None and entry.text.startswith(NOT_UTF_8):
-            yield bad("sent bytes that are no UTF-8", entry)
+            yield bad("the client sent bytes that are not UTF-8", entry)
         elif entry.message is not MISSING:
             yield good(entry)
 
@@ -78,21 +82,21 @@ def _requests(history: History) -> list[Entry]:
 
 @client_check(f"{_OLD}:request-id-type", f"{_NEW}:request-id-type", needs="any request")
 def id_types(history: History) -> Iterator[Observation]:
-    """A string or an integer."""
+    """Check that request ids are strings or integers."""
     for entry in _requests(history):
         id = entry.body["id"]
-        if _is_id(id) or id is None:  # null is for the next rule
+        if _is_id(id) or id is None:  # null is judged by the next check
             yield good(entry)
         else:
-            yield bad(f"a request has the id {id!r:.60}", entry)
+            yield bad(f"the id of a request is {id!r:.60}, neither a string nor an integer", entry)
 
 
 @client_check(f"{_OLD}:request-id-not-null", f"{_NEW}:request-id-not-null", needs="any request")
 def id_not_null(history: History) -> Iterator[Observation]:
-    """Not null."""
+    """Check that no request has the id null."""
     for entry in _requests(history):
         is_null = entry.body["id"] is None
-        yield bad("a request has the id null", entry) if is_null else good(entry)
+        yield bad("the id of a request is null", entry) if is_null else good(entry)
 
 
 def _is_id(value: Any) -> bool:
@@ -103,24 +107,25 @@ def _is_id(value: Any) -> bool:
 
 @client_check(f"{_OLD}:request-id-not-reused", needs="two requests")
 def id_not_reused(history: History) -> Iterator[Observation]:
-    """Once in a session; `initialize` begins one."""
+    """Check that an id is used once per session, which `initialize` begins."""
     seen: dict[tuple[int, str], Entry] = {}
     for entry in _requests(history):
         if entry.line == 0:  # before any session
             continue
         key = entry.line, repr(entry.body["id"])
         if key in seen:
-            yield bad(f"the id {entry.body['id']!r:.60} was used twice", seen[key], entry)
+            words = f"two requests of a session have the id {entry.body['id']!r:.60}"
+            yield bad(words, seen[key], entry)
         else:
             yield good(entry)
         seen.setdefault(key, entry)
 
 
-@client_check(f"{_NEW}:request-id-not-in-use", needs="two requests at once")
+@client_check(f"{_NEW}:request-id-not-in-use", needs="two concurrent requests")
 def id_not_in_use(history: History) -> Iterator[Observation]:
-    """Not that of a request which is still open, on the same pipe.
+    """Check that the id of an open request is not reused on the same pipe.
 
-    Over HTTP several clients of one program cannot be told from each other.
+    Over HTTP the clients of one program cannot be distinguished.
     """
     if history.transport == "http":
         return
@@ -133,7 +138,8 @@ def id_not_in_use(history: History) -> Iterator[Observation]:
             is_open = answered is None or answered.number > later.request.number
             if is_open and earlier.request.line == later.request.line:
                 if earlier.request.body["id"] == later.request.body["id"]:
-                    yield bad("an id was used while a request with it was open", earlier, later)
+                    words = "the client reused the id of a request that was still open"
+                    yield bad(words, earlier, later)
                 else:
                     yield good(earlier, later)
 
@@ -150,21 +156,24 @@ def _tokens(history: History) -> Iterator[tuple[Any, Entry]]:
 @client_check(
     f"{_OLD}:progress-token-type",
     f"{_NEW}:progress-token-type",
-    needs="a client that wants progress",
+    needs="a client that requests progress",
 )
 def token_types(history: History) -> Iterator[Observation]:
-    """A string or an integer."""
+    """Check that progress tokens are strings or integers."""
     for token, entry in _tokens(history):
-        yield good(entry) if _is_id(token) else bad(f"a token is {token!r:.60}", entry)
+        if _is_id(token):
+            yield good(entry)
+        else:
+            yield bad(f"a progress token is {token!r:.60}, neither a string nor an integer", entry)
 
 
 @client_check(
     f"{_OLD}:progress-token-unique",
     f"{_NEW}:progress-token-unique",
-    needs="a client that wants progress of two requests at once",
+    needs="a client that requests progress of two concurrent requests",
 )
 def tokens_unique(history: History) -> Iterator[Observation]:
-    """No two open requests have the same; of 2025-11-25 a task keeps that of its call open."""
+    """Check that open requests have different tokens; in 2025-11-25 a task keeps its token open."""
     client = as_client(history)
     spans = [
         (repr(exchange.request.meta["progressToken"]), exchange, _open_until(client, exchange))
@@ -175,13 +184,14 @@ def tokens_unique(history: History) -> Iterator[Observation]:
         for other, earlier, until in spans[:at]:
             if until > later.request.number and earlier.request.line == later.request.line:
                 if token == other:
-                    yield bad(f"two open requests have the token {token:.60}", earlier, later)
+                    words = f"two open requests have the same progress token {token:.60}"
+                    yield bad(words, earlier, later)
                 else:
                     yield good(earlier, later)
 
 
 def _open_until(client: History, exchange: Exchange) -> float:
-    """The number of the entry from which on the token of a request is free."""
+    """Return the number of the entry after which the token of a request may be reused."""
     if exchange.head is not None and exchange.status >= 400:
         return float(exchange.head.number)
     if exchange.response is None:
@@ -199,7 +209,7 @@ def _open_until(client: History, exchange: Exchange) -> float:
 
 
 def _cancellations(history: History) -> Iterator[tuple[Entry, list[Entry]]]:
-    """Each `notifications/cancelled` of the client, with its requests of that id until then."""
+    """Yield each cancellation of the client with the earlier requests that it may refer to."""
     for entry in history.notifications("notifications/cancelled"):
         named = repr(entry.params.get("requestId"))
         yield (
@@ -217,24 +227,24 @@ def _cancellations(history: History) -> Iterator[tuple[Entry, list[Entry]]]:
 @client_check(
     f"{_OLD}:cancelled-same-direction",
     f"{_NEW}:cancelled-own-request",
-    needs="a client that gives up a request",
+    needs="a client that cancels a request",
 )
 def cancels_own_requests(history: History) -> Iterator[Observation]:
-    """Each names a request of the client."""
+    """Check that each cancellation names a request of the client."""
     for entry, named in _cancellations(history):
         if named:
             yield good(named[-1], entry)
         else:
-            yield bad("a cancellation names a request that the client never sent", entry)
+            yield bad("the client cancelled a request that it never sent", entry)
 
 
 @client_check(
     f"{_OLD}:cancelled-still-running",
     f"{_NEW}:cancelled-still-running",
-    needs="a client that gives up a request",
+    needs="a client that cancels a request",
 )
 def cancels_open_requests(history: History) -> Iterator[Observation]:
-    """None was answered a second earlier; by then every client has seen it."""
+    """Check that the cancelled request had no response that the client must have seen."""
     client = as_client(history)
     answers = {exchange.request.number: exchange for exchange in client.exchanges}
     for entry, named in _cancellations(history):
@@ -242,7 +252,8 @@ def cancels_open_requests(history: History) -> Iterator[Observation]:
             continue
         exchange = answers[named[-1].number]
         if exchange.heard_at is not None and entry.at - exchange.heard_at > _SEEN_MS:
-            yield bad("a cancellation names a request that was answered", exchange, entry)
+            words = "the client cancelled a request after it had received the response"
+            yield bad(words, exchange, entry)
         else:
             yield good(exchange, entry)
 
@@ -256,14 +267,15 @@ _SEEN_MS: Final = 300.0
     needs="a client that cancels a task",
 )
 def tasks_cancelled_by_request(history: History) -> Iterator[Observation]:
-    """Nothing names the call that has become a task; `tasks/cancel` is the way."""
+    """Check that tasks are cancelled by `tasks/cancel`, not by cancelling the creating call."""
     client = as_client(history)
     created = {exchange.request.number: exchange for exchange in client.created.values()}
     for entry, named in _cancellations(history):
         made = created.get(named[-1].number) if named else None
         seen_at = None if made is None else made.heard_at
         if made is not None and seen_at is not None and entry.at - seen_at > _SEEN_MS:
-            yield bad("a task was to be cancelled by a notification", made, entry)
+            words = "the client used `notifications/cancelled` for a task instead of `tasks/cancel`"
+            yield bad(words, made, entry)
     for exchange in client.calls("tasks/cancel"):
         yield good(exchange)
 
@@ -273,10 +285,10 @@ def tasks_cancelled_by_request(history: History) -> Iterator[Observation]:
     f"{_NEW}:late-response-ignored",
     f"{_OLD}:cancellation-races-handled",
     f"{_NEW}:cancellation-races-handled",
-    needs="a client that gives up a request, and is answered all the same",
+    needs="a client that cancels a request and still receives the response",
 )
 def late_answers_ignored(history: History) -> Iterator[Observation]:
-    """After the late answer the client goes on."""
+    """Record clients that continue after a late response."""
     client = as_client(history)
     answers = {exchange.request.number: exchange for exchange in client.exchanges}
     for entry, named in _cancellations(history):

@@ -1,4 +1,4 @@
-"""How clients follow their tasks: polls, pace, patience."""
+"""Checks of polling and pagination by clients, and how a client ended."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,51 +9,53 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, K
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
 
 __all__ = [
-    "PATIENCE_MS",
-    "has_hung",
+    "INACTIVE_MS",
+    "active_until",
+    "exited_normally",
     "is_about",
-    "lived_until",
     "requests_for",
+    "was_stopped",
 ]
 
-PATIENCE_MS: Final = 5_000.0
-"""A client that did nothing for this long does nothing."""
+INACTIVE_MS: Final = 5_000.0
+"""A client that was inactive for this long counts as stuck."""
 
 _SHARE: Final = 0.5
-"""Of an interval: what is shorter than this is no matter of clocks."""
+"""Share of the interval below which a gap is not explained by clock differences."""
 
 
-# --- what became of a client ---------------------------------------------------------------------
+# --- how a client ended ---------------------------------------------------------------------------
 
 
 def _exit(history: History) -> Entry | None:
     return next((entry for entry in history.entries if entry.kind is Kind.EXITED), None)
 
 
-def lived_until(history: History) -> float:
-    """When the client was gone."""
+def active_until(history: History) -> float:
+    """Return when the client exited."""
     left = _exit(history)
     return history.entries[-1].at if left is None else left.at
 
 
-def has_hung(history: History) -> bool:
-    """Whether the client had to be stopped."""
+def was_stopped(history: History) -> bool:
+    """Return whether the tester had to stop the client."""
     left = _exit(history)
     return left is not None and left.text == STOPPED
 
 
-def _left_in_peace(history: History) -> bool:
+def exited_normally(history: History) -> bool:
+    """Return whether the client exited with status 0."""
     left = _exit(history)
     return left is not None and left.text == "exit status 0"
 
 
 def is_about(entry: Entry, task_id: str) -> bool:
-    """Whether a message names a task, in its parameters or its metadata."""
+    """Return whether a message names a task, in its parameters or its metadata."""
     return entry.params.get("taskId") == task_id or entry.related_task == task_id
 
 
 def requests_for(client: History, task_id: str) -> list[Exchange]:
-    """What the client asked of one task."""
+    """Return the client's requests about one task."""
     return [
         exchange
         for exchange in client.exchanges
@@ -61,7 +63,7 @@ def requests_for(client: History, task_id: str) -> list[Exchange]:
     ]
 
 
-# --- pace ----------------------------------------------------------------------------------------
+# --- pace -----------------------------------------------------------------------------------------
 
 
 @client_check(
@@ -70,9 +72,10 @@ def requests_for(client: History, task_id: str) -> list[Exchange]:
     needs="a client that polls a task at least twice",
 )
 def poll_interval_respected(history: History) -> Iterator[Observation]:
-    """Two gaps of one task that are shorter than half of what was asked for are no accident.
+    """Check that the client waits for the poll interval.
 
-    Polls around anything else that happens to the task are not counted.
+    Two gaps of a task below half of the interval are needed to fail. Gaps with other messages about
+    the task do not count.
     """
     client = as_client(history)
     for task_id in client.created:
@@ -86,7 +89,8 @@ def poll_interval_respected(history: History) -> Iterator[Observation]:
         if len(short) >= 2:
             a, b = short[0]
             took = f"{b.sent_at - a.sent_at:.0f} ms"
-            yield bad(f"polled again after {took}; the interval is {_interval(a):g} ms", a, b)
+            words = f"the client polled after {took}; the poll interval is {_interval(a):g} ms"
+            yield bad(words, a, b)
         elif gaps and not short:
             yield good(*gaps[0])
 
@@ -97,7 +101,7 @@ def _interval(exchange: Exchange) -> float:
 
 
 def _is_disturbed(client: History, task_id: str, earlier: Exchange, later: Exchange) -> bool:
-    """Whether something else was said about the task in between."""
+    """Return whether other messages about the task came in between."""
     between = range(earlier.request.number + 1, later.request.number)
     answer = earlier.response
     return answer is None or any(
@@ -106,11 +110,11 @@ def _is_disturbed(client: History, task_id: str, earlier: Exchange, later: Excha
     )
 
 
-# --- patience ------------------------------------------------------------------------------------
+# --- end of polling -------------------------------------------------------------------------------
 
 
 def _end_for(client: History, task_id: str) -> Entry | None:
-    """What told the client that the task was over."""
+    """Return the message that showed the client that the task had ended."""
     result = next((e for e in client.results.get(task_id, ()) if e.is_answered), None)
     if result is not None:
         return result.response
@@ -122,7 +126,7 @@ def _was_cancelled(client: History, task_id: str) -> bool:
 
 
 def _is_waiting(client: History, task_id: str) -> bool:
-    """Whether a `tasks/result` was still open when the client was gone, or it listens."""
+    """Return whether a `tasks/result` was still open when the client exited."""
     open_results = [e for e in client.results.get(task_id, ()) if not e.is_answered]
     return any(e.end is None or e.end.kind is Kind.EXITED for e in open_results)
 
@@ -133,7 +137,7 @@ def _is_waiting(client: History, task_id: str) -> bool:
     needs="a client that polls a task",
 )
 def polls_until_terminal(history: History) -> Iterator[Observation]:
-    """Whoever polls goes on until the end, a question (2025-11-25) or a cancel."""
+    """Check that polling continues until the task ends or requests input, or a cancel."""
     client = as_client(history)
     for task_id in client.created:
         gets = [e for e in requests_for(client, task_id) if e.method == "tasks/get"]
@@ -145,22 +149,19 @@ def polls_until_terminal(history: History) -> Iterator[Observation]:
         if end is not None:
             yield good(gets[0], end)
         elif status == "working" and _has_stopped(history, last):
-            yield bad("stopped to poll a task that was 'working'", last)
+            yield bad("the client stopped polling a task that was still 'working'", last)
 
 
 def _has_stopped(history: History, last: Exchange) -> bool:
     if last.heard_at is None:
         return False
-    is_silent = lived_until(history) - last.heard_at > PATIENCE_MS
-    return is_silent if has_hung(history) else _left_in_peace(history)
+    is_silent = active_until(history) - last.heard_at > INACTIVE_MS
+    return is_silent if was_stopped(history) else exited_normally(history)
 
 
-@client_check(
-    "2025-11-25:status-notification-not-relied-on",
-    needs="a client that makes a task",
-)
+@client_check("2025-11-25:status-notification-not-relied-on", needs="a client that creates a task")
 def notifications_not_relied_on(history: History) -> Iterator[Observation]:
-    """Without any notification the client finds out that its task has ended."""
+    """Check that the client notices the end of its task without notifications."""
     client = as_client(history)
     for task_id, created in client.created.items():
         if any(s.where == "notification" for s in client.by_task[task_id]):
@@ -168,16 +169,17 @@ def notifications_not_relied_on(history: History) -> Iterator[Observation]:
         end = _end_for(client, task_id)
         if end is not None:
             yield good(created, end)
-        elif _waits_in_vain(history, client, task_id, created.heard_at or 0):
-            yield bad("waited for a notification that nobody has to send", created)
+        elif _is_stuck(history, client, task_id, created.heard_at or 0):
+            words = "the client waited for a status notification, which servers need not send"
+            yield bad(words, created)
 
 
 @client_check(
     "2025-11-25:poll-despite-notifications",
-    needs="a client that hears a status notification: one with a GET stream",
+    needs="a client that receives a task status notification (one with a GET stream)",
 )
 def polls_despite_notifications(history: History) -> Iterator[Observation]:
-    """After a notification the client still polls, or waits for the result."""
+    """Check that the client still polls after a notification, or calls `tasks/result`."""
     client = as_client(history)
     for task_id in client.created:
         notices = [s for s in client.by_task[task_id] if s.where == "notification"]
@@ -188,24 +190,21 @@ def polls_despite_notifications(history: History) -> Iterator[Observation]:
         end = _end_for(client, task_id)
         if end is not None or client.results.get(task_id):
             yield good(last, *([] if end is None else [end]))
-        elif _waits_in_vain(history, client, task_id, last.at):
-            yield bad("did not poll any more after a notification", last)
+        elif _is_stuck(history, client, task_id, last.at):
+            yield bad("the client stopped polling after a status notification", last)
 
 
-def _waits_in_vain(history: History, client: History, task_id: str, since: float) -> bool:
-    """Whether the client hung without asking for the task."""
+def _is_stuck(history: History, client: History, task_id: str, since: float) -> bool:
+    """Return whether the client was stuck without a request about the task."""
     asked = requests_for(client, task_id)
     latest = max([since, *(exchange.sent_at for exchange in asked)])
     is_open = any(not exchange.is_answered for exchange in asked)
-    return has_hung(history) and not is_open and lived_until(history) - latest > PATIENCE_MS
+    return was_stopped(history) and not is_open and active_until(history) - latest > INACTIVE_MS
 
 
-@client_check(
-    "2025-11-25:cursors-opaque",
-    needs="a client that follows a list over several pages",
-)
+@client_check("2025-11-25:cursors-opaque", needs="a client that requests several pages of a list")
 def cursors_opaque(history: History) -> Iterator[Observation]:
-    """A cursor is one that was given out for the same list, as it was."""
+    """Check that each cursor was issued for the same list and is unchanged."""
     client = as_client(history)
     given: dict[str, list[Any]] = {}
     exchanges = list(client.calls("tools/list", "tasks/list"))
@@ -218,7 +217,8 @@ def cursors_opaque(history: History) -> Iterator[Observation]:
             ):
                 yield good(exchange)
             elif cursor is not None:
-                yield bad(f"sent the cursor {cursor!r:.60}, which was not given out", exchange)
+                words = f"the client sent the cursor {cursor!r:.60}, which the server did not issue"
+                yield bad(words, exchange)
         if "nextCursor" in exchange.fields:
             given.setdefault(exchange.method, []).append(exchange.fields["nextCursor"])
 
@@ -226,10 +226,10 @@ def cursors_opaque(history: History) -> Iterator[Observation]:
 @client_check(
     "2025-11-25:page-size-not-assumed",
     "2025-11-25:both-paging-flows",
-    needs="a client that follows a list over several pages",
+    needs="a client that requests several pages of a list",
 )
 def follows_pages(history: History) -> Iterator[Observation]:
-    """A client that follows cursors follows each, also from an empty page."""
+    """Check that a client that uses cursors uses each, also of an empty page."""
     client = as_client(history)
     pages = list(client.calls("tools/list"))
     followed = [page.params["cursor"] for page in pages if page.params.get("cursor") is not None]
@@ -239,22 +239,21 @@ def follows_pages(history: History) -> Iterator[Observation]:
             continue
         if following in followed:
             yield good(exchange)
-        elif not exchange.fields.get("tools") and _went_on(client, exchange):
-            yield bad("took an empty page for the last one", exchange)
+        elif not exchange.fields.get("tools") and _used_list(client, exchange):
+            yield bad("the client treated an empty page with a cursor as the last page", exchange)
 
 
 @client_check(
-    "2025-11-25:missing-cursor-is-end",
-    needs="a client that follows a list over several pages",
+    "2025-11-25:missing-cursor-is-end", needs="a client that requests several pages of a list"
 )
 def stops_at_last_page(history: History) -> Iterator[Observation]:
-    """A cursor is sent only while a walk through the list is not at its end."""
+    """Check that no cursor is sent after the last page of a list."""
     for pages in _pages_by_line(as_client(history)).values():
         walks, last = 0, None
         for page in pages:
             has_cursor = page.params.get("cursor") is not None
             if has_cursor and walks <= 0 and last is not None:
-                yield bad("asked for a page after the last one", last, page)
+                yield bad("the client requested another page after the last page", last, page)
             walks += not has_cursor
             if page.is_answered and page.error is None and "nextCursor" not in page.fields:
                 if has_cursor and walks > 0:
@@ -269,8 +268,8 @@ def _pages_by_line(client: History) -> dict[int, list[Exchange]]:
     return lines
 
 
-def _went_on(client: History, exchange: Exchange) -> bool:
-    """Whether the client used the list as if it were complete."""
+def _used_list(client: History, exchange: Exchange) -> bool:
+    """Return whether the client used the list as if it were complete."""
     answer = exchange.response
     return answer is not None and any(
         call.request.number > answer.number for call in client.calls("tools/call")

@@ -1,4 +1,4 @@
-"""Clients on pipes: what they write, how they begin and how they end."""
+"""Checks of clients over stdio: messages, start, and shutdown."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,25 +20,25 @@ _PIPE: Final = "a client that starts its server"
     needs=_PIPE,
 )
 def only_messages(history: History) -> Iterator[Observation]:
-    """Every line is a message; one with a newline in it becomes two that are none."""
+    """Check that every line is a message; a message with a newline becomes two invalid lines."""
     if history.transport == "stdio":
         for entry in history.heard:
             if entry.message is MISSING or not isinstance(entry.message, dict):
-                yield bad("wrote a line that is no message", entry)
+                yield bad("the client wrote a line to stdin that is not a JSON-RPC message", entry)
             else:
                 yield good(entry)
 
 
 @client_check("2025-11-25:stdio-supported", needs=_PIPE)
 def supports_stdio(history: History) -> Iterator[Observation]:
-    """It was started with a command."""
+    """Record clients that start a server process."""
     if history.transport == "stdio":
         yield from (good(entry) for entry in history.heard[:1])
 
 
 @client_check("2025-11-25:stdio-stderr-not-error", "2026-07-28:stdio-stderr-not-error", needs=_PIPE)
-def stderr_is_no_error(history: History) -> Iterator[Observation]:
-    """A server that writes to its log is used all the same."""
+def stderr_is_not_an_error(history: History) -> Iterator[Observation]:
+    """Record clients that continue although the server writes to stderr."""
     if history.transport == "stdio":
         used = [e for e in as_client(history).calls("tools/list", "tools/call") if e.is_answered]
         yield from (good(exchange) for exchange in used[:1])
@@ -48,41 +48,45 @@ def stderr_is_no_error(history: History) -> Iterator[Observation]:
     "2025-11-25:shutdown-close-stdin", "2026-07-28:stdio-shutdown-close-stdin", needs=_PIPE
 )
 def closes_input_first(history: History) -> Iterator[Observation]:
-    """The end of the input comes before any signal."""
+    """Check that the client closes the server's stdin before it sends any signal."""
     if history.transport != "stdio":
         return
     ended: set[int] = set()
     for entry in history.entries:
         if entry.kind is Kind.EXITED:
-            break  # from here on it is our doing
+            break  # after this, the tester acts
         if entry.kind is Kind.ENDED and entry.line not in ended:
             ended.add(entry.line)
             if entry.text == "end of input":
                 yield good(entry)
             else:
-                yield bad(f"sent {entry.text} without closing the input first", entry)
+                words = f"the client sent {entry.text} without closing the server's stdin first"
+                yield bad(words, entry)
 
 
-@client_check("2026-07-28:stdio-process-outlives-task", needs="a client that makes two tasks")
+@client_check("2026-07-28:stdio-process-outlives-task", needs="a client that creates two tasks")
 def process_outlives_task(history: History) -> Iterator[Observation]:
-    """Two tasks do not need two processes."""
+    """Check that the client does not start a process for each task."""
     if history.transport != "stdio":
         return
     lines = [exchange.request.line for exchange in as_client(history).created.values()]
     if len(lines) > 1:
         made = list(as_client(history).created.values())[:2]
         if len(set(lines)) == len(lines):
-            yield bad("started a process for each task", *made)
+            yield bad("the client started a server process for each task", *made)
         else:
             yield good(*made)
 
 
 @client_check("2026-07-28:stdio-probe-recommended", needs=_PIPE)
-def probes(history: History) -> Iterator[Observation]:
-    """Whether it begins with `server/discover`, for whoever wants to know."""
+def begins_with_discover(history: History) -> Iterator[Observation]:
+    """Note which request the client sends first; `server/discover` is recommended."""
     if history.transport != "stdio":
         return
     first = next(iter(as_client(history).exchanges), None)
     if first is not None:
         is_probe = first.method == "server/discover"
-        yield good(first) if is_probe else note(f"begins with `{first.method}`", first)
+        if is_probe:
+            yield good(first)
+        else:
+            yield note(f"the client begins with {first.method!r}, not 'server/discover'", first)

@@ -1,4 +1,4 @@
-"""Requirements of clients that nothing on the wire decides about."""
+"""Requirements of clients that are not observable through the protocol."""
 
 from typing import Final
 
@@ -15,19 +15,19 @@ def _both(*names: str) -> list[str]:
 
 
 cannot_check_clients(
-    "A client may be more patient than any tester.",
+    "The client's timeouts may exceed the duration of a run.",
     *_both("request-timeouts", "tool-timeouts", "timeout-maximum", "timeout-reset-by-progress"),
     f"{_OLD}:timeout-sends-cancelled",
     f"{_NEW}:timeout-cancels",
 )
 cannot_check_clients(
-    "What a client reports to its user or model is not on the wire.",
+    "A client's reports to its user or model are not observable through the protocol.",
     *_both("structured-result-validated"),
     f"{_OLD}:negotiation-errors-handled",
     f"{_NEW}:legacy-codes-without-meaning",
 )
 cannot_check_clients(
-    "Other requirements say the same in detail.",
+    "Other requirements cover this in detail and are checked separately.",
     *_both("base-protocol-supported"),
     f"{_OLD}:streamable-http-still-applies",
     f"{_OLD}:version-respected",
@@ -35,11 +35,11 @@ cannot_check_clients(
     f"{_NEW}:binding-may-mirror",
 )
 cannot_check_clients(
-    "It is for tests of authorization to decide.",
+    "Authorization has its own requirements, which this tester does not cover.",
     *_both("http-auth-spec"),
 )
 cannot_check_clients(
-    "What is sent to clients has no unusual keys or names that one of them could trip over.",
+    "The tester sends clients no unusual keys or names that could reveal a violation.",
     *_both("meta-no-assumptions", "meta-name-characters"),
     f"{_OLD}:result-any-object",
     f"{_NEW}:header-names-case-insensitive",
@@ -47,7 +47,7 @@ cannot_check_clients(
     f"{_NEW}:info-not-for-security",
 )
 cannot_check_clients(
-    "Clients of this revision send no results and no errors.",
+    "Clients of this revision send no results or errors.",
     *(
         f"{_NEW}:{name}"
         for name in (
@@ -63,12 +63,12 @@ cannot_check_clients(
     ),
 )
 cannot_check_clients(
-    "No task of the tester lives longer than its ttl.",
+    "No task of the tester outlives its ttl.",
     f"{_NEW}:ttl-as-backstop",
     f"{_NEW}:task-unusable-after-ttl",
 )
 cannot_check_clients(
-    "A client is started once for each scenario, and has nowhere to go on from.",
+    "The tester starts a client once per scenario, so nothing can be resumed or restarted.",
     f"{_NEW}:task-ids-persisted",
     f"{_NEW}:era-persisted",
     f"{_NEW}:stdio-restart-server",
@@ -77,27 +77,27 @@ cannot_check_clients(
     f"{_OLD}:disconnect-may-happen",
 )
 cannot_check_clients(
-    "Which of its own subscriptions a client means a notification for is not on the wire.",
+    "How a client assigns notifications to its subscriptions is not observable.",
     f"{_NEW}:stdio-client-correlates",
 )
 cannot_check_clients(
-    "Whether a client knows both eras cannot be told from one run.",
+    "A single run does not show whether a client supports both eras.",
     f"{_NEW}:stdio-probe-with-discover",
     f"{_NEW}:stdio-fallback-any-error",
 )
 cannot_check_clients(
-    "Whether a person refuses is not in the hands of a tester.",
+    "The tester cannot make a user reject a request.",
     f"{_OLD}:sampling-user-rejected",
 )
 cannot_check_clients(
-    "What a client does for a request that was cancelled cannot be seen.",
+    "A client's internal work for a cancelled request is not observable.",
     f"{_OLD}:cancelled-request-stopped",
 )
 cannot_check_clients(
-    "Both ways are fine, and neither can be seen.",
+    "The specification allows both behaviors, and neither is observable.",
     f"{_NEW}:x-mcp-header-other-transports",
 )
 cannot_check_clients(
-    "Clients report no progress.",
+    "Clients send no progress notifications.",
     *_both("progress-rate-limited"),
 )

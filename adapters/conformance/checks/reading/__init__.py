@@ -1,1 +1,1 @@
-"""How the checks read a history, and rules that both revisions share; no check registers here."""
+"""Functions that read a recorded history, and rules that both revisions share."""

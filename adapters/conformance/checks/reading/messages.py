@@ -13,8 +13,8 @@ __all__ = [
     "errors_have_code_and_message",
     "errors_have_integer_codes",
     "errors_have_the_id",
+    "is_plain_http_error",
     "is_well_formed",
-    "is_word_of_http",
     "message_fault",
     "notifications_are_not_answered",
     "notifications_have_no_id",
@@ -28,33 +28,33 @@ __all__ = [
 
 
 def message_fault(message: Any) -> str | None:
-    """Why this is no JSON-RPC 2.0 message of MCP; None if it is one."""
+    """Return why a value is not a JSON-RPC 2.0 message of MCP, or None if it is one."""
     if not isinstance(message, dict):
         return f"a message is {_kind_of(message)}, not an object"
     if message.get("jsonrpc") != "2.0":
         return '`jsonrpc` is not "2.0"'
     if "method" in message:
         if not isinstance(message["method"], str):
-            return "`method` is no string"
+            return "`method` is not a string"
         if "result" in message or "error" in message:
-            return "a message is both a question and an answer"
+            return "a message has both `method` and `result` or `error`"
         if not isinstance(message.get("params", {}), dict):
-            return "`params` is no object"
+            return "`params` is not an object"
         return None
     if ("result" in message) == ("error" in message):
-        return "an answer must have `result` or `error`, and not both"
+        return "a response must have either `result` or `error`, not both or neither"
     return None
 
 
 def is_well_formed(entry: Entry) -> bool:
-    """Whether what we sent could be read: then its id could be read too, if it had one."""
+    """Return whether the target could parse a message of the tester, including its id."""
     if entry.message is MISSING or message_fault(entry.message) is not None:
         return False
     return "id" not in entry.body or _is_id(entry.body["id"])
 
 
 def same_id(one: Any, other: Any) -> bool:
-    """Whether two ids are the same, with the same type; 1 and 1.0 are the same JSON number."""
+    """Return whether two ids are equal and of the same type; 1 and 1.0 are the same JSON number."""
     return _key(one) == _key(other)
 
 
@@ -65,7 +65,7 @@ def _key(id: Any) -> tuple[str, Any]:
 
 
 def statuses(history: History) -> dict[int, int]:
-    """The HTTP status of each post that was answered."""
+    """Return the HTTP status of each request that received a response."""
     return {
         entry.post: entry.http.status
         for entry in history.entries
@@ -73,41 +73,41 @@ def statuses(history: History) -> dict[int, int]:
     }
 
 
-def is_word_of_http(entry: Entry, status: dict[int, int]) -> bool:
-    """Whether it is the body of an HTTP error that does not even claim to be JSON-RPC."""
+def is_plain_http_error(entry: Entry, status: dict[int, int]) -> bool:
+    """Return whether an entry is the body of an HTTP error that does not claim to be JSON-RPC."""
     is_error = entry.post is not None and status.get(entry.post, 0) >= 300
     return is_error and "jsonrpc" not in entry.body
 
 
-def _spoken(history: History) -> Iterator[Entry]:
-    """What the target said as JSON-RPC: neither the words of HTTP errors nor what is no JSON."""
+def _jsonrpc_messages(history: History) -> Iterator[Entry]:
+    """Yield the JSON messages of the target, without HTTP error bodies outside JSON-RPC."""
     status = statuses(history)
     for entry in history.heard:
-        if entry.message is not MISSING and not is_word_of_http(entry, status):
+        if entry.message is not MISSING and not is_plain_http_error(entry, status):
             yield entry
 
 
 def requests_of_the_target(history: History) -> Iterator[Entry]:
-    """What the target asks; what is called a notification is none, whatever id it has."""
+    """Yield the requests of the target, without notifications that wrongly have an id."""
     for question, _ in history.questions:
         if not (question.method or "").startswith("notifications/"):
             yield question
 
 
 def speaks_jsonrpc(history: History) -> Iterator[Observation]:
-    """Every message is a request, a notification, a result or an error."""
-    for entry in _spoken(history):
+    """Check that every message is a request, a notification, a result or an error."""
+    for entry in _jsonrpc_messages(history):
         fault = message_fault(entry.message)
         yield good(entry) if fault is None else bad(fault, entry)
 
 
 def results_are_objects(history: History) -> Iterator[Observation]:
-    """A result response has `result`, and that is an object."""
-    for entry in _spoken(history):
+    """Check that a response without `error` has a `result` that is an object."""
+    for entry in _jsonrpc_messages(history):
         if "method" in entry.body or "error" in entry.body or not entry.body:
             continue
         if "result" not in entry.body:
-            yield bad("an answer has neither `result` nor `error`", entry)
+            yield bad("a response has neither `result` nor `error`", entry)
         elif not isinstance(entry.body["result"], dict):
             yield bad(f"`result` is {_kind_of(entry.body['result'])}, not an object", entry)
         else:
@@ -115,42 +115,47 @@ def results_are_objects(history: History) -> Iterator[Observation]:
 
 
 def results_have_the_id(history: History) -> Iterator[Observation]:
-    """Each result has the id of a request of ours that was open there."""
-    asked = _Asked(history)
-    for entry in asked.answers():
+    """Check that each result has the id of a pending request of the same connection."""
+    sent_requests = _SentRequests(history)
+    for entry in sent_requests.answers():
         if "result" in entry.body:
-            if asked.knows(entry):
+            if sent_requests.has_id_of(entry):
                 yield good(entry)
             else:
-                yield bad("a result has an id that no request had", *asked.last(entry), entry)
+                words = "a result has an id that no request of the client used"
+                yield bad(words, *sent_requests.last(entry), entry)
 
 
 def errors_have_the_id(history: History) -> Iterator[Observation]:
-    """Each error has the id of a request of ours, unless that could not be read."""
+    """Check that each error has the id of a request, unless the request could not be parsed."""
     status = statuses(history)
-    asked = _Asked(history)
-    for entry in asked.answers():
+    sent_requests = _SentRequests(history)
+    for entry in sent_requests.answers():
         if "error" not in entry.body:
             continue
         id = entry.body.get("id")
-        # HTTP refuses before it reads: no session, a wrong Origin, too large a body.
+        # HTTP servers may reject before parsing: unknown session, wrong Origin, body too large.
         is_refusal = entry.post is not None and status.get(entry.post, 0) >= 400
-        if asked.knows(entry) or (id is None and (is_refusal or asked.was_unreadable(entry))):
+        if sent_requests.has_id_of(entry) or (
+            id is None and (is_refusal or sent_requests.was_unreadable(entry))
+        ):
             yield good(entry)
-        elif asked.was_unreadable(entry):
+        elif sent_requests.was_unreadable(entry):
             continue
         elif is_refusal:
-            yield warning("an error has an id that no request had", *asked.last(entry), entry)
+            words = "an error has an id that no request of the client used"
+            yield warning(words, *sent_requests.last(entry), entry)
         elif id is not None:
-            yield bad("an error has an id that no request had", *asked.last(entry), entry)
-        elif waiting := _waiting(history, entry):
-            yield bad("an error has no id, though the request had one", waiting, entry)
+            words = "an error has an id that no request of the client used"
+            yield bad(words, *sent_requests.last(entry), entry)
+        elif pending := _pending_request(history, entry):
+            yield bad("an error has no id, although the request had one", pending, entry)
 
 
-def _waiting(history: History, answer: Entry) -> Entry | None:
-    """A request that this must be meant for, since it was never answered otherwise.
+def _pending_request(history: History, answer: Entry) -> Entry | None:
+    """Return a request without another response, for which this response must be meant.
 
-    Without one it is the answer to a notification.
+    If there is none, the response belongs to a notification.
     """
     for exchange in reversed(history.exchanges):
         request = exchange.request
@@ -161,11 +166,11 @@ def _waiting(history: History, answer: Entry) -> Entry | None:
     return None
 
 
-class _Asked:
-    """What of ours an answer can be meant for: what is on its own post, else on its line.
+class _SentRequests:
+    """Messages of the tester that a response can belong to: on its own HTTP request or connection.
 
-    It grows while `answers` is walked through, so that it always ends before the answer at hand.
-    A GET with `Last-Event-ID` continues any stream of its line.
+    It is filled while `answers` is iterated, so it only contains messages sent before the current
+    response. A GET with `Last-Event-ID` continues any stream of its connection.
     """
 
     def __init__(self, history: History) -> None:
@@ -175,25 +180,25 @@ class _Asked:
         self._unreadable: set[tuple[str, int]] = set()
 
     def answers(self) -> Iterator[Entry]:
-        """The answers of the target, in order."""
-        spoken = {entry.number for entry in _spoken(self._history)}
+        """Yield the responses of the target in order."""
+        jsonrpc = {entry.number for entry in _jsonrpc_messages(self._history)}
         for entry in self._history.entries:
             if entry.kind is Kind.SENT:
                 self._add(entry)
-            elif entry.number in spoken and entry.is_response:
+            elif entry.number in jsonrpc and entry.is_response:
                 yield entry
 
-    def knows(self, answer: Entry) -> bool:
-        """Whether its id was sent."""
+    def has_id_of(self, answer: Entry) -> bool:
+        """Return whether its id was sent."""
         return _key(answer.body.get("id")) in self._ids.get(self._place(answer), ())
 
     def last(self, answer: Entry) -> list[Entry]:
-        """What may show what it should have answered."""
+        """Return the last request that the response may belong to, as evidence."""
         last = self._last.get(self._place(answer))
         return [] if last is None else [last]
 
     def was_unreadable(self, answer: Entry) -> bool:
-        """Whether something that cannot be read was sent there."""
+        """Return whether an unparsable message was sent there."""
         return self._place(answer) in self._unreadable
 
     def _add(self, sent: Entry) -> None:
@@ -214,8 +219,8 @@ class _Asked:
 
 
 def _errors(history: History) -> Iterator[tuple[Any, Entry]]:
-    """The errors of answers, and those of failed tasks (2026-07-28)."""
-    for entry in _spoken(history):
+    """Yield the errors of responses and those of failed tasks (2026-07-28)."""
+    for entry in _jsonrpc_messages(history):
         if "method" not in entry.body and "error" in entry.body:
             yield entry.body["error"], entry
     for sighting in history.sightings:
@@ -224,20 +229,20 @@ def _errors(history: History) -> Iterator[tuple[Any, Entry]]:
 
 
 def errors_have_code_and_message(history: History) -> Iterator[Observation]:
-    """Each error is an object with a code and a message."""
+    """Check that each error is an object with a code and a message."""
     for error, entry in _errors(history):
         if not isinstance(error, dict):
             yield bad(f"`error` is {_kind_of(error)}, not an object", entry)
         elif "code" not in error:
             yield bad("an error has no `code`", entry)
         elif not isinstance(error.get("message"), str):
-            yield bad("an error has no `message` that is a string", entry)
+            yield bad("an error has no `message`, or one that is not a string", entry)
         else:
             yield good(entry)
 
 
 def errors_have_integer_codes(history: History) -> Iterator[Observation]:
-    """Each code is an integer."""
+    """Check that each error code is an integer."""
     for error, entry in _errors(history):
         code = error.get("code", MISSING) if isinstance(error, dict) else MISSING
         if code is MISSING:
@@ -250,52 +255,52 @@ def errors_have_integer_codes(history: History) -> Iterator[Observation]:
 
 
 def notifications_have_no_id(history: History) -> Iterator[Observation]:
-    """What is called `notifications/...` has no id."""
-    for entry in _spoken(history):
+    """Check that messages named `notifications/...` have no id."""
+    for entry in _jsonrpc_messages(history):
         if (entry.method or "").startswith("notifications/"):
             yield bad("a notification has an `id`", entry) if "id" in entry.body else good(entry)
 
 
 def notifications_are_not_answered(history: History) -> Iterator[Observation]:
-    """A notification gets no response; a refusal by HTTP is none."""
+    """Check that notifications receive no response; an HTTP error status is allowed."""
     if history.transport == "stdio":
-        yield from _silence_on_pipes(history)
+        yield from _no_responses_over_stdio(history)
         return
     status = statuses(history)
     answers = {entry.post: entry for entry in reversed(history.heard) if entry.is_response}
-    for entry in _notified(history):
+    for entry in _sent_notifications(history):
         answer = answers.get(entry.post)
         if entry.post not in status:
             continue
         if answer is not None and status[entry.post] < 400:
-            yield bad("a notification was answered", entry, answer)
+            yield bad("the target responded to a notification", entry, answer)
         else:
             yield good(entry)
 
 
-def _silence_on_pipes(history: History) -> Iterator[Observation]:
-    """No answer without an id until something of ours was answered.
+def _no_responses_over_stdio(history: History) -> Iterator[Observation]:
+    """Check that no response without an id precedes the next response to a request.
 
-    If anything unreadable was sent before, such an answer may be meant for that.
+    After an unparsable message, such a response may belong to that message.
     """
-    waiting: dict[int, list[Entry]] = {}
+    pending: dict[int, list[Entry]] = {}
     unreadable: set[int] = set()
-    notified = {entry.number for entry in _notified(history)}
+    notified = {entry.number for entry in _sent_notifications(history)}
     for entry in history.entries:
         if entry.number in notified:
-            waiting.setdefault(entry.line, []).append(entry)
+            pending.setdefault(entry.line, []).append(entry)
         elif entry.kind is Kind.SENT and not is_well_formed(entry):
             unreadable.add(entry.line)
         elif entry.kind is Kind.HEARD and entry.is_response:
-            sent = waiting.pop(entry.line, [])
+            sent = pending.pop(entry.line, [])
             if entry.body.get("id") is not None:
                 yield from map(good, sent)
             elif sent and entry.line not in unreadable:
-                yield bad("a notification was answered", sent[-1], entry)
+                yield bad("the target responded to a notification", sent[-1], entry)
 
 
-def _notified(history: History) -> Iterator[Entry]:
-    """The proper notifications that we sent."""
+def _sent_notifications(history: History) -> Iterator[Entry]:
+    """Yield the well-formed notifications of the tester."""
     for entry in history.entries:
         if entry.kind is Kind.SENT and entry.is_notification and is_well_formed(entry):
             yield entry
@@ -306,7 +311,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _kind_of(value: Any) -> str:
-    """A JSON type in words."""
+    """Return the JSON type of a value with its article."""
     if value is None:
         return "null"
     kinds = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}

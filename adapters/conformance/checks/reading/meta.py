@@ -37,14 +37,14 @@ _MCP_KEYS: Final = frozenset(
         *("subscriptionId", "serverInfo"),
     )
 )
-_OPAQUE: Final = frozenset(  # what is in there belongs to somebody else
+_OPAQUE: Final = frozenset(  # content defined by tools or users
     {"structuredContent", "arguments", "input", "data", "metadata", "experimental", "_meta"}
     | {"inputSchema", "outputSchema", "requestedSchema"}
 )
 
 
 def meta_keys(message: Any, depth: int = 12) -> Iterator[str]:
-    """Every key of every `_meta` in a message; what belongs to tools and users is not searched."""
+    """Yield the keys of every `_meta` in a message, outside content defined by tools or users."""
     if depth and isinstance(message, list):
         for one in message:
             yield from meta_keys(one, depth - 1)
@@ -57,7 +57,7 @@ def meta_keys(message: Any, depth: int = 12) -> Iterator[str]:
 
 
 def prefix_fault(key: str) -> str | None:
-    """Why the prefix of a key is no series of labels; None also if it has none."""
+    """Return what is wrong with the structure of a key's prefix; None without a prefix."""
     prefix, slash, _ = key.rpartition("/")
     if not slash:
         return None
@@ -69,16 +69,16 @@ def prefix_fault(key: str) -> str | None:
 
 
 def label_fault(key: str) -> str | None:
-    """Why a label of the prefix has a wrong form."""
+    """Return which label of the prefix is malformed."""
     prefix, slash, _ = key.rpartition("/")
     if not slash or prefix_fault(key) is not None:
         return None
     wrong = next((label for label in prefix.split(".") if not _LABEL.fullmatch(label)), None)
-    return None if wrong is None else f"has the label {wrong!r}"
+    return None if wrong is None else f"has the malformed label {wrong!r}"
 
 
 def name_fault(key: str) -> str | None:
-    """Why the name of a key neither begins nor ends as it must."""
+    """Return why the name of a key begins or ends with a character that is not allowed."""
     name = key.rpartition("/")[2]
     if not name or (_NAME.fullmatch(name[0]) and _NAME.fullmatch(name[-1])):
         return None
@@ -92,14 +92,14 @@ def _keys(history: History) -> Iterator[tuple[str, Entry]]:
 
 
 def _labels(key: str) -> list[str]:
-    """Of a prefix that has the right form; else none."""
+    """Return the labels of a well-formed prefix; else an empty list."""
     prefix, slash, _ = key.rpartition("/")
     is_fine = slash and prefix_fault(key) is None and label_fault(key) is None
     return prefix.split(".") if is_fine else []
 
 
 def meta_prefixes(history: History) -> Iterator[Observation]:
-    """Each prefix is a series of labels with a slash behind it."""
+    """Check that each prefix is a series of labels separated by dots and followed by a slash."""
     for key, entry in _keys(history):
         if "/" in key:
             fault = prefix_fault(key)
@@ -107,7 +107,7 @@ def meta_prefixes(history: History) -> Iterator[Observation]:
 
 
 def meta_labels(history: History) -> Iterator[Observation]:
-    """Each label has the right form."""
+    """Check that each label is well-formed."""
     for key, entry in _keys(history):
         if "/" in key and prefix_fault(key) is None:
             fault = label_fault(key)
@@ -115,7 +115,7 @@ def meta_labels(history: History) -> Iterator[Observation]:
 
 
 def meta_names(history: History) -> Iterator[Observation]:
-    """Each name begins and ends with a letter or digit; other characters within are noted."""
+    """Check that names begin and end with a letter or digit; note other characters inside."""
     for key, entry in _keys(history):
         fault = name_fault(key)
         name = key.rpartition("/")[2]
@@ -128,21 +128,22 @@ def meta_names(history: History) -> Iterator[Observation]:
 
 
 def meta_reversed(history: History) -> Iterator[Observation]:
-    """Prefixes are reverse domain names; what could be either way round is not judged."""
+    """Check that prefixes are reverse domain names; ambiguous ones are not judged."""
     for key, entry in _keys(history):
         labels = _labels(key)
         if not labels:
             continue
         if len(labels) == 1:
-            yield bad(f"the prefix of the `_meta` key {key!r} is no reverse domain name", entry)
+            yield bad(f"the prefix of the `_meta` key {key!r} is not a reverse domain name", entry)
         elif _is_top_level(labels[0]):
             yield good(entry)
         elif _is_top_level(labels[-1]):
-            yield bad(f"the prefix of the `_meta` key {key!r} is a domain name forwards", entry)
+            words = f"the prefix of the `_meta` key {key!r} is a domain name that is not reversed"
+            yield bad(words, entry)
 
 
 def meta_reserved(history: History) -> Iterator[Observation]:
-    """Under the prefixes of MCP there are only keys of MCP.
+    """Check that the reserved prefixes of MCP contain only keys of MCP.
 
     Extensions may add keys under `io.modelcontextprotocol/` that this tester does not know.
     """
@@ -153,9 +154,9 @@ def meta_reserved(history: History) -> Iterator[Observation]:
         if key in _MCP_KEYS:
             yield good(entry)
         elif labels == ["io", "modelcontextprotocol"]:
-            yield note(f"the `_meta` key {key!r} is not of the core specification", entry)
+            yield note(f"the `_meta` key {key!r} is not part of the core specification", entry)
         else:
-            yield bad(f"the `_meta` key {key!r} has a prefix that is reserved for MCP", entry)
+            yield bad(f"the `_meta` key {key!r} uses a prefix that is reserved for MCP", entry)
 
 
 def _is_top_level(label: str) -> bool:

@@ -1,6 +1,6 @@
-"""What certainly came after what, where a history alone could mislead.
+"""Order of messages, where the order of arrival alone could mislead.
 
-Two HTTP streams overtake each other: what was heard later may have been said earlier.
+HTTP streams overtake each other: a message that was received later may have been sent earlier.
 """
 
 from bisect import bisect_right
@@ -13,23 +13,23 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, K
 
 __all__ = [
     "SOON_MS",
-    "gone_right_after",
+    "exited_after",
     "is_after",
     "is_received_before",
     "is_replayed",
-    "taken",
-    "went_on",
+    "next_response",
+    "response_head",
 ]
 
 SOON_MS: Final = 5_000.0
-"""What takes longer is not prompt any more."""
+"""A response that takes longer is not prompt."""
 
 
 def is_after(history: History, later: Entry, earlier: Entry) -> bool:
-    """Whether the target certainly said one thing after the other.
+    """Return whether the target certainly sent one message after the other.
 
-    It did if both came on one stream or pipe, or if the stream of the later one was opened when
-    the earlier one was known already.
+    It did if both came on one stream or pipe, or if the stream of the later one was opened after
+    the earlier one was received.
     """
     if later.number <= earlier.number:
         return False
@@ -39,46 +39,46 @@ def is_after(history: History, later: Entry, earlier: Entry) -> bool:
     return opened is not None and opened.number > earlier.number and not _is_resumed(opened)
 
 
-def is_received_before(history: History, sent: Entry, heard: Entry) -> bool:
-    """Whether the target certainly had what we sent when it said that.
+def is_received_before(history: History, sent: Entry, received: Entry) -> bool:
+    """Return whether the target certainly had received a message when it sent the other.
 
-    On a pipe it had if it answered something that we sent after it.  Over HTTP it had if it took
-    the message before that stream was opened; or if much time has passed since.
+    Over a pipe it had if it responded to a request sent after the message. Over HTTP it had if it
+    accepted the message before that stream was opened, or if `SOON_MS` have passed since.
     """
-    if heard.number <= sent.number:
+    if received.number <= sent.number:
         return False
     if sent.post is None:
-        answer = went_on(history, sent)
-        return sent.line == heard.line and answer is not None and answer.number < heard.number
-    head = taken(history, sent)
-    if head is None or head.number > heard.number:
+        answer = next_response(history, sent)
+        return sent.line == received.line and answer is not None and answer.number < received.number
+    head = response_head(history, sent)
+    if head is None or head.number > received.number:
         return False
-    return heard.at - head.at > SOON_MS or is_after(history, heard, head)
+    return received.at - head.at > SOON_MS or is_after(history, received, head)
 
 
-def is_replayed(history: History, heard: Entry) -> bool:
-    """Whether it came on a stream that was taken up again, where old things are said once more."""
-    opened = None if heard.post is None else _index(history).opened.get(heard.post)
+def is_replayed(history: History, received: Entry) -> bool:
+    """Return whether it came on a resumed stream, which repeats old messages."""
+    opened = None if received.post is None else _index(history).opened.get(received.post)
     return opened is not None and _is_resumed(opened)
 
 
-def taken(history: History, sent: Entry) -> Entry | None:
-    """The head of the HTTP answer to what we sent."""
+def response_head(history: History, sent: Entry) -> Entry | None:
+    """Return the head of the HTTP response to a message of the tester."""
     return None if sent.post is None else _index(history).heads.get(sent.post)
 
 
-def went_on(history: History, since: Entry) -> Entry | None:
-    """The first answer to something that was asked on the same line after that."""
+def next_response(history: History, since: Entry) -> Entry | None:
+    """Return the first response to a request sent later on the same connection."""
     asked = _index(history).asked.get(since.line, [])
     later = asked[bisect_right(asked, since.number, key=lambda e: e.request.number) :]
     answers = [exchange.response for exchange in later if exchange.response is not None]
     return min(answers, key=lambda entry: entry.number, default=None)
 
 
-def gone_right_after(history: History, sent: Entry, besides: Entry | None = None) -> Entry | None:
-    """The end of the process, if nothing else that was said to it can be the cause.
+def exited_after(history: History, sent: Entry, besides: Entry | None = None) -> Entry | None:
+    """Return the end of the process, if no other message to it can be the cause.
 
-    Everything before had been heard of; `besides` does not count.  One request may follow.
+    The target had responded to everything before; `besides` does not count. One request may follow.
     """
     line = [e for e in _index(history).lines.get(sent.line, ()) if e is not besides]
     at = line.index(sent)
@@ -93,12 +93,12 @@ def gone_right_after(history: History, sent: Entry, besides: Entry | None = None
 @attrs.frozen(eq=False)
 class _Index:
     opened: dict[int, Entry] = attrs.field(factory=dict)
-    """What was sent in each post."""
+    """First message sent in each HTTP request."""
     heads: dict[int, Entry] = attrs.field(factory=dict)
     asked: dict[int, list[Exchange]] = attrs.field(factory=dict)
-    """The exchanges of each line."""
+    """Exchanges of each connection."""
     lines: dict[int, list[Entry]] = attrs.field(factory=dict)
-    """All that happened on it."""
+    """Entries of each connection."""
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""What became of a call of a tool, at once or as a task."""
+"""Outcomes of tool calls, whether immediate or as a task."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -10,8 +10,8 @@ from taskmachine.adapters.conformance.history import Entry, Exchange, History, S
 
 __all__ = [
     "Outcome",
-    "made_by",
-    "maker",
+    "created_task_id",
+    "creating_call",
     "outcome_of_call",
     "outcome_of_task",
     "results_of",
@@ -22,21 +22,21 @@ __all__ = [
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """How it ended."""
+    """Outcome of a tool call."""
 
     kind: Literal["success", "tool error", "error"]
-    """`tool error` is a result with `isError`; `error` is one of JSON-RPC."""
+    """`tool error` is a result with `isError`; `error` is a JSON-RPC error."""
     result: Mapping[str, Any]
-    """Empty if it is an error of JSON-RPC."""
+    """Empty for a JSON-RPC error."""
     where: Exchange | Sighting
-    """What shows it."""
+    """The message that contains it."""
 
 
 def outcome_of_call(history: History, call: Exchange) -> Outcome | None:
-    """The end of what a call began; None if that is not known, or it only asked for input."""
+    """Return the final outcome of a call; None if unknown, or if the call only requested input."""
     if call.error is not None:
         return Outcome("error", {}, call)
-    task_id = made_by(call)
+    task_id = created_task_id(call)
     if task_id is not None:
         return outcome_of_task(history, task_id, call.request)
     if not call.fields or call.fields.get("resultType", "complete") != "complete":
@@ -45,11 +45,11 @@ def outcome_of_call(history: History, call: Exchange) -> Outcome | None:
 
 
 def outcome_of_task(history: History, task_id: str, seen_by: Entry) -> Outcome | None:
-    """How a task ended; None if that was not seen, or if it was cancelled.
+    """Return the outcome of a task; None if it was not seen or the task was cancelled.
 
-    `seen_by` is anything on a line where the task is known.
+    `seen_by` is any entry of a connection where the task is known.
     """
-    if maker(history, task_id, seen_by) is None:
+    if creating_call(history, task_id, seen_by) is None:
         return None
     for exchange in results_of(history, task_id, seen_by):
         return _of_result(exchange.fields, exchange)
@@ -63,7 +63,7 @@ def outcome_of_task(history: History, task_id: str, seen_by: Entry) -> Outcome |
 
 
 def sightings_of(history: History, task_id: str, seen_by: Entry) -> list[Sighting]:
-    """Where a task was shown."""
+    """Return the observed states of a task."""
     return [
         sighting
         for sighting in history.by_task.get(task_id, ())
@@ -72,7 +72,7 @@ def sightings_of(history: History, task_id: str, seen_by: Entry) -> list[Sightin
 
 
 def results_of(history: History, task_id: str, seen_by: Entry) -> list[Exchange]:
-    """Of 2025-11-25: where the result of a task was shown."""
+    """Return the `tasks/result` exchanges of a task that returned a result (2025-11-25)."""
     return [
         exchange
         for exchange in history.results.get(task_id, ())
@@ -80,38 +80,40 @@ def results_of(history: History, task_id: str, seen_by: Entry) -> list[Exchange]
     ]
 
 
-def made_by(call: Exchange) -> str | None:
-    """The task that a call became."""
+def created_task_id(call: Exchange) -> str | None:
+    """Return the id of the task that a call created."""
     shown = call.fields if call.fields.get("resultType") == "task" else call.fields.get("task")
     id = shown.get("taskId") if isinstance(shown, dict) else None
     return id if isinstance(id, str) else None
 
 
-def maker(history: History, task_id: Any, seen_by: Entry) -> Exchange | None:
-    """The call that made a task; None if that was not here, or if two got the same id."""
+def creating_call(history: History, task_id: Any, seen_by: Entry) -> Exchange | None:
+    """Return the call that created a task; None if there is none here, or more than one."""
     if not isinstance(task_id, str):
         return None
     calls = [
-        c for c in _makers(history).get(task_id, ()) if _is_same_place(history, c.request, seen_by)
+        c
+        for c in _creating_calls(history).get(task_id, ())
+        if _is_same_place(history, c.request, seen_by)
     ]
     return calls[0] if len(calls) == 1 else None
 
 
 def results_of_tools(history: History) -> Iterator[tuple[str, Outcome]]:
-    """Every result of a tool, each time it was shown, with the name of the tool."""
+    """Yield the name of the tool with every result it returned, each time it was shown."""
     for call in history.calls("tools/call"):
-        if made_by(call) is None and call.error is None:
+        if created_task_id(call) is None and call.error is None:
             found = outcome_of_call(history, call)
             if found is not None:
                 yield from _named(call, found)
     for exchange in history.calls("tasks/result"):
         if exchange.fields:
-            made = maker(history, exchange.task_id, exchange.request)
+            made = creating_call(history, exchange.task_id, exchange.request)
             yield from _named(made, _of_result(exchange.fields, exchange))
     for sighting in history.sightings:
         result = sighting.task.get("result")
         if sighting.status == "completed" and isinstance(result, dict):
-            made = maker(history, sighting.id, sighting.entry)
+            made = creating_call(history, sighting.id, sighting.entry)
             yield from _named(made, _of_result(result, sighting))
 
 
@@ -122,7 +124,7 @@ def _named(call: Exchange | None, outcome: Outcome) -> Iterator[tuple[str, Outco
 
 
 @lru_cache(maxsize=2)
-def _makers(history: History) -> dict[str, list[Exchange]]:
+def _creating_calls(history: History) -> dict[str, list[Exchange]]:
     found: dict[str, list[Exchange]] = {}
     for sighting in history.sightings:
         if sighting.where == "create" and isinstance(sighting.id, str) and sighting.exchange:
@@ -131,7 +133,7 @@ def _makers(history: History) -> dict[str, list[Exchange]]:
 
 
 def _is_same_place(history: History, one: Entry, other: Entry) -> bool:
-    """Over pipes each line is a process, with ids of its own."""
+    """Return whether both entries share task ids: over stdio each process has its own."""
     return history.transport == "http" or one.line == other.line
 
 

@@ -1,4 +1,4 @@
-"""HTTP requests of 2025-11-25 with all that came back: what streams, sessions and headers show."""
+"""HTTP requests of 2025-11-25 with their responses, streams, sessions and headers."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -12,122 +12,121 @@ __all__ = [
     "UNDECIDED",
     "Post",
     "continuations",
-    "is_open_with",
-    "live_session",
+    "is_in_live_session",
     "posts",
-    "sources",
+    "stream_origins",
     "streams_of",
+    "was_open_at",
 ]
 
 UNDECIDED: Final = frozenset({0, 401, 408, 429})
-"""Statuses that say nothing of the matter at hand; those from 500 on do not either."""
+"""Statuses that say nothing about the request itself, as do those from 500."""
 
 
 @attrs.frozen(eq=False)
 class Post:
-    """One HTTP request, by whatever method, and its answer."""
+    """One HTTP request, of any method, and its response."""
 
     sent: Entry
     head: Entry | None
     events: Sequence[Entry]
-    """What came: messages, and events without one."""
+    """Received messages, and events without a message."""
     end: Entry | None
-    """It was ended, or left."""
+    """The end of the stream, by the target or the tester."""
 
     @property
     def number(self) -> int | None:
-        """That its entries have."""
+        """Return the number that its entries share."""
         return self.sent.post
 
     @property
     def line(self) -> int:
-        """Its session."""
+        """Return the number of its session."""
         return self.sent.line
 
     @property
     def method(self) -> str:
-        """Of HTTP."""
+        """Return the HTTP method."""
         return "" if self.sent.http is None else self.sent.http.method
 
     @property
     def status(self) -> int:
-        """Of HTTP; 0 if there was no answer."""
+        """Return the HTTP status; 0 without a response."""
         return 0 if self.head is None or self.head.http is None else self.head.http.status
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it was refused for a reason that has nothing to do with what was sent."""
+        """Return whether the request was refused for a reason unrelated to its content."""
         return self.status in UNDECIDED or self.status >= 500
 
     @property
     def sent_headers(self) -> Mapping[str, str]:
-        """Of the request."""
         return {} if self.sent.http is None else self.sent.http.headers
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Of the answer."""
+        """Return the headers of the response."""
         return {} if self.head is None or self.head.http is None else self.head.http.headers
 
     @property
     def kind(self) -> str:
-        """The media type of the answer."""
+        """Return the media type of the response."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is a stream of events."""
+        """Return whether the response is an event stream."""
         return self.kind == "text/event-stream" and 200 <= self.status < 300
 
     @property
     def heard(self) -> list[Entry]:
-        """The messages of the answer."""
+        """Return the messages of the response."""
         return [entry for entry in self.events if entry.kind is Kind.HEARD]
 
     @property
     def response(self) -> Entry | None:
-        """The first JSON-RPC response among them."""
+        """Return the first JSON-RPC response among the messages."""
         return next((entry for entry in self.heard if entry.is_response), None)
 
     @property
     def has_body(self) -> bool:
-        """Whether there is anything behind the head."""
+        """Return whether a body follows the headers."""
         return bool(self.events) or bool(self.end and self.end.kind is Kind.ENDED and self.end.text)
 
     @property
     def is_request(self) -> bool:
-        """Whether a JSON-RPC request was posted."""
+        """Return whether a JSON-RPC request was posted."""
         return self.method == "POST" and self.sent.is_request
 
     @property
     def resumes(self) -> str | None:
-        """The id of the event after which a stream is to go on."""
+        """Return the id of the event after which the request resumes a stream."""
         return self.sent_headers.get("last-event-id") if self.method == "GET" else None
 
     @property
     def session(self) -> str | None:
-        """The session that the request named."""
+        """Return the session id in the request."""
         return self.sent_headers.get("mcp-session-id")
 
     @property
     def is_ended(self) -> bool:
-        """Whether the target ended it."""
+        """Return whether the target ended the response."""
         return self.end is not None and self.end.kind is Kind.ENDED
 
     @property
     def event_ids(self) -> list[str]:
-        """Of all events that have one, in order."""
+        """Return the event ids in order."""
         return [e.http.event_id for e in self.events if e.http and e.http.event_id]
 
     @property
     def entries(self) -> list[Entry]:
-        """For a transcript: request, head, response or end."""
+        """Return the entries for a transcript: request, head, and response or end."""
         return [e for e in (self.sent, self.head, self.response or self.end) if e is not None]
 
 
 @lru_cache(maxsize=4)
 def posts(history: History) -> tuple[Post, ...]:
-    """All HTTP requests, in the order they were sent."""
+    """Return all HTTP requests in the order sent."""
     heads: dict[int, Entry] = {}
     events: dict[int, list[Entry]] = {}
     ends: dict[int, Entry] = {}
@@ -148,9 +147,9 @@ def posts(history: History) -> tuple[Post, ...]:
 
 
 @lru_cache(maxsize=4)
-def sources(history: History) -> dict[int | None, Post]:
-    """For each post that resumes a stream, the post where that stream began."""
-    seen: dict[tuple[int, str], Post] = {}  # by line and event
+def stream_origins(history: History) -> dict[int | None, Post]:
+    """Map each request that resumes a stream to the request that opened the stream."""
+    seen: dict[tuple[int, str], Post] = {}  # keyed by connection and event id
     found: dict[int | None, Post] = {}
     for post in posts(history):
         if post.resumes is not None and (post.line, post.resumes) in seen:
@@ -160,8 +159,8 @@ def sources(history: History) -> dict[int | None, Post]:
     return found
 
 
-def live_session(history: History, post: Post) -> bool:
-    """Whether the request names its session as it should, and nobody has ended that yet.
+def is_in_live_session(history: History, post: Post) -> bool:
+    """Return whether a request names its session correctly and the session has not ended.
 
     Without sessions there is nothing to name.
     """
@@ -174,9 +173,9 @@ def live_session(history: History, post: Post) -> bool:
 
 @lru_cache(maxsize=4)
 def _sessions(history: History) -> tuple[dict[int, str], dict[str, int]]:
-    """The session of each line; and for each that may be over, since which entry.
+    """Return the session of each connection, and the entry since which a session may have ended.
 
-    A 404 says that it is over, unless something is served in it later.
+    A 404 means that it ended, unless a later request in it succeeds.
     """
     given: dict[int, str] = {}
     served: dict[str, int] = {}
@@ -196,8 +195,8 @@ def _sessions(history: History) -> tuple[dict[int, str], dict[str, int]]:
 
 
 @lru_cache(maxsize=4)
-def lines_of_this_version(history: History) -> frozenset[int]:
-    """The lines on which 2025-11-25 was proposed and agreed on: some rules are new in it."""
+def connections_of_this_version(history: History) -> frozenset[int]:
+    """Return the connections that proposed and negotiated 2025-11-25; it introduced some rules."""
     others = {
         exchange.request.line
         for exchange in history.calls("initialize")
@@ -210,21 +209,21 @@ def lines_of_this_version(history: History) -> frozenset[int]:
     return frozenset(entry.line for entry in history.entries) - others
 
 
-def is_open_with(post: Post, entry: Entry) -> bool:
-    """Whether the stream was certainly connected when that was heard."""
+def was_open_at(post: Post, entry: Entry) -> bool:
+    """Return whether the stream was certainly connected when that entry was received."""
     began = None if post.head is None else post.head.number
     is_begun = post.is_stream and began is not None and began < entry.number
     return is_begun and (post.end is None or post.end.number > entry.number)
 
 
 def continuations(history: History, post: Post) -> list[Post]:
-    """The posts by which its stream went on."""
+    """Return the requests that resumed its stream."""
     return _continued(history).get(post.number, [])
 
 
 @lru_cache(maxsize=4)
 def _continued(history: History) -> dict[int | None, list[Post]]:
-    begun = sources(history)
+    begun = stream_origins(history)
     found: dict[int | None, list[Post]] = {}
     for post in posts(history):
         if post.number in begun:
@@ -234,7 +233,7 @@ def _continued(history: History) -> dict[int | None, list[Post]]:
 
 @lru_cache(maxsize=4)
 def streams_of(history: History) -> dict[int, list[Post]]:
-    """The streams of each line, by POST or by GET."""
+    """Return the streams of each connection, opened by POST or GET."""
     found: dict[int, list[Post]] = {}
     for post in posts(history):
         if post.is_stream:

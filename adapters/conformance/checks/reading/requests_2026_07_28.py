@@ -1,7 +1,7 @@
-"""What a request of 2026-07-28 is made of, and what is wrong with it before anybody serves it.
+"""Metadata and headers of requests of 2026-07-28, and their faults.
 
-A rule about one fault is judged only where that fault is the only one: which of two is reported
-is the target's business.
+A rule about one fault is judged only where that fault is the only one: a target may report any of
+several.
 """
 
 import re
@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.conformance.history import MISSING, Exchange, History
+from taskmachine.adapters.conformance.wire.annotations import header_parameters
 from taskmachine.adapters.conformance.wire.header_values import decode_value, is_encoded
-from taskmachine.adapters.conformance.wire.marks import followed_marks
 from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
 
 __all__ = [
@@ -30,12 +30,12 @@ __all__ = [
     "faults",
     "is_modern",
     "is_modern_only",
-    "is_refused_otherwise",
+    "is_unrelated_rejection",
     "is_unsupported",
     "meta",
     "mirrors",
     "modern_calls",
-    "served_twin",
+    "successful_equivalent",
     "supported_versions",
 ]
 
@@ -53,30 +53,30 @@ _VISIBLE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 
 def meta(exchange: Exchange) -> Mapping[str, Any]:
-    """The `_meta` of the request."""
+    """Return the `_meta` of the request."""
     found = exchange.params.get("_meta")
     return found if isinstance(found, dict) else {}
 
 
 def capabilities(exchange: Exchange) -> Mapping[str, Any]:
-    """What the request declared; empty if nothing."""
+    """Return the client capabilities that the request declared; empty if none."""
     found = meta(exchange).get(CAPABILITIES)
     return found if isinstance(found, dict) else {}
 
 
 def declares_tasks(exchange: Exchange) -> bool:
-    """Whether the request declared the extension."""
+    """Return whether the request declared the tasks extension."""
     extensions = capabilities(exchange).get("extensions")
     return isinstance(extensions, dict) and TASKS in extensions
 
 
 def is_modern(exchange: Exchange) -> bool:
-    """Whether the body says that the request is of this revision."""
+    """Return whether the body names this revision."""
     return exchange.method != "initialize" and meta(exchange).get(VERSION) == MODERN
 
 
 def modern_calls(history: History, *methods: str) -> Iterator[Exchange]:
-    """The requests of this revision, of these methods if any are named."""
+    """Yield the requests of this revision, optionally of these methods only."""
     for exchange in history.exchanges:
         if is_modern(exchange) and (not methods or exchange.method in methods):
             yield exchange
@@ -87,7 +87,7 @@ def modern_calls(history: History, *methods: str) -> Iterator[Exchange]:
 
 @lru_cache(maxsize=8)
 def supported_versions(history: History) -> frozenset[str]:
-    """All versions that the target ever named as its own."""
+    """Return all versions that the target ever listed as supported."""
     found: set[str] = set()
     for exchange in history.exchanges:
         named = exchange.fields.get("supportedVersions")
@@ -99,16 +99,16 @@ def supported_versions(history: History) -> frozenset[str]:
 
 
 def is_modern_only(history: History) -> bool:
-    """Whether the target certainly knows no revision with `initialize`: it refused one."""
+    """Return whether the target certainly supports no revision with `initialize`."""
     if any(version < MODERN for version in supported_versions(history)):
         return False
-    greetings = [e for e in history.calls("initialize") if e.is_answered]
-    is_refused = any(e.error is not None and not is_refused_otherwise(e) for e in greetings)
-    return is_refused and not any(e.fields for e in greetings)
+    initializations = [e for e in history.calls("initialize") if e.is_answered]
+    is_refused = any(e.error is not None and not is_unrelated_rejection(e) for e in initializations)
+    return is_refused and not any(e.fields for e in initializations)
 
 
 def is_unsupported(history: History, version: Any) -> bool:
-    """Whether that is a version which the target cannot know."""
+    """Return whether a version is certainly not supported by the target."""
     return (
         isinstance(version, str)
         and version not in {MODERN, *LEGACY}
@@ -121,7 +121,7 @@ def is_unsupported(history: History, version: Any) -> bool:
 
 @attrs.frozen
 class Mirror:
-    """A header that repeats a value of the body."""
+    """A header that mirrors a value of the body."""
 
     header: str
     """In lower case."""
@@ -132,17 +132,17 @@ class Mirror:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether it belongs to a parameter of a tool."""
+        """Return whether it mirrors a parameter of a tool."""
         return self.header.startswith("mcp-param-")
 
     @property
     def is_encoded(self) -> bool:
-        """Whether it was sent as Base64."""
+        """Return whether it was sent as Base64."""
         return self.sent is not None and is_encoded(self.sent)
 
     @property
     def value(self) -> str | None:
-        """What was sent, decoded; None if it cannot be."""
+        """Return the decoded value; None if it cannot be decoded."""
         if self.sent is None or not _VISIBLE.fullmatch(self.sent):
             return None
         is_literal = self.header in ("mcp-method", "mcp-protocol-version")
@@ -150,10 +150,11 @@ class Mirror:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with it; None if nothing is.
+        """Return what is wrong with the header, or None.
 
-        Missing, malformed, different; or what nobody said whether it is wrong: omitted (also the
-        name of a task, which the extension wants and the core does not) and unexpected.
+        `missing`, `malformed` and `different` break a rule. The specification does not decide about
+        `omitted` (including the name of a task, which the extension requires and the core does not)
+        and `unexpected`.
         """
         is_plain = isinstance(self.expected, str | int)
         if self.sent is None:
@@ -163,15 +164,15 @@ class Mirror:
             return None if is_nothing and self.is_parameter else "omitted"
         if self.value is None:
             return "malformed"
-        if not is_plain:  # without a version in the body the header is all there is
+        if not is_plain:  # without a version in the body only the header counts
             return None if self.header == "mcp-protocol-version" else "unexpected"
-        if self.value in _spellings(self.expected) or self.is_spelled_otherwise:
+        if self.value in _spellings(self.expected) or self.has_other_notation:
             return None
         return "different"
 
     @property
-    def is_spelled_otherwise(self) -> bool:
-        """Whether it is the same integer, written in another way."""
+    def has_other_notation(self) -> bool:
+        """Return whether it is the same integer in a different notation."""
         if not _is_integer(self.expected) or self.value in (None, str(self.expected)):
             return False
         match = re.fullmatch(r"(-?[0-9]+)\.0+", str(self.value))
@@ -179,7 +180,7 @@ class Mirror:
 
 
 def mirrors(history: History, exchange: Exchange) -> list[Mirror]:
-    """What the headers of a request should repeat; empty over pipes."""
+    """Return the headers that should mirror values of a request; empty over stdio."""
     if exchange.request.http is None:
         return []
     sent = {name.lower(): value.strip(" \t") for name, value in exchange.sent_headers.items()}
@@ -205,16 +206,16 @@ def mirrors(history: History, exchange: Exchange) -> list[Mirror]:
 
 
 def annotations(history: History, tool: Any) -> dict[Sequence[str], str]:
-    """Path of each parameter that a tool wants in a header, to the name of that header."""
+    """Map the path of each parameter that a tool mirrors in a header to the header's name."""
     schema = history.tools.get(tool, {}).get("inputSchema") if isinstance(tool, str) else None
-    return {path: f"mcp-param-{mark.lower()}" for path, mark in followed_marks(schema).items()}
+    return {path: f"mcp-param-{mark.lower()}" for path, mark in header_parameters(schema).items()}
 
 
 # --- all that is wrong -----------------------------------------------------------------------
 
 
 def faults(history: History, exchange: Exchange) -> frozenset[str]:
-    """Why a target could refuse the request, whatever it is for.
+    """Return the reasons for which a target could reject the request whatever its purpose.
 
     "message", "meta", "version", the names of wrong headers, "origin", "other headers".
     """
@@ -232,10 +233,10 @@ def faults(history: History, exchange: Exchange) -> frozenset[str]:
     return frozenset(found | set(_other_header_faults(history, exchange)))
 
 
-def served_twin(history: History, exchange: Exchange) -> Exchange | None:
-    """A request for the same that had no fault and was served: this one could have been, too.
+def successful_equivalent(history: History, exchange: Exchange) -> Exchange | None:
+    """Return an equivalent request without faults that succeeded, so this one could have, too.
 
-    Tasks can vanish, so with those the twin comes later.
+    Tasks can disappear, so for task requests the equivalent comes later.
     """
     params = _without_meta(exchange)
     return next(
@@ -254,8 +255,8 @@ def served_twin(history: History, exchange: Exchange) -> Exchange | None:
     )
 
 
-def is_refused_otherwise(exchange: Exchange) -> bool:
-    """Whether the refusal says nothing of the request: no credentials, too many, out of order."""
+def is_unrelated_rejection(exchange: Exchange) -> bool:
+    """Return whether the rejection is unrelated to the request (credentials, rate, failure)."""
     return (
         exchange.status in (401, 403, 408, 429) or exchange.status >= 500 or exchange.code == -32603
     )

@@ -1,4 +1,4 @@
-"""JSON Schemas of a target, which may be anything, and what breaks them."""
+"""Validation against JSON Schemas of a target, which may be invalid themselves."""
 
 from typing import Any
 
@@ -8,16 +8,17 @@ __all__ = ["certain_fault", "fault"]
 
 
 def fault(schema: Any, value: Any) -> str | None:
-    """What is wrong with a value, in words; None if nothing, or if the schema is of no use."""
+    """Return what is wrong with a value; None if nothing, or if the schema is unusable."""
     for error in _errors(schema, value):
         return str(error.message)
     return None
 
 
 def certain_fault(schema: Any, value: Any) -> str | None:
-    """The same, but only what nobody can mend: no value at all, or an object for a scalar.
+    """Return the same, but only for faults that no coercion repairs.
 
-    A number in a string, or a member too much, are taken by many on purpose.
+    These are a missing value, or an object where a scalar is expected. Many implementations
+    deliberately accept a number in a string or an additional member.
     """
     for error in _errors(schema, value):
         kind = type(error.kind).__name__
@@ -31,7 +32,7 @@ def _errors(schema: Any, value: Any) -> list[jsonschema_rs.ValidationError]:
         return []
     try:
         return list(jsonschema_rs.validator_for(schema, retriever=_refuse).iter_errors(value))
-    except ValueError:  # no schema, or one with references to elsewhere
+    except ValueError:  # invalid, or with external references
         return []
 
 

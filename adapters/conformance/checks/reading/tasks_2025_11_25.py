@@ -1,4 +1,4 @@
-"""How the checks of 2025-11-25 read a history: who offered what, and which answer says nothing."""
+"""Capabilities, tool calls, responses, tasks and callers in a history of 2025-11-25."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
-from taskmachine.adapters.conformance.checks.reading.sightings import Life, life_of
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord, task_record
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind
 
 __all__ = [
@@ -17,26 +17,26 @@ __all__ = [
     "TASK_FIELDS",
     "call_key",
     "cancelled_requests",
+    "comparable_outcome",
+    "created_task_id",
     "declares",
+    "has_access",
     "has_principals",
+    "has_tasks_capability",
+    "has_valid_arguments",
     "in_flight",
     "is_foreign",
+    "is_overdue",
     "is_overloaded",
-    "is_sound",
     "is_task_call",
     "kept_until",
-    "knows_tasks",
     "lifetime_end",
-    "made",
-    "may_ask",
     "milliseconds",
-    "outcome",
     "plain_calls",
     "requests_for",
-    "settled",
-    "support",
+    "results_of_ended_tasks",
+    "task_support",
     "tasks_capability",
-    "waited_in_vain",
 ]
 
 INVALID_REQUEST: Final = -32600
@@ -55,25 +55,25 @@ _BUSY: Final = (
 
 
 def tasks_capability(history: History, line: int) -> Any:
-    """What the target declared under `tasks` on that line; None if nothing, or nobody asked."""
+    """Return what the target declared under `tasks` on that connection; else None."""
     return history.capabilities.get(line, {}).get("tasks")
 
 
-def knows_tasks(history: History, exchange: Exchange) -> bool:
-    """Whether the target said on that line that it has tasks."""
+def has_tasks_capability(history: History, exchange: Exchange) -> bool:
+    """Return whether the target declared the `tasks` capability on that connection."""
     return tasks_capability(history, exchange.request.line) is not None
 
 
 def declares(history: History, exchange: Exchange, *path: str) -> bool:
-    """Whether `tasks` has that item on the line of the exchange, in whatever shape."""
+    """Return whether `tasks` contains that item on the connection, in any shape."""
     found = tasks_capability(history, exchange.request.line)
     for step in path:
         found = found.get(step) if isinstance(found, dict) else None
     return found is not None and found is not False
 
 
-def support(history: History, exchange: Exchange) -> str | None:
-    """How the called tool is marked; None if it was never listed, or marked with nonsense."""
+def task_support(history: History, exchange: Exchange) -> str | None:
+    """Return the `taskSupport` of the called tool; None if it was never listed, or is invalid."""
     name = exchange.params.get("name")
     tool = history.tools.get(name) if isinstance(name, str) else None
     if tool is None:
@@ -89,22 +89,22 @@ def support(history: History, exchange: Exchange) -> str | None:
 
 
 def is_task_call(exchange: Exchange) -> bool:
-    """Whether it asks for a task, in the way it ought to be asked for."""
+    """Return whether the call requests a task, with valid parameters."""
     task = exchange.params.get("task")
     if exchange.method != "tools/call" or not isinstance(task, dict):
         return False
     return "ttl" not in task or (milliseconds(task["ttl"]) or 0) > 0
 
 
-def made(exchange: Exchange) -> str | None:
-    """The id of the task that it was answered with."""
+def created_task_id(exchange: Exchange) -> str | None:
+    """Return the id of the task in the response."""
     task = exchange.fields.get("task")
     id = task.get("taskId") if isinstance(task, dict) else None
     return id if isinstance(id, str) else None
 
 
 def call_key(exchange: Exchange) -> str:
-    """The same for calls of the same tool with the same arguments."""
+    """Return a key that is equal for calls of the same tool with the same arguments."""
     wanted = [exchange.params.get("name"), exchange.params.get("arguments")]
     return json.dumps(wanted, sort_keys=True)
 
@@ -119,7 +119,7 @@ def _calls(history: History) -> Mapping[str, tuple[Exchange, ...]]:
 
 
 def plain_calls(history: History, call: Exchange) -> list[Exchange]:
-    """The answered calls of the same tool with the same arguments that did not ask for a task."""
+    """Return the answered calls of the same tool and arguments that did not request a task."""
     return [
         other
         for other in _calls(history).get(call_key(call), ())
@@ -127,8 +127,8 @@ def plain_calls(history: History, call: Exchange) -> list[Exchange]:
     ]
 
 
-def is_sound(history: History, call: Exchange) -> bool:
-    """Whether nothing is wrong with the arguments: the same call was served at another time."""
+def has_valid_arguments(history: History, call: Exchange) -> bool:
+    """Return whether the arguments are valid: the same call succeeded at another time."""
     return any(
         other.fields and other.fields.get("isError") is not True
         for other in _calls(history).get(call_key(call), ())
@@ -139,7 +139,7 @@ def is_sound(history: History, call: Exchange) -> bool:
 
 
 def is_overloaded(exchange: Exchange) -> bool:
-    """Whether the target only says that it is too much at the moment."""
+    """Return whether the target only reports that it is overloaded at the moment."""
     if exchange.status in (429, 503):
         return True
     if exchange.error is None or exchange.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
@@ -148,17 +148,17 @@ def is_overloaded(exchange: Exchange) -> bool:
     return any(word in said for word in _BUSY)
 
 
-def outcome(exchange: Exchange) -> Any:
-    """What was answered, without metadata: two outcomes can be compared."""
+def comparable_outcome(exchange: Exchange) -> Any:
+    """Return the result or error without metadata, for comparison."""
     if exchange.error is not None:
         return {"error": dict(exchange.error)}
     return {"result": {k: v for k, v in exchange.fields.items() if k != "_meta"}}
 
 
-def waited_in_vain(history: History, exchange: Exchange) -> bool:
-    """Whether no answer came soon, though the connection was there, and others were answered.
+def is_overdue(history: History, exchange: Exchange) -> bool:
+    """Return whether no response came soon, although the connection was open and others were quick.
 
-    A target that has much to do is slow for everybody: that says nothing of this request.
+    A target under load is slow for every request, which says nothing about this one.
     """
     if exchange.is_answered or (exchange.end is not None and exchange.end.kind is Kind.GAVE_UP):
         return (exchange.waited_ms or 0) > SOON_MS and not _is_busy(history, exchange)
@@ -166,7 +166,7 @@ def waited_in_vain(history: History, exchange: Exchange) -> bool:
 
 
 def _is_busy(history: History, exchange: Exchange) -> bool:
-    """Whether most of what was asked meanwhile had to wait as well."""
+    """Return whether most requests sent meanwhile were slow as well."""
     until = exchange.sent_at + (exchange.waited_ms or 0)
     meanwhile = [
         other
@@ -181,14 +181,14 @@ def _is_busy(history: History, exchange: Exchange) -> bool:
 
 
 def in_flight(exchange: Exchange, since: Entry, until: Entry) -> bool:
-    """Whether it was sent before the one and neither answered nor given up before the other."""
+    """Return whether it was sent before `since` and was still pending at `until`."""
     over = exchange.response or exchange.end
     return exchange.request.number < since.number and (over is None or over.number > until.number)
 
 
 @lru_cache(maxsize=4)
 def cancelled_requests(history: History) -> frozenset[tuple[int, str]]:
-    """Lines and ids of requests that we said we do not want any more."""
+    """Return connection and id of each request that the client cancelled."""
     return frozenset(
         (entry.line, repr(entry.params.get("requestId")))
         for entry in history.entries
@@ -200,7 +200,7 @@ def cancelled_requests(history: History) -> frozenset[tuple[int, str]]:
 
 
 def requests_for(history: History, task_id: Any, method: str) -> list[Exchange]:
-    """All requests of that method that name that task."""
+    """Return all requests of that method that name that task."""
     return _requests(history).get((method, repr(task_id)), [])
 
 
@@ -215,52 +215,52 @@ def _requests(history: History) -> dict[tuple[str, str], list[Exchange]]:
 
 
 def milliseconds(value: Any) -> float | None:
-    """A duration; None if it is none."""
+    """Return a duration in milliseconds; None if the value is not one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and value >= 0 and math.isfinite(value) else None
 
 
-def settled(history: History) -> Iterator[tuple[Life, Exchange]]:
-    """Answers to `tasks/result` of tasks that had completed or failed, for those who may ask."""
+def results_of_ended_tasks(history: History) -> Iterator[tuple[TaskRecord, Exchange]]:
+    """Yield `tasks/result` responses of completed or failed tasks, to callers with access."""
     for exchange in history.calls("tasks/result"):
-        life = life_of(history, exchange.task_id, exchange.request)
-        if life is None or not may_ask(history, life, exchange):
+        record = task_record(history, exchange.task_id, exchange.request)
+        if record is None or not has_access(history, record, exchange):
             continue
-        ended = life.ended_before(exchange.request)
-        if ended is None or any(s.status == "cancelled" for s in life.sightings):
+        ended = record.ended_before(exchange.request)
+        if ended is None or any(s.status == "cancelled" for s in record.sightings):
             continue
         if (
             exchange.is_answered
             and not is_overloaded(exchange)
-            and not _is_gone(history, life, exchange)
+            and not _may_be_deleted(history, record, exchange)
         ):
-            yield life, exchange
+            yield record, exchange
 
 
-def kept_until(history: History, life: Life) -> float | None:
-    """The moment of ours until which a task must be there; None if that cannot be said."""
-    is_cancelled = any(s.status == "cancelled" for s in life.sightings)
-    if is_cancelled or requests_for(history, life.id, "tasks/cancel"):
+def kept_until(history: History, record: TaskRecord) -> float | None:
+    """Return the time until which a task must exist, on the tester's clock; None if unknown."""
+    is_cancelled = any(s.status == "cancelled" for s in record.sightings)
+    if is_cancelled or requests_for(history, record.id, "tasks/cancel"):
         return None
-    return lifetime_end(life)
+    return lifetime_end(record)
 
 
-def lifetime_end(life: Life) -> float | None:
-    """When its ttl is over, at the earliest; None if that cannot be said.
+def lifetime_end(record: TaskRecord) -> float | None:
+    """Return the earliest time at which its ttl expires; None if unknown.
 
-    The shortest one that was ever shown counts, from when its creation was asked for.
+    The shortest ttl shown counts, from when the creation was requested.
     """
-    ttls = [s.task.get("ttl") for s in life.sightings if "ttl" in s.task]
+    ttls = [s.task.get("ttl") for s in record.sightings if "ttl" in s.task]
     lengths = [math.inf if ttl is None else milliseconds(ttl) for ttl in ttls]
     known = [length for length in lengths if length is not None]
-    if life.created is None or not known or len(known) < len(lengths):
+    if record.created is None or not known or len(known) < len(lengths):
         return None
-    return life.created.since + min(known)
+    return record.created.since + min(known)
 
 
-def _is_gone(history: History, life: Life, exchange: Exchange) -> bool:
-    """Whether an answer may mean that the task is no longer there."""
-    until = kept_until(history, life)
+def _may_be_deleted(history: History, record: TaskRecord, exchange: Exchange) -> bool:
+    """Return whether the response may mean that the task no longer exists."""
+    until = kept_until(history, record)
     is_late = until is None or exchange.heard_at is None or exchange.heard_at >= until
     return exchange.code == INVALID_PARAMS and is_late
 
@@ -269,23 +269,29 @@ def _is_gone(history: History, life: Life, exchange: Exchange) -> bool:
 
 
 def has_principals(history: History) -> bool:
-    """Whether there are callers with different credentials."""
-    return len({who for who in history.principals.values() if who is not None}) > 1
+    """Return whether there are callers with different credentials."""
+    return (
+        len({principal for principal in history.principals.values() if principal is not None}) > 1
+    )
 
 
-def may_ask(history: History, life: Life, exchange: Exchange) -> bool:
-    """Whether whoever sent it made the task, or has the same credentials and was shown it."""
-    line, who = exchange.request.line, history.principals.get(exchange.request.caller)
-    if life.created is not None and life.created.entry.line == line:
+def has_access(history: History, record: TaskRecord, exchange: Exchange) -> bool:
+    """Return whether the caller created the task, or has the same credentials and was shown it."""
+    line, principal = exchange.request.line, history.principals.get(exchange.request.caller)
+    if record.created is not None and record.created.entry.line == line:
         return True
-    is_shown = any(s.entry.line == line and s.where == "get" for s in life.sightings)
-    return is_shown and who is not None and not is_foreign(history, life, exchange.request.caller)
+    is_shown = any(s.entry.line == line and s.where == "get" for s in record.sightings)
+    return (
+        is_shown
+        and principal is not None
+        and not is_foreign(history, record, exchange.request.caller)
+    )
 
 
-def is_foreign(history: History, life: Life, asked_by: str) -> bool:
-    """Whether that caller and the one who made the task have different credentials."""
-    if life.created is None:
+def is_foreign(history: History, record: TaskRecord, asked_by: str) -> bool:
+    """Return whether the caller and the creator of the task have different credentials."""
+    if record.created is None:
         return False
-    owner = history.principals.get(life.created.entry.caller)
+    owner = history.principals.get(record.created.entry.caller)
     other = history.principals.get(asked_by)
     return owner is not None and other is not None and owner != other

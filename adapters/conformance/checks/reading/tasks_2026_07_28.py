@@ -1,7 +1,7 @@
-"""How the checks of the tasks extension look at a history.
+"""Requests, tasks and input requests of the tasks extension (2026-07-28) in a history.
 
-A run may hold a conversation of 2025-11-25 too, to see whether the target mixes the two up.  That
-is on lines of its own, and left out here.
+A run may also contain connections of 2025-11-25, to see whether the target mixes up the revisions.
+They are left out here.
 """
 
 import re
@@ -18,30 +18,30 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     faults,
     is_modern,
 )
-from taskmachine.adapters.conformance.checks.reading.sightings import Life
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Sighting
 
 __all__ = [
     "answered",
+    "call_key",
+    "can_show",
     "contradicts",
     "declared_extensions",
-    "details",
-    "ends_at",
-    "gets",
+    "detailed_tasks",
+    "expires_at",
+    "get_results",
+    "input_responses",
     "is_acknowledged",
     "is_by_creator",
-    "is_turned_away",
+    "is_throttled_or_denied",
     "legacy_lines",
     "modern",
-    "number_of_ms",
-    "of_task",
-    "proper",
-    "replies",
-    "same_call",
-    "shows_kind",
+    "requests_about",
     "supports_tasks",
+    "valid_requests",
     "was_cancelled",
-    "was_known",
+    "was_mentioned",
+    "whole_milliseconds",
 ]
 
 _FOREVER_MS: Final = 2**60
@@ -52,13 +52,13 @@ _BUSY: Final = re.compile(r"rate|limit|too many|busy|retry|quota|overload|thrott
 
 
 def legacy_lines(history: History) -> frozenset[int]:
-    """Lines on which `initialize` was served: they speak an older revision."""
+    """Return the connections on which `initialize` succeeded: they use an older revision."""
     return frozenset(e.request.line for e in history.calls("initialize") if e.fields)
 
 
 @lru_cache(maxsize=8)
 def modern(history: History) -> History:
-    """The history without lines of an older revision."""
+    """Return the history without connections of an older revision."""
     legacy = legacy_lines(history)
     if not legacy:
         return history
@@ -66,25 +66,25 @@ def modern(history: History) -> History:
 
 
 @lru_cache(maxsize=8)
-def proper(history: History) -> tuple[Exchange, ...]:
-    """Requests of this revision whose envelope has no fault: what is said to them is about them."""
+def valid_requests(history: History) -> tuple[Exchange, ...]:
+    """Return the requests of this revision without a fault in their metadata or headers."""
     found = modern(history)
     return tuple(e for e in found.exchanges if is_modern(e) and not faults(found, e))
 
 
 def answered(history: History, *methods: str, declared: bool | None = None) -> Iterator[Exchange]:
-    """The proper requests of these methods that were answered on their own account."""
-    for exchange in proper(history):
+    """Yield the valid requests of these methods whose response is about the request itself."""
+    for exchange in valid_requests(history):
         if exchange.method not in methods or not exchange.is_answered:
             continue
-        if (declared is None or declares_tasks(exchange) is declared) and not is_turned_away(
-            exchange
-        ):
+        if (
+            declared is None or declares_tasks(exchange) is declared
+        ) and not is_throttled_or_denied(exchange):
             yield exchange
 
 
-def is_turned_away(exchange: Exchange) -> bool:
-    """Whether it was refused for who asked, or how often, and not for what."""
+def is_throttled_or_denied(exchange: Exchange) -> bool:
+    """Return whether it was rejected because of credentials or rate, and not for its content."""
     if exchange.status in (401, 403, 408, 429, 502, 503, 504):
         return True
     error = exchange.error or {}
@@ -95,12 +95,12 @@ def is_turned_away(exchange: Exchange) -> bool:
 
 
 def is_acknowledged(exchange: Exchange) -> bool:
-    """Whether it was answered with a result."""
+    """Return whether the response is a result."""
     return exchange.response is not None and "result" in exchange.response.body
 
 
 def declared_extensions(history: History) -> Iterator[tuple[Mapping[str, Any], Exchange]]:
-    """What each `server/discover` answer has under `capabilities`, with the exchange."""
+    """Yield the `capabilities` of each `server/discover` result, with the exchange."""
     for exchange in modern(history).calls("server/discover"):
         declared = exchange.fields.get("capabilities")
         if isinstance(declared, dict):
@@ -108,7 +108,7 @@ def declared_extensions(history: History) -> Iterator[tuple[Mapping[str, Any], E
 
 
 def supports_tasks(history: History) -> bool:
-    """Whether the target has the extension at all: it says so, or makes tasks."""
+    """Return whether the target supports the extension: it declares it, or creates tasks."""
     for declared, _ in declared_extensions(history):
         extensions = declared.get("extensions")
         if isinstance(extensions, dict) and TASKS in extensions:
@@ -119,32 +119,32 @@ def supports_tasks(history: History) -> bool:
 # --- tasks ---------------------------------------------------------------------------------------
 
 
-def gets(history: History) -> Iterator[Sighting]:
-    """The answers to `tasks/get` that are results, also those without an id."""
+def get_results(history: History) -> Iterator[Sighting]:
+    """Yield the results of `tasks/get`, including those without an id."""
     for exchange in modern(history).calls("tasks/get"):
         if exchange.response is not None and exchange.fields and is_modern(exchange):
             span = exchange.request.at, exchange.response.at
             yield Sighting(exchange.fields, "get", exchange.response, exchange, *span)
 
 
-def details(history: History) -> Iterator[Sighting]:
-    """Tasks with all that belongs to their status: by `tasks/get` and by notifications.
+def detailed_tasks(history: History) -> Iterator[Sighting]:
+    """Yield tasks with all fields of their status, from `tasks/get` and notifications.
 
-    Those that say the same as the time before are left out.
+    Those equal to the previous one are left out.
     """
     last: dict[Any, str] = {}
-    told = [s for s in modern(history).sightings if s.where == "notification"]
-    for sighting in sorted([*gets(history), *told], key=lambda s: s.entry.number):
+    notifications = [s for s in modern(history).sightings if s.where == "notification"]
+    for sighting in sorted([*get_results(history), *notifications], key=lambda s: s.entry.number):
         key, said = (sighting.where, sighting.entry.line, repr(sighting.id)), repr(sighting.task)
         if last.get(key) != said:
             last[key] = said
             yield sighting
 
 
-def of_task(history: History, life: Life, *methods: str) -> list[Exchange]:
-    """The requests about a task, in the order they were sent."""
-    line = life.sightings[0].entry.line if history.transport == "stdio" else None
-    named = _by_task(history).get((line, life.id), ())
+def requests_about(history: History, record: TaskRecord, *methods: str) -> list[Exchange]:
+    """Return the requests about a task in the order sent."""
+    line = record.sightings[0].entry.line if history.transport == "stdio" else None
+    named = _by_task(history).get((line, record.id), ())
     return [exchange for exchange in named if exchange.method in methods]
 
 
@@ -158,13 +158,13 @@ def _by_task(history: History) -> dict[tuple[int | None, str], list[Exchange]]:
     return found
 
 
-def was_known(history: History, id: Any) -> bool:
-    """Whether the target ever spoke of that task, in whatever form."""
-    return isinstance(id, str) and id in _spoken_of(history)
+def was_mentioned(history: History, id: Any) -> bool:
+    """Return whether the target ever mentioned that task, in any form."""
+    return isinstance(id, str) and id in _mentioned(history)
 
 
 @lru_cache(maxsize=8)
-def _spoken_of(history: History) -> frozenset[str]:
+def _mentioned(history: History) -> frozenset[str]:
     answers = [call.fields for call in history.calls("tools/call")]
     nested = [fields["task"] for fields in answers if isinstance(fields.get("task"), dict)]
     ids = [task.get("taskId") for task in (*answers, *nested)]
@@ -172,7 +172,7 @@ def _spoken_of(history: History) -> frozenset[str]:
 
 
 def is_by_creator(history: History, exchange: Exchange) -> bool:
-    """Whether the one who asks made the task; a process knows only its own tasks."""
+    """Return whether the caller created the task; over stdio a process has only its own tasks."""
     made = history.created.get(exchange.task_id) if isinstance(exchange.task_id, str) else None
     if made is None:
         return False
@@ -182,29 +182,29 @@ def is_by_creator(history: History, exchange: Exchange) -> bool:
 
 
 def was_cancelled(history: History, id: Any, before: Entry) -> bool:
-    """Whether anybody had asked to cancel it: then it may be gone."""
+    """Return whether a client had requested its cancellation, after which it may disappear."""
     return any(
         exchange.task_id == id and exchange.request.number < before.number
         for exchange in history.calls("tasks/cancel")
     )
 
 
-def ends_at(history: History, id: Any, before: Entry) -> float | None:
-    """When its life may be over at the earliest, by what was shown until then.
+def expires_at(history: History, id: Any, before: Entry) -> float | None:
+    """Return the earliest time at which the task may expire, judged by its states until then.
 
-    Infinite without a ttl; None if it cannot be known.
+    Infinite without a ttl; None if unknown.
     """
     made = history.created.get(id) if isinstance(id, str) else None
     if made is None:
         return None
     shown = [s.task.get("ttlMs", -1) for s in history.by_task[id] if s.entry.number < before.number]
-    known = [float("inf") if ttl is None else number_of_ms(ttl) for ttl in shown]
+    known = [float("inf") if ttl is None else whole_milliseconds(ttl) for ttl in shown]
     spans = [span for span in known if span is not None]
     return made.sent_at + min(spans) if spans and len(spans) == len(shown) else None
 
 
-def number_of_ms(value: Any) -> float | None:
-    """A number of whole milliseconds; None if it is none."""
+def whole_milliseconds(value: Any) -> float | None:
+    """Return a whole number of milliseconds; None if the value is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int):
@@ -213,20 +213,23 @@ def number_of_ms(value: Any) -> float | None:
 
 
 def contradicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two looks at a task that is over tell of different outcomes."""
+    """Return whether two states of a terminal task have different outcomes."""
     shared = [name for name in ("result", "error") if name in one and name in other]
-    return any(_lasting(one[name]) != _lasting(other[name]) for name in shared)
+    return any(_comparable(one[name]) != _comparable(other[name]) for name in shared)
 
 
-def _lasting(result: Any) -> Any:
-    """A result without what may be of the moment."""
+def _comparable(result: Any) -> Any:
+    """Return a result without the members that may differ between responses."""
     if not isinstance(result, dict):
         return result
     return {name: value for name, value in result.items() if name not in ("resultType", "_meta")}
 
 
-def same_call(exchange: Exchange) -> str:
-    """Equal for calls of one tool with the same arguments; `task` is no part of this revision."""
+def call_key(exchange: Exchange) -> str:
+    """Return a key that is equal for calls of one tool with the same arguments.
+
+    `task` is not part of this revision.
+    """
     said = {name: value for name, value in exchange.params.items() if name not in ("_meta", "task")}
     return repr(_sorted({"arguments": {}, **said}))
 
@@ -240,14 +243,14 @@ def _sorted(value: Any) -> Any:
 # --- questions -----------------------------------------------------------------------------------
 
 
-def replies(update: Exchange) -> Mapping[str, Any]:
-    """What `tasks/update` answers, by key."""
+def input_responses(update: Exchange) -> Mapping[str, Any]:
+    """Return the `inputResponses` of a `tasks/update`, by key."""
     given = update.params.get("inputResponses")
     return given if isinstance(given, dict) else {}
 
 
-def shows_kind(sighting: Sighting, question: Any) -> bool:
-    """Whether a question of that kind would be shown there: the poll declared the kind."""
+def can_show(sighting: Sighting, question: Any) -> bool:
+    """Return whether that poll declared the capability for a request of that kind."""
     if sighting.exchange is None:
         return False
     method = question.get("method") if isinstance(question, dict) else None

@@ -1,4 +1,4 @@
-"""`notifications/cancelled`, in both directions."""
+"""Checks of `notifications/cancelled`, in both directions."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -9,12 +9,16 @@ import attrs
 from taskmachine.adapters.conformance.checks.reading.messages import is_well_formed
 from taskmachine.adapters.conformance.checks.reading.order import (
     SOON_MS,
-    gone_right_after,
+    exited_after,
     is_received_before,
-    taken,
-    went_on,
+    next_response,
+    response_head,
 )
-from taskmachine.adapters.conformance.checks.reading.outcomes import made_by, maker, sightings_of
+from taskmachine.adapters.conformance.checks.reading.outcomes import (
+    created_task_id,
+    creating_call,
+    sightings_of,
+)
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import (
     Observation,
@@ -32,7 +36,7 @@ CANCELLED = "notifications/cancelled"
 
 @attrs.frozen(eq=False)
 class _Cancellation:
-    """One of ours."""
+    """A cancellation sent by the client."""
 
     sent: Entry
     what: Literal["malformed", "unknown", "finished", "running"]
@@ -41,17 +45,17 @@ class _Cancellation:
 
 
 @lru_cache(maxsize=2)
-def _ours(history: History) -> tuple[_Cancellation, ...]:
-    """What we cancelled; of 2026-07-28 only on the pipe, where it is the way to do it."""
+def _client_cancellations(history: History) -> tuple[_Cancellation, ...]:
+    """Return the client's cancellations; in 2026-07-28 they exist on stdio only."""
     if history.revision == "2026-07-28" and history.transport == "http":
         return ()
-    asked: dict[tuple[Any, ...], Exchange] = {}
+    requested: dict[tuple[Any, ...], Exchange] = {}
     for exchange in history.exchanges:
-        asked[exchange.request.line, *id_key(exchange.request.body.get("id"))] = exchange
+        requested[exchange.request.line, *id_key(exchange.request.body.get("id"))] = exchange
     found = []
     for entry in history.entries:
         if entry.kind is Kind.SENT and entry.method == CANCELLED and entry.is_notification:
-            target = asked.get((entry.line, *id_key(entry.params.get("requestId"))))
+            target = requested.get((entry.line, *id_key(entry.params.get("requestId"))))
             if target is not None and target.request.number > entry.number:
                 target = None
             found.append(_Cancellation(entry, _kind(entry, target), target))
@@ -71,7 +75,7 @@ def _kind(
 
 
 def _named(history: History, notice: Entry) -> list[Entry]:
-    """The requests of the target that its cancellation can mean."""
+    """Return the requests of the target that its cancellation may refer to."""
     id = id_key(notice.params.get("requestId"))
     return [
         entry
@@ -82,26 +86,26 @@ def _named(history: History, notice: Entry) -> list[Entry]:
     ]
 
 
-def _theirs(history: History) -> Iterator[Entry]:
-    """The cancellations of the target that name a request."""
+def _target_cancellations(history: History) -> Iterator[Entry]:
+    """Yield the target's cancellations that name a request."""
     for notice in history.notifications(CANCELLED):
         if "requestId" in notice.params:
             yield notice
 
 
-# --- the target cancels: 2025-11-25 ----------------------------------------------------------
+# --- cancellations by the target: 2025-11-25 --------------------------------------------------
 
 
 @check(
     "2025-11-25:cancelled-same-direction",
-    needs="a task that ends while its question is open",
+    needs="a task that ends while its request for input is open",
 )
 def same_direction(history: History) -> Iterator[Observation]:
-    """A request of the sender's own is meant.
+    """Check that the target cancels only its own requests.
 
-    If a stream was broken off, the request may have been on it.
+    After a disconnect the request may have been lost with the stream.
     """
-    for notice in _theirs(history):
+    for notice in _target_cancellations(history):
         named = _named(history, notice)
         if named:
             yield good(named[0], notice)
@@ -116,38 +120,38 @@ def same_direction(history: History) -> Iterator[Observation]:
 
 @check(
     "2025-11-25:cancelled-still-running",
-    needs="a task that ends while its question is open",
+    needs="a task that ends while its request for input is open",
 )
 def still_running(history: History) -> Iterator[Observation]:
-    """A request that has no answer yet is meant."""
+    """Check that the cancelled request has no response yet."""
     answers = {entry.number: answer for entry, answer in history.questions}
-    for notice in _theirs(history):
-        for asked in _named(history, notice):
-            answer = answers[asked.number]
+    for notice in _target_cancellations(history):
+        for requested in _named(history, notice):
+            answer = answers[requested.number]
             if answer is None or answer.number > notice.number:
-                yield good(asked, notice)
+                yield good(requested, notice)
             elif is_received_before(history, answer, notice):
-                yield bad("the target cancelled what was answered", asked, answer, notice)
+                words = "the target cancelled a request that the client had already responded to"
+                yield bad(words, requested, answer, notice)
 
 
 @check(
-    "2025-11-25:late-response-ignored",
-    needs="a task that ends while its question is open",
+    "2025-11-25:late-response-ignored", needs="a task that ends while its request for input is open"
 )
 def late_response_ignored(history: History) -> Iterator[Observation]:
-    """Our answer to what the target cancelled does no harm."""
+    """Check that a response to a request that the target cancelled causes no failure."""
     answers = {entry.number: answer for entry, answer in history.questions}
-    for notice in _theirs(history):
-        for asked in _named(history, notice):
-            answer = answers[asked.number]
+    for notice in _target_cancellations(history):
+        for requested in _named(history, notice):
+            answer = answers[requested.number]
             if answer is not None and answer.number > notice.number:
-                yield from _shrugs(history, answer, "an answer that came too late")
+                yield from _survives(history, answer, "a response to a cancelled request")
 
 
-# --- the target cancels: 2026-07-28 ----------------------------------------------------------
+# --- cancellations by the target: 2026-07-28 --------------------------------------------------
 
 
-def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
+def _subscriptions(history: History) -> dict[tuple[Any, ...], Exchange]:
     return {
         (exchange.request.line, *id_key(exchange.request.body.get("id"))): exchange
         for exchange in history.calls("subscriptions/listen")
@@ -156,37 +160,37 @@ def _listens(history: History) -> dict[tuple[Any, ...], Exchange]:
 
 @check("2026-07-28:server-cancelled-only-for-listen")
 def only_for_listen(history: History) -> Iterator[Observation]:
-    """A server cancels nothing but subscriptions, whatever becomes of tasks and calls."""
-    listens = _listens(history)
+    """Check that a server cancels only subscriptions."""
+    subscriptions = _subscriptions(history)
     for notice in history.notifications(CANCELLED):
-        if (notice.line, *id_key(notice.params.get("requestId"))) not in listens:
-            yield bad("the target cancelled something that is no subscription", notice)
+        if (notice.line, *id_key(notice.params.get("requestId"))) not in subscriptions:
+            words = "the target cancelled a request other than an open 'subscriptions/listen'"
+            yield bad(words, notice)
     for sighting in history.sightings:
         if sighting.is_terminal:
             yield good(sighting)
 
 
-@check(
-    "2026-07-28:server-cancelled-names-listen",
-    needs="a subscription that the target ends",
-)
+@check("2026-07-28:server-cancelled-names-listen", needs="a subscription that the target ends")
 def names_listen(history: History) -> Iterator[Observation]:
-    """It names an open subscription, and nothing but its answer follows."""
-    listens = _listens(history)
+    """Check that it names an open subscription, whose notifications then stop."""
+    subscriptions = _subscriptions(history)
     for notice in history.notifications(CANCELLED):
-        listen = listens.get((notice.line, *id_key(notice.params.get("requestId"))))
+        listen = subscriptions.get((notice.line, *id_key(notice.params.get("requestId"))))
         if listen is None or listen.request.number > notice.number:
-            yield bad("the target cancelled something that is no subscription", notice)
+            words = "the target cancelled a request other than an open 'subscriptions/listen'"
+            yield bad(words, notice)
             continue
-        late = _told_after(history, listen, notice)
+        late = _late_notification(history, listen, notice)
         if late is not None:
-            yield bad("a subscription went on after the target had ended it", notice, late)
+            words = "the target sent a notification of a subscription that it had cancelled"
+            yield bad(words, notice, late)
         else:
             yield good(listen.request, notice)
 
 
-def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | None:
-    """What a subscription still tells after its end."""
+def _late_notification(history: History, listen: Exchange, notice: Entry) -> Entry | None:
+    """Return a notification that the subscription sent after its end."""
     id = id_key(listen.request.body.get("id"))
     for entry in history.heard:
         if entry.number <= notice.number or entry.line != notice.line or not entry.is_notification:
@@ -197,53 +201,57 @@ def _told_after(history: History, listen: Exchange, notice: Entry) -> Entry | No
     return None
 
 
-@check(
-    "2026-07-28:listen-teardown-cancelled",
-    needs="a subscription that the target ends",
-)
+@check("2026-07-28:listen-teardown-cancelled", needs="a subscription that the target ends")
 def teardown_cancelled(history: History) -> Iterator[Observation]:
-    """A subscription that the target ends is cancelled; an answer alone is a note."""
+    """Check that the target cancels a subscription that it ends; a response alone is noted."""
     for listen in history.calls("subscriptions/listen"):
         response = listen.response
         if response is None or listen.error is not None:
             continue
         id = id_key(listen.request.body.get("id"))
-        if any(c.target is listen and c.sent.number < response.number for c in _ours(history)):
+        if any(
+            c.target is listen and c.sent.number < response.number
+            for c in _client_cancellations(history)
+        ):
             continue
         for notice in history.notifications(CANCELLED):
             if notice.line == response.line and id_key(notice.params.get("requestId")) == id:
                 yield good(listen.request, notice)
                 break
         else:
-            yield note("a subscription ended without `notifications/cancelled`", listen)
+            yield note("the target ended a subscription without `notifications/cancelled`", listen)
 
 
-# --- we cancel -------------------------------------------------------------------------------
+# --- cancellations by the client --------------------------------------------------------------
 
 
-@check(
-    "2025-11-25:cancelled-notification-keeps-task",
-    needs="a tool that becomes a task",
-)
+@check("2025-11-25:cancelled-notification-keeps-task", needs="a tool that creates a task")
 def keeps_task(history: History) -> Iterator[Observation]:
-    """Cancelling the call that made a task does not cancel the task."""
-    for ours in _ours(history):
-        task_id = None if ours.target is None else made_by(ours.target)
-        if task_id is None or ours.what != "finished" or not maker(history, task_id, ours.sent):
+    """Check that cancelling the call that created a task does not cancel the task."""
+    for cancellation in _client_cancellations(history):
+        task_id = None if cancellation.target is None else created_task_id(cancellation.target)
+        if (
+            task_id is None
+            or cancellation.what != "finished"
+            or not creating_call(history, task_id, cancellation.sent)
+        ):
             continue
-        for sighting in sightings_of(history, task_id, ours.sent):
-            if sighting.exchange is None or sighting.exchange.request.number < ours.sent.number:
+        for sighting in sightings_of(history, task_id, cancellation.sent):
+            if (
+                sighting.exchange is None
+                or sighting.exchange.request.number < cancellation.sent.number
+            ):
                 continue
             if sighting.status != "cancelled":
-                yield good(ours.sent, sighting)
+                yield good(cancellation.sent, sighting)
             elif not _was_cancelled(history, task_id, sighting.entry):
-                words = "a task was cancelled because its call was"
-                yield bad(words, ours.sent, sighting)
+                words = "cancelling the call that created a task cancelled the task"
+                yield bad(words, cancellation.sent, sighting)
                 break
 
 
 def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
-    """Whether anybody asked for that in the right way."""
+    """Return whether `tasks/cancel` was sent for the task before that entry."""
     return any(
         exchange.task_id == task_id and exchange.request.number < before.number
         for exchange in history.calls("tasks/cancel")
@@ -253,28 +261,29 @@ def _was_cancelled(history: History, task_id: str, before: Entry) -> bool:
 @check(
     "2025-11-25:cancelled-request-stopped",
     "2026-07-28:cancelled-request-stopped",
-    needs="a tool that reports progress in a plain call, for longer than a moment",
+    needs="a tool that reports progress for several seconds without a task",
 )
 def request_stopped(history: History) -> Iterator[Observation]:
-    """The progress of a call that was cancelled ceases soon."""
+    """Check that the progress of a cancelled call soon stops."""
     reports = history.notifications("notifications/progress")
-    for ours in _ours(history):
-        token = MISSING if ours.target is None else _token(ours.target)
-        if ours.what != "running" or token is MISSING:
+    for cancellation in _client_cancellations(history):
+        token = MISSING if cancellation.target is None else _token(cancellation.target)
+        if cancellation.what != "running" or token is MISSING:
             continue
-        told = [
+        reports_of_call = [
             entry
             for entry in reports
-            if entry.line == ours.sent.line
+            if entry.line == cancellation.sent.line
             and id_key(entry.params.get("progressToken")) == id_key(token)
         ]
-        before = [entry for entry in told if entry.number < ours.sent.number]
-        late = [entry for entry in told if entry.at - ours.sent.at > SOON_MS]
-        after = went_on(history, ours.sent)
+        before = [entry for entry in reports_of_call if entry.number < cancellation.sent.number]
+        late = [entry for entry in reports_of_call if entry.at - cancellation.sent.at > SOON_MS]
+        after = next_response(history, cancellation.sent)
         if late:
-            yield bad("a call went on for long after it was cancelled", ours.sent, late[0])
-        elif before and after is not None and told[-1].number < after.number:
-            yield good(before[-1], ours.sent, after)
+            words = "a call still reported progress more than 5 s after it was cancelled"
+            yield bad(words, cancellation.sent, late[0])
+        elif before and after is not None and reports_of_call[-1].number < after.number:
+            yield good(before[-1], cancellation.sent, after)
 
 
 def _token(exchange: Exchange) -> Any:
@@ -287,35 +296,42 @@ def _token(exchange: Exchange) -> Any:
     needs="a request that takes long enough to be cancelled",
 )
 def request_not_answered(history: History) -> Iterator[Observation]:
-    """What was cancelled is not answered; an answer may have crossed the cancellation."""
-    for ours in _ours(history):
-        if ours.what != "running" or ours.target is None or not _can_be_cancelled(ours.target):
+    """Check that a cancelled request gets no response, unless it crossed the cancellation."""
+    for cancellation in _client_cancellations(history):
+        if (
+            cancellation.what != "running"
+            or cancellation.target is None
+            or not _can_be_cancelled(cancellation.target)
+        ):
             continue
-        response = ours.target.response
+        response = cancellation.target.response
         if response is None:
-            after = went_on(history, ours.sent)
+            after = next_response(history, cancellation.sent)
             if after is not None:
-                yield good(ours.target.request, ours.sent, after)
-        elif _is_answered_on_purpose(history, ours.sent, ours.target, response):
-            yield bad("a request was answered after it was cancelled", ours.sent, ours.target)
+                yield good(cancellation.target.request, cancellation.sent, after)
+        elif _is_answered_despite_cancellation(
+            history, cancellation.sent, cancellation.target, response
+        ):
+            words = "the target responded to a request after it was cancelled"
+            yield bad(words, cancellation.sent, cancellation.target)
 
 
 def _can_be_cancelled(target: Exchange) -> bool:
-    """Not what becomes a task, nor a subscription, which has rules of its own."""
+    """Return whether cancellation applies: task calls and subscriptions have other rules."""
     is_task = "task" in target.params or target.fields.get("resultType") == "task"
     return not is_task and target.method not in ("initialize", "subscriptions/listen")
 
 
-def _is_answered_on_purpose(
+def _is_answered_despite_cancellation(
     history: History, sent: Entry, target: Exchange, response: Entry
 ) -> bool:
-    """Whether the target certainly knew: it says so, it had time, or the task was still running."""
+    """Return whether the target responded although it had certainly received the cancellation."""
     error = target.error or {}
     if target.method == "tools/call" and "cancel" in str(error.get("message")).lower():
         return True
     if response.post is None:
         return is_received_before(history, sent, response)
-    head = taken(history, sent)
+    head = response_head(history, sent)
     if head is None or head.number > response.number:
         return False
     if response.at - head.at > SOON_MS:
@@ -331,40 +347,44 @@ def _is_answered_on_purpose(
 
 @check("2025-11-25:cancelled-may-be-ignored", "2026-07-28:cancelled-may-be-ignored")
 def may_be_ignored(history: History) -> Iterator[Observation]:
-    """Silence is a fine answer."""
-    for ours in _ours(history):
-        after = went_on(history, ours.sent)
-        if ours.what in ("unknown", "finished") and after is not None:
-            yield good(ours.sent, after)
+    """Record cancellations that the target ignored, which is allowed."""
+    for cancellation in _client_cancellations(history):
+        after = next_response(history, cancellation.sent)
+        if cancellation.what in ("unknown", "finished") and after is not None:
+            yield good(cancellation.sent, after)
 
 
 @check("2025-11-25:cancellation-races-handled", "2026-07-28:cancellation-races-handled")
 def races_handled(history: History) -> Iterator[Observation]:
-    """A cancellation that comes near the answer does no harm."""
-    for ours in _ours(history):
-        if ours.what in ("running", "finished"):
-            request = None if ours.target is None else ours.target.request
-            yield from _shrugs(history, ours.sent, "a cancellation", request)
+    """Check that a cancellation that crosses the response causes no failure."""
+    for cancellation in _client_cancellations(history):
+        if cancellation.what in ("running", "finished"):
+            request = None if cancellation.target is None else cancellation.target.request
+            yield from _survives(history, cancellation.sent, "a cancellation", request)
 
 
 @check("2025-11-25:invalid-cancellation-ignored", "2026-07-28:invalid-cancellation-ignored")
 def invalid_ignored(history: History) -> Iterator[Observation]:
-    """A cancellation of nothing is ignored: no error comes back."""
-    for ours in _ours(history):
-        if ours.what == "running":
+    """Check that a cancellation without a matching request is ignored, without an error."""
+    for cancellation in _client_cancellations(history):
+        if cancellation.what == "running":
             continue
-        status, shown = _status(history, ours.sent)
-        is_message = is_well_formed(ours.sent)  # what is none may be refused before it is read
+        status, shown = _status(history, cancellation.sent)
+        is_message = is_well_formed(
+            cancellation.sent
+        )  # a malformed message may be rejected before it is parsed
         if status in (400, 422) and is_message:
-            yield bad(f"an invalid cancellation was answered with HTTP {status}", *shown)
-        elif is_message and (error := _error_on_the_pipe(history, ours.sent)) is not None:
-            yield bad("an invalid cancellation was answered", ours.sent, error)
+            words = f"an invalid cancellation got HTTP status {status} instead of being ignored"
+            yield bad(words, *shown)
+        elif is_message and (error := _error_on_the_pipe(history, cancellation.sent)) is not None:
+            words = "an invalid cancellation got an error instead of being ignored"
+            yield bad(words, cancellation.sent, error)
         else:
-            yield from _shrugs(history, ours.sent, "an invalid cancellation")
+            yield from _survives(history, cancellation.sent, "an invalid cancellation")
 
 
 def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
-    """An error for nobody, before the next answer; nothing else that was sent can be meant."""
+    """Return an error without an id before the next response, if it can only mean this message."""
     if sent.post is not None:
         return None
     line = [entry for entry in history.entries if entry.line == sent.line]
@@ -377,35 +397,35 @@ def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
     return None
 
 
-def _shrugs(
+def _survives(
     history: History, sent: Entry, what: str, besides: Entry | None = None
 ) -> Iterator[Observation]:
-    """The target goes on after that: no failure of the server, no end of the process."""
+    """Check that a message causes neither a server error nor the end of the process."""
     status, shown = _status(history, sent)
-    gone = gone_right_after(history, sent, besides)
-    after = went_on(history, sent)
+    gone = exited_after(history, sent, besides)
+    after = next_response(history, sent)
     if status >= 500 and status != 503:
-        yield bad(f"{what} was answered with HTTP {status}", *shown)
+        yield bad(f"the target responded to {what} with HTTP status {status}", *shown)
     elif gone is not None:
-        yield bad(f"the process ended at {what}", sent, gone)
+        yield bad(f"the target's process exited after {what}", sent, gone)
     elif after is not None:
         yield good(sent, after)
 
 
 def _status(history: History, sent: Entry) -> tuple[int, list[Entry]]:
-    """Of HTTP; 0 over pipes.  And what shows it."""
-    head = taken(history, sent)
+    """Return the HTTP status, or 0 over stdio, and its evidence."""
+    head = response_head(history, sent)
     if head is None or head.http is None:
         return 0, [sent]
     return head.http.status, [sent, head]
 
 
 cannot_check(
-    "What a tool does after its caller has gone cannot be seen from outside.",
+    "A tool's behavior after its caller disconnected is not observable through the protocol.",
     "2026-07-28:http-disconnect-is-cancel",
 )
 cannot_check(
-    "A server of this revision sends no requests that could take too long.",
+    "A server of this revision sends no requests, so it has no request timeouts.",
     "2026-07-28:request-timeouts",
     "2026-07-28:timeout-cancels",
     "2026-07-28:timeout-reset-by-progress",

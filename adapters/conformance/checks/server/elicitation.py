@@ -1,13 +1,18 @@
-"""Elicitation: what is asked, in which way, and of whom."""
+"""Checks of elicitation: modes, parameters, responses, and users."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from taskmachine.adapters.conformance.checks.reading.answers import refused_or_taken
-from taskmachine.adapters.conformance.checks.reading.asked import Asked, Told, all_asked, all_told
+from taskmachine.adapters.conformance.checks.reading.input_requests import (
+    InputRequest,
+    InputResponse,
+    all_input_requests,
+    all_input_responses,
+)
+from taskmachine.adapters.conformance.checks.reading.invalid_responses import rejected_or_used
 from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
-from taskmachine.adapters.conformance.checks.reading.outcomes import maker, sightings_of
+from taskmachine.adapters.conformance.checks.reading.outcomes import creating_call, sightings_of
 from taskmachine.adapters.conformance.checks.reading.schemas import certain_fault
 from taskmachine.adapters.conformance.history import (
     Entry,
@@ -21,118 +26,119 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-ASKS = "a tool that asks for a form"
-ASKS_URL = "a tool that asks for something at a URL"
+_FORM = "a tool that requests a form"
+_URL = "a tool that requests URL elicitation"
 
 
-def _elicitations(history: History) -> Iterator[Asked]:
-    for asked in all_asked(history):
-        if asked.method == "elicitation/create":
-            yield asked
+def _elicitations(history: History) -> Iterator[InputRequest]:
+    for request in all_input_requests(history):
+        if request.method == "elicitation/create":
+            yield request
 
 
 def _modes(declared: Mapping[str, Any]) -> set[str]:
-    """The modes that a client can do."""
+    """Return the modes that a client supports."""
     can = declared.get("elicitation")
     if not isinstance(can, dict):
         return set()
     return {"form"} if not can else {"form", "url"} & can.keys()
 
 
-# --- in which way ----------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------
 
 
-@check("2025-11-25:elicitation-empty-is-form", needs=ASKS)
+@check("2025-11-25:elicitation-empty-is-form", needs=_FORM)
 def empty_is_form(history: History) -> Iterator[Observation]:
-    """A client that says no more than `elicitation: {}` is asked for forms only."""
-    for asked in _elicitations(history):
-        if asked.declared is not None and asked.declared.get("elicitation") == {}:
-            yield from _in_a_mode(asked, {"form"})
+    """Check that a client that declares `elicitation: {}` receives forms only."""
+    for request in _elicitations(history):
+        if request.declared is not None and request.declared.get("elicitation") == {}:
+            yield from _in_a_mode(request, {"form"})
 
 
 @check(
     "2025-11-25:elicitation-declared-modes-only",
     "2026-07-28:elicitation-declared-modes-only",
-    needs=ASKS,
+    needs=_FORM,
 )
 def declared_modes_only(history: History) -> Iterator[Observation]:
-    """Nothing is asked in a way that the client did not declare."""
-    for asked in _elicitations(history):
-        if asked.declared is not None:
-            yield from _in_a_mode(asked, _modes(asked.declared))
+    """Check that elicitations use only modes that the client declared."""
+    for request in _elicitations(history):
+        if request.declared is not None:
+            yield from _in_a_mode(request, _modes(request.declared))
 
 
-def _in_a_mode(asked: Asked, modes: set[str]) -> Iterator[Observation]:
-    mode = asked.params.get("mode", "form")
+def _in_a_mode(request: InputRequest, modes: set[str]) -> Iterator[Observation]:
+    mode = request.params.get("mode", "form")
     if isinstance(mode, str) and mode in modes:
-        yield good(asked.where)
+        yield good(request.where)
     else:
-        yield bad(f"the client was asked in mode {mode!r}, which it did not declare", asked.where)
+        words = f"the target sent an elicitation in mode {mode!r}, which the client did not declare"
+        yield bad(words, request.where)
 
 
-# --- what is asked ---------------------------------------------------------------------------
+# --- parameters -------------------------------------------------------------------------------
 
 
 @check(
-    "2025-11-25:elicitation-required-params",
-    "2026-07-28:elicitation-required-params",
-    needs=ASKS,
+    "2025-11-25:elicitation-required-params", "2026-07-28:elicitation-required-params", needs=_FORM
 )
 def required_params(history: History) -> Iterator[Observation]:
-    """There is a message, and a mode unless it is a form."""
-    for asked in _elicitations(history):
-        params = asked.params
+    """Check that there is a message, and a mode unless it is a form."""
+    for request in _elicitations(history):
+        params = request.params
         is_unnamed_url = (
             "mode" not in params and "url" in params and "requestedSchema" not in params
         )
         if not isinstance(params.get("message"), str):
-            yield bad("an elicitation has no `message`", asked.where)
+            yield bad("an elicitation request has no `message`", request.where)
         elif params.get("mode", "form") not in ("form", "url") or is_unnamed_url:
-            yield bad("an elicitation is neither a form nor says that it is a URL", asked.where)
+            words = "an elicitation request has no valid `mode`: 'form' (the default) or 'url'"
+            yield bad(words, request.where)
         else:
-            yield good(asked.where)
+            yield good(request.where)
 
 
-@check("2025-11-25:elicitation-mode-omitted", needs=ASKS)
+@check("2025-11-25:elicitation-mode-omitted", needs=_FORM)
 def mode_omitted(history: History) -> Iterator[Observation]:
-    """A form may say that it is one, or not."""
-    for asked in _elicitations(history):
-        if asked.params.get("mode", "form") == "form":
-            yield good(asked.where)
+    """Record forms; their mode may be omitted."""
+    for request in _elicitations(history):
+        if request.params.get("mode", "form") == "form":
+            yield good(request.where)
 
 
-@check("2025-11-25:elicitation-form-schema", "2026-07-28:elicitation-form-schema", needs=ASKS)
+@check("2025-11-25:elicitation-form-schema", "2026-07-28:elicitation-form-schema", needs=_FORM)
 def form_schema(history: History) -> Iterator[Observation]:
-    """A form has a schema."""
-    for asked in _elicitations(history):
-        if asked.params.get("mode", "form") != "form" or "url" in asked.params:
+    """Check that a form has a schema."""
+    for request in _elicitations(history):
+        if request.params.get("mode", "form") != "form" or "url" in request.params:
             continue
-        if isinstance(asked.params.get("requestedSchema"), dict):
-            yield good(asked.where)
+        if isinstance(request.params.get("requestedSchema"), dict):
+            yield good(request.where)
         else:
-            yield bad("a form has no `requestedSchema`", asked.where)
+            yield bad("a form elicitation has no `requestedSchema`", request.where)
 
 
-@check("2025-11-25:elicitation-schema-flat", needs=ASKS)
+@check("2025-11-25:elicitation-schema-flat", needs=_FORM)
 def schema_flat(history: History) -> Iterator[Observation]:
-    """The fields of a form are simple."""
-    for asked in _elicitations(history):
-        schema = asked.params.get("requestedSchema")
+    """Check that the fields of a form are primitive."""
+    for request in _elicitations(history):
+        schema = request.params.get("requestedSchema")
         if not isinstance(schema, dict):
             continue
         properties = schema.get("properties", {})
         fields = properties if isinstance(properties, dict) else {}
         nested = [name for name, field in fields.items() if not _is_simple(field)]
         if schema.get("type", "object") != "object" or not isinstance(properties, dict):
-            yield bad("the schema of a form is no object with properties", asked.where)
+            words = "the `requestedSchema` of a form is not an object schema with `properties`"
+            yield bad(words, request.where)
         elif nested:
-            yield bad(f"the field {nested[0]!r} of a form is no simple value", asked.where)
+            yield bad(f"the form field {nested[0]!r} is not of a primitive type", request.where)
         else:
-            yield good(asked.where)
+            yield good(request.where)
 
 
 def _is_simple(field: Any) -> bool:
-    """Neither an object nor an array, unless of values to choose from."""
+    """Return whether it is neither an object nor an array, except an array of enumerated values."""
     if not isinstance(field, dict) or field.get("type") == "object" or "properties" in field:
         return False
     if field.get("type") != "array":
@@ -141,27 +147,31 @@ def _is_simple(field: Any) -> bool:
     return isinstance(items, dict) and bool(items.keys() & {"enum", "anyOf", "oneOf", "const"})
 
 
-@check("2025-11-25:elicitation-url-params", needs=ASKS_URL)
+@check("2025-11-25:elicitation-url-params", needs=_URL)
 def url_params(history: History) -> Iterator[Observation]:
-    """A URL comes with a message and an id."""
-    for asked in _elicitations(history):
-        if asked.params.get("mode") != "url":
+    """Check that a URL elicitation has a message, a URL, and an id."""
+    for request in _elicitations(history):
+        if request.params.get("mode") != "url":
             continue
         needed = ("message", "url", "elicitationId")
-        missing = [name for name in needed if not isinstance(asked.params.get(name), str)]
+        missing = [name for name in needed if not isinstance(request.params.get(name), str)]
         if missing:
-            yield bad(f"an elicitation in mode 'url' has no `{missing[0]}`", asked.where)
+            yield bad(f"an elicitation in mode 'url' has no `{missing[0]}`", request.where)
         else:
-            yield good(asked.where)
+            yield good(request.where)
 
 
-@check("2025-11-25:elicitation-url-valid", needs=ASKS_URL)
+@check("2025-11-25:elicitation-url-valid", needs=_URL)
 def url_valid(history: History) -> Iterator[Observation]:
-    """The URL is one."""
-    for asked in _elicitations(history):
-        url = asked.params.get("url")
-        if asked.params.get("mode") == "url" and isinstance(url, str):
-            yield good(asked.where) if _is_url(url) else bad(f"{url!r} is no URL", asked.where)
+    """Check that the URL is valid."""
+    for request in _elicitations(history):
+        url = request.params.get("url")
+        if request.params.get("mode") == "url" and isinstance(url, str):
+            if _is_url(url):
+                yield good(request.where)
+            else:
+                words = f"the `url` of an elicitation is {url!r}, which is not a valid URL"
+                yield bad(words, request.where)
 
 
 def _is_url(text: str) -> bool:
@@ -172,53 +182,55 @@ def _is_url(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path)) and not set(text) & set(" \t\r\n<>")
 
 
-# --- what becomes of answers -----------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------
 
 
 @check(
     "2025-11-25:elicitation-server-validates",
     "2026-07-28:elicitation-server-validates",
-    needs=f"{ASKS} and shows what it was told",
+    needs=f"{_FORM} and returns the user's input",
 )
 def server_validates(history: History) -> Iterator[Observation]:
-    """Content that breaks the schema of the form is not taken for an answer."""
-    for told in _answers(history):
-        if told.answer.get("action") != "accept":
+    """Check that content that violates the form's schema is not accepted."""
+    for reply in _elicitation_responses(history):
+        if reply.answer.get("action") != "accept":
             continue
-        schema = told.asked.params.get("requestedSchema")
-        if certain_fault(schema, told.answer.get("content", {})) is not None:
-            words = "an answer that breaks the schema of the form was taken"
-            yield from refused_or_taken(history, told, words)
+        schema = reply.request.params.get("requestedSchema")
+        if certain_fault(schema, reply.answer.get("content", {})) is not None:
+            words = "the target accepted form content that violates the `requestedSchema`"
+            yield from rejected_or_used(history, reply, words)
 
 
-@check("2026-07-28:elicitation-refusals-handled", needs=ASKS)
+@check("2026-07-28:elicitation-refusals-handled", needs=_FORM)
 def refusals_handled(history: History) -> Iterator[Observation]:
-    """A task or call that is refused an answer goes on, or ends."""
-    for told in _answers(history):
-        if told.answer.get("action") not in ("decline", "cancel") or told.exchange is None:
+    """Check that a task or call continues or ends after a declined elicitation."""
+    for reply in _elicitation_responses(history):
+        if reply.answer.get("action") not in ("decline", "cancel") or reply.exchange is None:
             continue
-        if told.asked.task_id is not None:
-            yield from _goes_on(history, told, told.asked.task_id)
-        elif told.exchange.fields:
-            yield good(told.exchange)
-        elif not told.exchange.is_answered and (told.exchange.waited_ms or 0) > SOON_MS:
-            yield bad("a call hangs after its question was refused", told.exchange)
+        if reply.request.task_id is not None:
+            yield from _continues(history, reply, reply.request.task_id)
+        elif reply.exchange.fields:
+            yield good(reply.exchange)
+        elif not reply.exchange.is_answered and (reply.exchange.waited_ms or 0) > SOON_MS:
+            words = "a call has no response after its elicitation was declined or cancelled"
+            yield bad(words, reply.exchange)
 
 
-def _goes_on(history: History, told: Told, task_id: str) -> Iterator[Observation]:
-    assert told.exchange is not None
-    response = told.exchange.response
-    if response is None or told.exchange.error is not None:
+def _continues(history: History, reply: InputResponse, task_id: str) -> Iterator[Observation]:
+    assert reply.exchange is not None
+    response = reply.exchange.response
+    if response is None or reply.exchange.error is not None:
         return
-    for sighting in sightings_of(history, task_id, told.sent):
+    for sighting in sightings_of(history, task_id, reply.sent):
         if not _is_asked_after(sighting, response.number):
             continue
-        is_open = told.asked.key in (sighting.task.get("inputRequests") or ())
+        is_open = reply.request.key in (sighting.task.get("inputRequests") or ())
         if sighting.status != "input_required" or not is_open:
-            yield good(told.exchange, sighting)
+            yield good(reply.exchange, sighting)
             return
         if sighting.since - response.at > SOON_MS:
-            yield bad("a task still asks what it was refused", told.exchange, sighting)
+            words = "a task still lists an elicitation that was declined or cancelled"
+            yield bad(words, reply.exchange, sighting)
             return
 
 
@@ -226,65 +238,66 @@ def _is_asked_after(sighting: Sighting, number: int) -> bool:
     return sighting.exchange is not None and sighting.exchange.request.number > number
 
 
-def _answers(history: History) -> Iterator[Told]:
-    """Answers of ours to elicitations that are objects."""
-    for told in all_told(history):
-        if told.asked.method == "elicitation/create" and isinstance(told.answer, dict):
-            yield told
+def _elicitation_responses(history: History) -> Iterator[InputResponse]:
+    """Yield responses to elicitations that are objects."""
+    for reply in all_input_responses(history):
+        if reply.request.method == "elicitation/create" and isinstance(reply.answer, dict):
+            yield reply
 
 
-NEEDS = "HTTP, the tokens of two principals, and a tool that asks for a form"
-LOOKS = ("tasks/get", "tasks/result", "tasks/cancel")
+_TWO_PRINCIPALS = "HTTP, the tokens of two principals, and a tool that requests a form"
+_TASK_METHODS = ("tasks/get", "tasks/result", "tasks/cancel")
 
 
 def _is_other(history: History, one: Entry, other: Entry) -> bool:
-    """Whether two entries are of different principals."""
+    """Return whether two entries belong to different principals."""
     first, second = (history.principals.get(entry.caller) for entry in (one, other))
     return first is not None and second is not None and first != second
 
 
-def _owned(history: History) -> Iterator[tuple[Asked, Exchange]]:
-    """The questions of tasks, with the calls that made those."""
-    for asked in all_asked(history):
-        made = maker(history, asked.task_id, asked.entry)
-        if made is not None and asked.method == "elicitation/create":
-            yield asked, made
+def _of_tasks(history: History) -> Iterator[tuple[InputRequest, Exchange]]:
+    """Yield the elicitations of tasks, with the calls that created the tasks."""
+    for request in all_input_requests(history):
+        made = creating_call(history, request.task_id, request.entry)
+        if made is not None and request.method == "elicitation/create":
+            yield request, made
 
 
-def _looks_of_others(history: History, task_id: str | None, owner: Entry) -> Iterator[Exchange]:
-    for exchange in history.calls(*LOOKS):
+def _foreign_requests(history: History, task_id: str | None, owner: Entry) -> Iterator[Exchange]:
+    for exchange in history.calls(*_TASK_METHODS):
         if exchange.task_id == task_id and _is_other(history, owner, exchange.request):
             yield exchange
 
 
-@check("2025-11-25:elicitation-bound-to-user", needs=NEEDS)
+@check("2025-11-25:elicitation-bound-to-user", needs=_TWO_PRINCIPALS)
 def bound_to_user(history: History) -> Iterator[Observation]:
-    """Nobody else is asked, and nobody else's answer counts."""
-    for asked, made in _owned(history):
-        if _is_other(history, made.request, asked.entry):
-            yield bad("somebody else was asked", made, asked.entry)
+    """Check that only the task's principal is asked, and only its response counts."""
+    for request, made in _of_tasks(history):
+        if _is_other(history, made.request, request.entry):
+            words = "the target sent the elicitation to another principal than the task's"
+            yield bad(words, made, request.entry)
             continue
-        for look in _looks_of_others(history, asked.task_id, made.request):
-            if look.is_answered:
-                yield good(asked.entry, look)
-        yield from _answered_by_others(history, asked)
+        for exchange in _foreign_requests(history, request.task_id, made.request):
+            if exchange.is_answered:
+                yield good(request.entry, exchange)
+        yield from _foreign_responses(history, request)
 
 
-def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]:
-    """An answer under the same id, by somebody who was not asked anything under it."""
-    own = {entry.number: answer for entry, answer in history.questions}.get(asked.entry.number)
+def _foreign_responses(history: History, request: InputRequest) -> Iterator[Observation]:
+    """Judge responses with the same id from a principal who received no request with that id."""
+    own = {entry.number: answer for entry, answer in history.questions}.get(request.entry.number)
     for entry in history.entries:
         is_answer = entry.kind is Kind.SENT and entry.is_response
-        if not is_answer or not _is_other(history, asked.entry, entry):
+        if not is_answer or not _is_other(history, request.entry, entry):
             continue
-        if id_key(entry.body.get("id")) != id_key(asked.entry.body["id"]):
+        if id_key(entry.body.get("id")) != id_key(request.entry.body["id"]):
             continue
         if any(
             question.line == entry.line and id_key(question.body["id"]) == id_key(entry.body["id"])
             for question, _ in history.questions
         ):
             continue
-        for sighting in sightings_of(history, str(asked.task_id), asked.entry):
+        for sighting in sightings_of(history, str(request.task_id), request.entry):
             exchange = sighting.exchange
             if exchange is None or exchange.request.number < entry.number:
                 continue
@@ -293,42 +306,45 @@ def _answered_by_others(history: History, asked: Asked) -> Iterator[Observation]
             if sighting.status == "input_required":
                 yield good(entry, sighting)
             elif sighting.status in ("working", "completed"):
-                yield bad("somebody else's answer was taken", asked.entry, entry, sighting)
+                words = "the target accepted the response of another principal"
+                yield bad(words, request.entry, entry, sighting)
                 break
 
 
-@check("2025-11-25:elicitation-state-per-user", needs=NEEDS)
+@check("2025-11-25:elicitation-state-per-user", needs=_TWO_PRINCIPALS)
 def state_per_user(history: History) -> Iterator[Observation]:
-    """What came of an answer is not shown to anybody else."""
-    for told in all_told(history):
-        made = maker(history, told.asked.task_id, told.sent)
-        if made is None or told.asked.method != "elicitation/create":
+    """Check that the outcome of an elicitation is not shown to another principal."""
+    for reply in all_input_responses(history):
+        made = creating_call(history, reply.request.task_id, reply.sent)
+        if made is None or reply.request.method != "elicitation/create":
             continue
-        for look in _looks_of_others(history, told.asked.task_id, made.request):
-            if look.request.number < told.sent.number or not look.is_answered:
+        for exchange in _foreign_requests(history, reply.request.task_id, made.request):
+            if exchange.request.number < reply.sent.number or not exchange.is_answered:
                 continue
-            if look.error is None:
-                yield bad("somebody else sees a task that was answered", told.sent, look)
+            if exchange.error is None:
+                words = "another principal can read a task after its elicitation was answered"
+                yield bad(words, reply.sent, exchange)
             else:
-                yield good(told.sent, look)
+                yield good(reply.sent, exchange)
 
 
-@check("2025-11-25:elicitation-state-not-session-only", needs=NEEDS)
+@check("2025-11-25:elicitation-state-not-session-only", needs=_TWO_PRINCIPALS)
 def state_not_session_only(history: History) -> Iterator[Observation]:
-    """Whoever knows the id of a session, but is somebody else, learns nothing by it."""
+    """Check that a session id alone gives another principal no access."""
     sessions = {
         exchange.headers["mcp-session-id"]: exchange
         for exchange in history.calls("initialize")
         if "mcp-session-id" in exchange.headers
     }
-    for exchange in history.calls(*LOOKS):
-        hello = sessions.get(exchange.sent_headers.get("mcp-session-id", ""))
-        if hello is None or not _is_other(history, hello.request, exchange.request):
+    for exchange in history.calls(*_TASK_METHODS):
+        initialize = sessions.get(exchange.sent_headers.get("mcp-session-id", ""))
+        if initialize is None or not _is_other(history, initialize.request, exchange.request):
             continue
         questions = [entry for entry in exchange.others if entry.is_request]
         if questions:
-            yield bad("a session alone was enough to be asked", exchange.request, questions[0])
+            words = "the target sent an elicitation to another principal who used the session id"
+            yield bad(words, exchange.request, questions[0])
         elif exchange.fields:
-            yield bad("a session alone was enough to see a task", exchange)
+            yield bad("another principal who used the session id could read a task", exchange)
         elif exchange.status or exchange.is_answered:
             yield good(exchange)

@@ -1,4 +1,4 @@
-"""What no specification has to say: the target lives on, and answers."""
+"""Checks beyond the specification: the target keeps running and responds to every request."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,36 +10,39 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 LONG_MS: Final = 5_500.0
-"""Who gave up after that has waited long enough."""
+"""Minimum time the tester waited before a missing response counts."""
 
 AFTERWARDS_MS: Final = 5_000.0
-"""How long a call that waits for the end of a task may take after that end."""
+"""Time that `tasks/result` may take after the task has ended."""
 
-SHOWN: Final = 3
-"""How many of the last messages before an end are shown."""
+MESSAGES_SHOWN: Final = 3
+"""Number of messages shown before an unexpected end."""
 
 Key = tuple[int, tuple[str, object]]
 
 _MAY_LAST: Final = frozenset({"tools/call", "subscriptions/listen", "tasks/result"})
 
 
-@check("alive", needs="a target that answers at all")
-def goes_on(history: History) -> Iterator[Observation]:
-    """Nothing ends its process, or makes it refuse connections that it took before."""
+@check("alive", needs="a target that responds to requests")
+def stays_alive(history: History) -> Iterator[Observation]:
+    """Check that the process does not exit and still accepts connections."""
     has_answered = has_refused = False
     headed = {entry.post for entry in history.entries if entry.kind is Kind.HEAD}
-    left: set[int] = set()  # whoever is left may leave
+    left: set[int] = set()  # after the tester disconnects, the target may exit
     for entry in history.entries:
         is_end = entry.kind is Kind.EXITED or (entry.kind is Kind.ENDED and entry.post is None)
         if entry.kind is Kind.LEFT and entry.post is None:
             left.add(entry.line)
         elif is_end and entry.line not in left:
-            yield bad(entry.text or "it ended", *_last_before(history, entry), entry)
+            yield bad(
+                entry.text or "the target's process exited", *_last_before(history, entry), entry
+            )
         elif has_refused:
-            continue  # whoever is gone refuses everything
+            continue  # a target that is down refuses every connection
         elif has_answered and _is_refusal(entry) and entry.post not in headed:
             has_refused = True
-            yield bad(f"no connection any more: {entry.text}", *_last_before(history, entry), entry)
+            words = f"the target no longer accepts connections: {entry.text}"
+            yield bad(words, *_last_before(history, entry), entry)
         elif entry.kind is Kind.HEARD and entry.is_response:
             has_answered = True
     for exchange in history.calls("ping", "server/discover"):
@@ -47,9 +50,9 @@ def goes_on(history: History) -> Iterator[Observation]:
             yield good(exchange)
 
 
-@check("answers", needs="a target that answers at all")
-def answers_everything(history: History) -> Iterator[Observation]:
-    """Each proper request has an answer, and only one."""
+@check("answers", needs="a target that responds to requests")
+def responds_once(history: History) -> Iterator[Observation]:
+    """Check that each valid request has exactly one response."""
     counted: dict[Key, list[Entry]] = {}
     for entry in history.heard:
         if entry.is_response and entry.body.get("id") is not None:
@@ -61,17 +64,17 @@ def answers_everything(history: History) -> Iterator[Observation]:
         request = exchange.request
         is_modern = history.revision == "2026-07-28" or exchange.method == "initialize"
         is_agreed = is_modern or request.number > agreed.get(request.line, request.number)
-        if not _is_proper(exchange) or not is_agreed:
+        if not _requires_response(exchange) or not is_agreed:
             continue
         answers = counted.get(_key(request), [])
         if len(answers) > asked[_key(request)]:
-            yield bad(f"{len(answers)} answers to one request", request, *answers)
+            yield bad(f"the target sent {len(answers)} responses to one request", request, *answers)
         elif exchange.is_answered:
             yield good(exchange)
         elif _key(request) not in cancelled and (why := _why_lost(history, exchange)):
             yield bad(f"{exchange.method}: {why}", exchange)
         elif _is_broken_off(exchange):
-            yield warning(f"{exchange.method}: the connection broke", exchange)
+            yield warning(f"{exchange.method}: the connection closed before the response", exchange)
 
 
 def _key(entry: Entry) -> Key:
@@ -79,11 +82,11 @@ def _key(entry: Entry) -> Key:
 
 
 def _agreements(history: History) -> dict[int, int]:
-    """For each line where in the history the target agreed to talk."""
+    """Return the entry of the `initialize` response of each connection."""
     return {
-        hello.request.line: hello.response.number
-        for hello in history.calls("initialize")
-        if hello.response is not None
+        initialize.request.line: initialize.response.number
+        for initialize in history.calls("initialize")
+        if initialize.response is not None
     }
 
 
@@ -96,30 +99,30 @@ def _cancelled(history: History) -> set[Key]:
 
 
 def _last_before(history: History, end: Entry) -> list[Entry]:
-    """The last messages before that: on a pipe its own, over HTTP of everybody."""
+    """Return the last messages before that entry, of its own process or of all HTTP connections."""
     before = (
         entry
         for entry in history.entries
         if entry.number < end.number and (entry.line == end.line or end.post is not None)
     )
-    return [entry for entry in before if entry.body][-SHOWN:]
+    return [entry for entry in before if entry.body][-MESSAGES_SHOWN:]
 
 
 def _is_refusal(entry: Entry) -> bool:
-    """Nobody listens: a connection that breaks later may be one that was idle for too long."""
+    """Return whether connecting failed; a later failure may be an idle timeout."""
     is_ended = entry.kind is Kind.ENDED and entry.post is not None
     return is_ended and (entry.text or "").startswith("Connect")
 
 
 def _is_broken_off(exchange: Exchange) -> bool:
-    """Perhaps the connection was idle for too long just then: no more than a warning."""
+    """Return whether the connection broke, possibly because it was idle: only a warning."""
     end = exchange.end
     is_ended = end is not None and end.kind is Kind.ENDED and end.post is not None
     return is_ended and exchange.head is None and end is not None and not _is_refusal(end)
 
 
-def _is_proper(exchange: Exchange) -> bool:
-    """A message that JSON-RPC obliges to answer."""
+def _requires_response(exchange: Exchange) -> bool:
+    """Return whether JSON-RPC requires a response."""
     body = exchange.request.body
     id = body.get("id")
     return (
@@ -138,9 +141,9 @@ def _why_lost(history: History, exchange: Exchange) -> str | None:
         return _why_late(history, exchange, end)
     if end.kind is Kind.ENDED and end.post is not None:
         if exchange.head is None:
-            return None  # `alive` has it
+            return None  # reported by `alive`
         if exchange.status in (200, 202) and exchange.method != "subscriptions/listen":
-            return f"HTTP status {exchange.status}, and no answer in the body"
+            return f"HTTP status {exchange.status} without a JSON-RPC response in the body"
     return None
 
 
@@ -153,7 +156,7 @@ def _why_late(history: History, exchange: Exchange, end: Entry) -> str | None:
         since = max(exchange.sent_at, over[0].until)
         if end.at - since < AFTERWARDS_MS:
             return None
-        return f"no answer {(end.at - since) / 1_000:.1f} s after the task was over"
+        return f"no response {(end.at - since) / 1_000:.1f} s after the task had ended"
     if exchange.method in _MAY_LAST and "task" not in exchange.params:
         return None
-    return f"no answer within {waited / 1_000:.1f} s" if waited >= LONG_MS else None
+    return f"no response within {waited / 1_000:.1f} s" if waited >= LONG_MS else None

@@ -1,4 +1,4 @@
-"""Tools: what is listed, how calls are refused, and what comes out of them."""
+"""Checks of tools: lists, rejected calls, and results."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,57 +24,59 @@ from taskmachine.adapters.conformance.judging import (
 __all__: list[str] = []
 
 
-# --- what is listed --------------------------------------------------------------------------
+# --- lists ------------------------------------------------------------------------------------
 
 
 @check("2025-11-25:tools-capability", "2026-07-28:tools-capability", needs="a tool that works")
 def capability(history: History) -> Iterator[Observation]:
-    """Whoever has tools says so."""
+    """Check that a target with tools declares the capability."""
     works = {
         exchange.request.line: exchange
         for exchange in history.calls("tools/call", "tools/list")
         if exchange.fields and exchange.fields.get("tools") != []
     }
-    for hello in history.calls("initialize", "server/discover"):
-        used = works.get(hello.request.line)
-        declared = hello.fields.get("capabilities")
-        if used is None or not hello.fields:
+    for initialize in history.calls("initialize", "server/discover"):
+        used = works.get(initialize.request.line)
+        declared = initialize.fields.get("capabilities")
+        if used is None or not initialize.fields:
             continue
         if isinstance(declared, dict) and isinstance(declared.get("tools"), dict):
-            yield good(hello)
+            yield good(initialize)
         else:
-            yield bad("there are tools, but no `tools` capability", hello, used)
+            words = "the target has tools, but does not declare the `tools` capability"
+            yield bad(words, initialize, used)
 
 
 @check("2026-07-28:tools-list-answered")
 def list_answered(history: History) -> Iterator[Observation]:
-    """Whoever declares tools lists them."""
+    """Check that a target that declares tools lists them."""
     declared = {line for line, can in history.capabilities.items() if "tools" in can}
     for exchange in history.calls("tools/list"):
         if exchange.request.line not in declared or not exchange.is_answered:
             continue
         if exchange.code == -32601:
-            yield bad("`tools` is declared, but there is no `tools/list`", exchange)
+            yield bad("the target declares `tools`, but does not implement `tools/list`", exchange)
         elif exchange.error is None:
             is_list = isinstance(exchange.fields.get("tools"), list)
-            yield good(exchange) if is_list else bad("`tools/list` without `tools`", exchange)
+            if is_list:
+                yield good(exchange)
+            else:
+                yield bad("the result of `tools/list` has no array `tools`", exchange)
 
 
-@check(
-    "2026-07-28:tools-list-not-per-connection",
-    needs="a list of tools that fits on one page",
-)
+@check("2026-07-28:tools-list-not-per-connection", needs="a list of tools that fits on one page")
 def list_not_per_connection(history: History) -> Iterator[Observation]:
-    """Two connections see the same tools.
+    """Check that all connections list the same tools.
 
-    Tools may come and go; what is seen there and not here, and not there again, does neither.
+    Tools may be added and removed. A difference counts only if the first connection lists the same
+    tools before and after the other connection was asked.
     """
     seen: dict[Any, list[tuple[frozenset[str], Exchange]]] = {}
     for exchange in history.calls("tools/list"):
         names = _whole_list(exchange)
         if names is not None:
-            who = history.principals.get(exchange.request.caller)
-            key = (who, repr(capabilities(exchange)))
+            principal = history.principals.get(exchange.request.caller)
+            key = (principal, repr(capabilities(exchange)))
             seen.setdefault(key, []).append((names, exchange))
     for lists in seen.values():
         yield from _compare(lists)
@@ -99,14 +101,15 @@ def _compare(lists: list[tuple[frozenset[str], Exchange]]) -> Iterator[Observati
             if others == names:
                 yield good(other, exchange)
             else:
-                yield bad("the tools depend on the connection", before, other, exchange)
+                words = "the result of `tools/list` depends on the connection"
+                yield bad(words, before, other, exchange)
                 return
     if len({names for names, _ in lists}) > 1:
-        yield note("the list of tools has changed", lists[0][1], lists[-1][1])
+        yield note("the result of `tools/list` changed during the run", lists[0][1], lists[-1][1])
 
 
 def _is_between(one: Exchange, other: Exchange, third: Exchange) -> bool:
-    """Whether these were asked one after the other; also if the first and the last are one."""
+    """Return whether the requests were sequential; False if the first and the last are the same."""
     if one is third:
         return False
     ended, begun = one.response, other.request
@@ -119,32 +122,33 @@ def _is_between(one: Exchange, other: Exchange, third: Exchange) -> bool:
     )
 
 
-# --- how calls are refused -------------------------------------------------------------------
+# --- rejected calls ---------------------------------------------------------------------------
 
 
 @check("2025-11-25:tool-protocol-errors", "2026-07-28:tool-protocol-errors")
 def protocol_errors(history: History) -> Iterator[Observation]:
-    """A tool that does not exist, or a call without a name, is an error of JSON-RPC.
+    """Check that a call of an unknown tool, or without a name, gets a JSON-RPC error.
 
-    Many say so in a result with `isError`, which is worth no more than a note.
+    Many targets return a result with `isError` instead, which is only noted.
     """
     lists = (exchange.fields for exchange in history.calls("tools/list"))
     if not any("tools" in fields and fields.get("nextCursor") is None for fields in lists):
-        return  # nobody has seen the last page
+        return  # the complete list is unknown
     for call in history.calls("tools/call"):
         name = call.params.get("name", MISSING)
         if isinstance(name, str) and name in history.tools:
             continue
         outcome = outcome_of_call(history, call)
-        what = "a tool that is not listed" if isinstance(name, str) else "no tool"
+        what = "a tool that is not listed" if isinstance(name, str) else "a tool without a name"
         if outcome is None:
             continue
         if outcome.kind == "error":
             yield good(call)
         elif outcome.kind == "tool error":
-            yield note(f"a call of {what} is a result with `isError`", call, outcome.where)
+            words = f"a call of {what} returned a result with `isError` instead of a JSON-RPC error"
+            yield note(words, call, outcome.where)
         else:
-            yield bad(f"a call of {what} had a result", call, outcome.where)
+            yield bad(f"a call of {what} succeeded", call, outcome.where)
 
 
 @check(
@@ -153,7 +157,7 @@ def protocol_errors(history: History) -> Iterator[Observation]:
     needs="a tool that fails",
 )
 def execution_errors(history: History) -> Iterator[Observation]:
-    """A tool that failed says so in its result: `isError`."""
+    """Check that a failed tool returns a result with `isError`."""
     for _, outcome in results_of_tools(history):
         if outcome.kind == "tool error":
             yield good(outcome.where)
@@ -169,7 +173,7 @@ def execution_errors(history: History) -> Iterator[Observation]:
     for sighting in history.sightings:
         result = sighting.task.get("result")
         if sighting.status == "failed" and isinstance(result, dict):
-            yield bad("a task with a result is not completed, but failed", sighting)
+            yield bad("a task with a result is 'failed' instead of 'completed'", sighting)
 
 
 @check(
@@ -178,7 +182,7 @@ def execution_errors(history: History) -> Iterator[Observation]:
     needs="a tool with a required argument",
 )
 def input_validated(history: History) -> Iterator[Observation]:
-    """Arguments that break the schema of the tool do not lead to success."""
+    """Check that a call with arguments that violate the tool's schema does not succeed."""
     for call in history.calls("tools/call"):
         name, arguments = call.params.get("name"), call.params.get("arguments", {})
         tool = history.tools.get(name) if isinstance(name, str) else None
@@ -189,7 +193,7 @@ def input_validated(history: History) -> Iterator[Observation]:
         if outcome is None:
             continue
         if outcome.kind == "success":
-            words = f"a call had a result although its arguments were wrong: {wrong}"
+            words = f"a call succeeded although its arguments violate the `inputSchema`: {wrong}"
             yield bad(words, call, outcome.where)
         else:
             yield good(call, outcome.where)
@@ -201,21 +205,21 @@ def input_validated(history: History) -> Iterator[Observation]:
     needs="HTTP and a token",
 )
 def access_controlled(history: History) -> Iterator[Observation]:
-    """A call without the credentials that others have is refused.
+    """Check that a call without credentials is rejected.
 
-    Some tools may be for everybody, so that it is never more than a warning.
+    It is only a warning, since some tools may be public.
     """
     for call in history.calls("tools/call"):
-        who = history.principals.get(call.request.caller)
-        if who is None or call.sent_headers.get("authorization") == who:
+        principal = history.principals.get(call.request.caller)
+        if principal is None or call.sent_headers.get("authorization") == principal:
             continue
         if call.status in (401, 403) or call.error is not None:
             yield good(call)
         elif call.fields:
-            yield warning("a tool can be called without credentials", call)
+            yield warning("the target allows a tool call without credentials", call)
 
 
-# --- what comes out of them ------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------
 
 
 @check(
@@ -224,24 +228,26 @@ def access_controlled(history: History) -> Iterator[Observation]:
     needs="a tool with an output schema",
 )
 def structured_result_conforms(history: History) -> Iterator[Observation]:
-    """What a tool with an output schema returns has the structured content that it promises."""
+    """Check that the result of a tool with an output schema has conforming structured content."""
     for name, outcome in results_of_tools(history):
         tool = history.tools.get(name)
         schema = None if tool is None else tool.get("outputSchema")
         if not isinstance(schema, dict) or outcome.kind != "success":
             continue
         if "structuredContent" not in outcome.result:
-            yield bad("a result lacks the structured content of its schema", outcome.where)
+            words = "the tool has an `outputSchema`, but its result has no `structuredContent`"
+            yield bad(words, outcome.where)
             continue
         wrong = fault(schema, outcome.result["structuredContent"])
         if wrong is None:
             yield good(outcome.where)
         else:
-            yield bad(f"structured content breaks its schema: {wrong}", outcome.where)
+            words = f"`structuredContent` does not conform to the `outputSchema`: {wrong}"
+            yield bad(words, outcome.where)
 
 
 cannot_check(
-    "No limit is given: a target that takes a burst may have a higher one.",
+    "The specification sets no limit; a target that accepts a burst may have a higher one.",
     "2025-11-25:tool-calls-rate-limited",
     "2026-07-28:tool-calls-rate-limited",
 )

@@ -1,18 +1,18 @@
-"""What clients of 2025-11-25 go through."""
+"""Scenarios for clients of 2025-11-25."""
 
 import asyncio
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 from taskmachine.adapters.conformance.clients.mcp_2025_11_25.actor import LegacyActor
 from taskmachine.adapters.conformance.clients.receiving import drive
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
     WITHOUT_MODE,
-    Life,
     Question,
     Scenario,
+    TaskControl,
     Tool,
     breaks,
     fails,
@@ -27,7 +27,7 @@ _BY_URL: Final = Question(
     "elicitation",
     {
         "mode": "url",
-        "message": "You did not declare this mode: refuse it.",
+        "message": "The client did not declare this mode and must reject this request.",
         "url": "https://example.com/consent",
         "elicitationId": "0a1b2c",
     },
@@ -35,79 +35,79 @@ _BY_URL: Final = Question(
 )
 
 
-async def _notified(life: Life) -> dict[str, Any]:
-    await life.work(300)
-    await life.tell()
-    await life.work(1_500)
-    return text_result("done, and nobody told you")
+async def _notified(task: TaskControl) -> dict[str, Any]:
+    await task.work(300)
+    await task.notify()
+    await task.work(1_500)
+    return text_result("done, without another notification")
 
 
-async def _asks(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM)
-    await life.work(200)
-    return text_result("asked, and done")
+async def _asks(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM)
+    await task.work(200)
+    return text_result("done after input")
 
 
-async def _asks_listening(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, where="listening")
-    return text_result("asked, and done")
+async def _asks_listening(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, where="listening")
+    return text_result("done after input")
 
 
-async def _asks_poll(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, where="poll")
-    return text_result("asked, and done")
+async def _asks_poll(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, where="poll")
+    return text_result("done after input")
 
 
-async def _asks_otherwise(life: Life) -> dict[str, Any]:
-    await life.ask(WITHOUT_MODE, _BY_URL)
-    return text_result("asked, and done")
+async def _asks_otherwise(task: TaskControl) -> dict[str, Any]:
+    await task.ask(WITHOUT_MODE, _BY_URL)
+    return text_result("done after input")
 
 
-async def _samples(life: Life) -> dict[str, Any]:
-    await life.ask(SAMPLING)
-    return text_result("asked, and done")
+async def _samples(task: TaskControl) -> dict[str, Any]:
+    await task.ask(SAMPLING)
+    return text_result("done after input")
 
 
-async def _long(life: Life) -> dict[str, Any]:
-    await life.work(2_500)
-    return text_result("nobody stopped it")
+async def _long(task: TaskControl) -> dict[str, Any]:
+    await task.work(2_500)
+    return text_result("done without cancellation")
 
 
-async def _cut(actor: LegacyActor, heard: Heard) -> None:
-    await actor.cut(heard, retry_ms=600)
+async def _cut(actor: LegacyActor, incoming: ClientMessage) -> None:
+    await actor.cut(incoming, retry_ms=600)
 
 
-async def _late(actor: LegacyActor, heard: Heard) -> None:
-    stream = await heard.stream()
-    actor.session_of(heard).running[repr(heard.entry.body["id"])] = stream
+async def _late(actor: LegacyActor, incoming: ClientMessage) -> None:
+    stream = await incoming.stream()
+    actor.session_of(incoming).running[repr(incoming.entry.body["id"])] = stream
     await asyncio.sleep(2.5)
-    answer = {"jsonrpc": "2.0", "id": heard.entry.body["id"], "result": text_result("late")}
-    await stream.say(answer)
+    answer = {"jsonrpc": "2.0", "id": incoming.entry.body["id"], "result": text_result("late")}
+    await stream.send(answer)
     await stream.close()
 
 
-_QUICK: Final = Tool("quick", "Is done soon. Call it as a task.")
-_REQUIRED: Final = Tool("required", "Has to be called as a task.", "required")
-_UNMARKED: Final = Tool("unmarked", "Has to be called plainly.", None)
-_FORBIDDEN: Final = Tool("forbidden", "Has to be called plainly.", "forbidden")
+_QUICK: Final = Tool("quick", "Completes quickly. Call it as a task.")
+_REQUIRED: Final = Tool("required", "Call it as a task.", "required")
+_UNMARKED: Final = Tool("unmarked", "Call it without a task.", None)
+_FORBIDDEN: Final = Tool("forbidden", "Call it without a task.", "forbidden")
 
 SCENARIOS: Final = (
     Scenario(
         "lifecycle",
-        "tasks from begin to end, without any notification; several pages of tools",
+        "complete task lifecycles without notifications; several pages of tools",
         _REVISION,
         (
             (
                 _QUICK,
-                Tool("paced", "Changes its poll interval. Call it as a task.", live=paced),
+                Tool("paced", "Changes its poll interval. Call it as a task.", run=paced),
                 _REQUIRED,
                 _UNMARKED,
                 _FORBIDDEN,
-                Tool("fails", "Ends as failed. Call it as a task.", live=fails),
-                Tool("breaks", "Ends with an error. Call it as a task.", live=breaks),
+                Tool("fails", "Fails with a result. Call it as a task.", run=fails),
+                Tool("breaks", "Fails with a JSON-RPC error. Call it as a task.", run=breaks),
             ),
             (),
             (Tool("last", "Is on the last page. Call it as a task."),),
@@ -117,15 +117,19 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "asking",
-        "tasks that ask, on each kind of stream",
+        "tasks that send requests, on each kind of stream",
         _REVISION,
         (
             (
-                Tool("asks", "Asks while you wait for the result.", live=_asks),
-                Tool("asks_listening", "Asks on the GET stream.", live=_asks_listening),
-                Tool("asks_poll", "Asks on the stream of a poll.", live=_asks_poll),
-                Tool("asks_otherwise", "Asks in other modes.", live=_asks_otherwise),
-                Tool("samples", "Asks for sampling.", live=_samples),
+                Tool("asks", "Sends a request on the tasks/result stream.", run=_asks),
+                Tool("asks_listening", "Sends a request on the GET stream.", run=_asks_listening),
+                Tool("asks_poll", "Sends a request on a tasks/get stream.", run=_asks_poll),
+                Tool(
+                    "asks_otherwise",
+                    "Sends elicitations without mode and in URL mode.",
+                    run=_asks_otherwise,
+                ),
+                Tool("samples", "Sends a sampling request.", run=_samples),
             ),
         ),
         transports=("http", "stdio"),
@@ -133,14 +137,14 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "notified",
-        "a status notification, and then silence",
+        "one status notification, then none",
         _REVISION,
-        ((Tool("notified", "Tells once, then ends. Call it as a task.", live=_notified),),),
+        ((Tool("notified", "Sends one notification. Call it as a task.", run=_notified),),),
         patience_s=10,
     ),
     Scenario(
         "no_tasks",
-        "a server without tasks, whatever its tools say",
+        "a server without tasks, despite taskSupport of its tools",
         _REVISION,
         ((_QUICK, _REQUIRED, _UNMARKED),),
         capabilities={"tools": {}},
@@ -150,7 +154,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "no_tool_tasks",
-        "a server with tasks, but not for tools",
+        "a server that declares tasks, but not for tools/call",
         _REVISION,
         ((_QUICK, _REQUIRED, _UNMARKED),),
         capabilities={"tools": {}, "tasks": {"list": {}, "cancel": {}}},
@@ -166,19 +170,24 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "streams",
-        "a stream that is closed before the answer",
+        "a stream that is closed before the response",
         _REVISION,
-        ((Tool("cut", "Its answer comes on a second stream.", None, respond=_cut), _QUICK),),
+        ((Tool("cut", "Responds on a resumed stream.", None, respond=_cut), _QUICK),),
         patience_s=15,
     ),
     Scenario(
         "cancel",
-        "calls to be cancelled or given up",
+        "calls to cancel or to abandon",
         _REVISION,
         (
             (
-                Tool("cancel_me", "Call it as a task, and cancel that at once.", live=_long),
-                Tool("give_up", "Give up this plain call after a second.", None, respond=_late),
+                Tool("cancel_me", "Call it as a task and cancel the task.", run=_long),
+                Tool(
+                    "give_up",
+                    "Call it without a task and abandon the call after 1 s.",
+                    None,
+                    respond=_late,
+                ),
                 _QUICK,
             ),
         ),
@@ -186,7 +195,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "versions",
-        "a server that answers with a version that nobody knows",
+        "a server that answers with an unknown version",
         _REVISION,
         ((_QUICK,),),
         version="2099-01-01",
@@ -194,9 +203,9 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "receiver",
-        "requests of the server that are to become tasks of the client",
+        "task-augmented requests to the client",
         _REVISION,
-        ((Tool("drive", "Asks the client for tasks meanwhile.", None, respond=drive),),),
+        ((Tool("drive", "Sends task-augmented requests meanwhile.", None, respond=drive),),),
         transports=("http", "stdio"),
         patience_s=25,
     ),

@@ -1,18 +1,18 @@
-"""What clients of 2026-07-28 go through."""
+"""Scenarios for clients of 2026-07-28."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.clients.actor import error, result
-from taskmachine.adapters.conformance.clients.incoming import Heard
+from taskmachine.adapters.conformance.clients.incoming import ClientMessage
 from taskmachine.adapters.conformance.clients.mcp_2026_07_28.actor import ModernActor, declared
 from taskmachine.adapters.conformance.clients.script import (
     FORM,
     SAMPLING,
     WITHOUT_MODE,
-    Life,
     Scenario,
+    TaskControl,
     Tool,
     breaks,
     fails,
@@ -26,38 +26,38 @@ _REVISION: Final = "2026-07-28"
 _STATE: Final = ' {"odd": "ß=?&%20\\u0000"} =='
 
 
-async def _asks(life: Life) -> dict[str, Any]:
-    await life.work(200)
-    await life.ask(FORM, lingers_ms=900)
-    await life.work(400)
-    return text_result("asked, and done")
+async def _asks(task: TaskControl) -> dict[str, Any]:
+    await task.work(200)
+    await task.ask(FORM, lingers_ms=900)
+    await task.work(400)
+    return text_result("done after input")
 
 
-async def _asks_both(life: Life) -> dict[str, Any]:
-    await life.ask(FORM, SAMPLING, lingers_ms=600)
-    return text_result("asked, and done")
+async def _asks_both(task: TaskControl) -> dict[str, Any]:
+    await task.ask(FORM, SAMPLING, lingers_ms=600)
+    return text_result("done after input")
 
 
-async def _asks_twice(life: Life) -> dict[str, Any]:
-    await life.ask(FORM)
-    await life.work(300)
-    await life.ask(WITHOUT_MODE)
-    return text_result("asked, and done")
+async def _asks_twice(task: TaskControl) -> dict[str, Any]:
+    await task.ask(FORM)
+    await task.work(300)
+    await task.ask(WITHOUT_MODE)
+    return text_result("done after input")
 
 
-async def _long(life: Life) -> dict[str, Any]:
-    await life.work(2_500)
-    return text_result("nobody stopped it")
+async def _long(task: TaskControl) -> dict[str, Any]:
+    await task.work(2_500)
+    return text_result("done without cancellation")
 
 
-# --- answers to a call that are no task ----------------------------------------------------------
+# --- responses to a call without a task ----------------------------------------------------------
 
 
-async def _without_type(actor: ModernActor, heard: Heard) -> None:
-    await actor.reply(heard, result(heard.entry.body["id"], text_result("done")))
+async def _without_type(actor: ModernActor, incoming: ClientMessage) -> None:
+    await actor.reply(incoming, result(incoming.entry.body["id"], text_result("done")))
 
 
-async def _nonsense(actor: ModernActor, heard: Heard) -> None:
+async def _nonsense(actor: ModernActor, incoming: ClientMessage) -> None:
     task = {
         "taskId": "not-a-task",
         "status": "working",
@@ -67,26 +67,28 @@ async def _nonsense(actor: ModernActor, heard: Heard) -> None:
         "pollIntervalMs": 100,
         "inputRequests": {},
     }
-    await actor.reply(heard, result(heard.entry.body["id"], {"resultType": "nonsense", **task}))
+    await actor.reply(
+        incoming, result(incoming.entry.body["id"], {"resultType": "nonsense", **task})
+    )
 
 
-async def _late(actor: ModernActor, heard: Heard) -> None:
-    stream = await heard.stream()
+async def _late(actor: ModernActor, incoming: ClientMessage) -> None:
+    stream = await incoming.stream()
     await stream.comment()
     await asyncio.sleep(2.5)
     body = {"resultType": "complete", **text_result("late")}
-    await stream.say(result(heard.entry.body["id"], body))
+    await stream.send(result(incoming.entry.body["id"], body))
     await stream.close()
 
 
-async def _ask_first(actor: ModernActor, heard: Heard, more: Mapping[str, Any]) -> None:
-    name = heard.entry.params["name"]
-    fits = FORM.fits(declared(heard)) or "inputRequests" not in more
+async def _ask_first(actor: ModernActor, incoming: ClientMessage, more: Mapping[str, Any]) -> None:
+    name = incoming.entry.params["name"]
+    fits = FORM.fits(declared(incoming)) or "inputRequests" not in more
     if actor.calls[name] > 1 or not fits:
-        await actor.complete(heard)
+        await actor.complete(incoming)
         return
     body = {"resultType": "input_required", **more}
-    await actor.reply(heard, result(heard.entry.body["id"], body))
+    await actor.reply(incoming, result(incoming.entry.body["id"], body))
 
 
 _REQUESTS: Final = {
@@ -95,34 +97,34 @@ _REQUESTS: Final = {
 }
 
 
-async def _retry(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"inputRequests": _REQUESTS, "requestState": _STATE})
+async def _retry(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"inputRequests": _REQUESTS, "requestState": _STATE})
 
 
-async def _retry_stateless(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"inputRequests": _REQUESTS})
+async def _retry_stateless(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"inputRequests": _REQUESTS})
 
 
-async def _retry_at_once(actor: ModernActor, heard: Heard) -> None:
-    await _ask_first(actor, heard, {"requestState": _STATE})
+async def _retry_at_once(actor: ModernActor, incoming: ClientMessage) -> None:
+    await _ask_first(actor, incoming, {"requestState": _STATE})
 
 
-async def _mismatch(actor: ModernActor, heard: Heard) -> None:
+async def _mismatch(actor: ModernActor, incoming: ClientMessage) -> None:
     if actor.calls["mismatch"] > 1:
-        await actor.complete(heard)
+        await actor.complete(incoming)
         return
     message = "Header mismatch: the tool has changed, see tools/list"
-    await heard.answer(error(heard.entry.body["id"], -32020, message), status=400)
+    await incoming.answer(error(incoming.entry.body["id"], -32020, message), status=400)
 
 
-async def _incapable(actor: ModernActor, heard: Heard) -> None:
+async def _incapable(actor: ModernActor, incoming: ClientMessage) -> None:
     needed: Any = {"requiredCapabilities": {"roots": {}}}
-    message = error(heard.entry.body["id"], -32021, "Missing required capability", needed)
-    await heard.answer(message, status=400)
+    message = error(incoming.entry.body["id"], -32021, "Missing required capability", needed)
+    await incoming.answer(message, status=400)
 
 
 def _only(value: Any, kind: str, header: str | None) -> dict[str, Any]:
-    """A parameter with one possible value."""
+    """Return a schema for a property with one possible value."""
     mark = {} if header is None else {"x-mcp-header": header}
     return {"type": kind, "enum": [value], "default": value, **mark}
 
@@ -154,25 +156,25 @@ _BAD: Final = {
     ),
 }
 
-_QUICK: Final = Tool("quick", "Becomes a task that is done soon.")
+_QUICK: Final = Tool("quick", "Becomes a task that completes quickly.")
 _PLAIN: Final = Tool("plain", "Never becomes a task.", "forbidden")
 
 SCENARIOS: Final = (
     Scenario(
         "lifecycle",
-        "tasks from begin to end; names and ids that headers cannot carry as they are",
+        "complete task lifecycles; names and ids that headers must encode",
         _REVISION,
         (
             (
                 _QUICK,
-                Tool("paced", "Becomes a task that changes its poll interval.", live=paced),
+                Tool("paced", "Becomes a task that changes its poll interval.", run=paced),
                 _PLAIN,
                 Tool("without_type", "Its result has no resultType.", respond=_without_type),
-                Tool("größe", "Has a name beyond ASCII.", task_id="tâche 1"),
-                Tool("padded", "Its task id has outer blanks.", task_id=" task 2 "),
+                Tool("größe", "Has a non-ASCII name.", task_id="tâche 1"),
+                Tool("padded", "Its task id has leading and trailing blanks.", task_id=" task 2 "),
                 Tool("lookalike", "Its task id looks encoded.", task_id="=?base64?dGFzaw==?="),
-                Tool("fails", "Becomes a task whose result is an error.", live=fails),
-                Tool("breaks", "Becomes a task that ends with an error.", live=breaks),
+                Tool("fails", "Becomes a task whose result is an error.", run=fails),
+                Tool("breaks", "Becomes a task that ends with an error.", run=breaks),
             ),
             (),
             (Tool("last", "Is on the last page."),),
@@ -181,26 +183,26 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "asking",
-        "tasks that ask, and show their questions for longer than needed",
+        "tasks with input requests that stay visible after they were answered",
         _REVISION,
         (
             (
-                Tool("asks", "Asks one thing.", live=_asks),
-                Tool("asks_both", "Asks two things at once.", live=_asks_both),
-                Tool("asks_twice", "Asks two things, one after the other.", live=_asks_twice),
+                Tool("asks", "Has one input request.", run=_asks),
+                Tool("asks_both", "Has two input requests at once.", run=_asks_both),
+                Tool("asks_twice", "Has two input requests, one after the other.", run=_asks_twice),
             ),
         ),
         transports=("http", "stdio"),
     ),
     Scenario(
         "retries",
-        "calls that ask before they do anything",
+        "multi round-trip requests",
         _REVISION,
         (
             (
-                Tool("retry", "Wants answers and its state back.", respond=_retry),
-                Tool("retry_stateless", "Wants answers back.", respond=_retry_stateless),
-                Tool("retry_at_once", "Wants its state back.", respond=_retry_at_once),
+                Tool("retry", "Needs inputResponses and requestState.", respond=_retry),
+                Tool("retry_stateless", "Needs inputResponses.", respond=_retry_stateless),
+                Tool("retry_at_once", "Needs requestState.", respond=_retry_at_once),
                 _PLAIN,
             ),
         ),
@@ -208,18 +210,23 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "headers",
-        "parameters that are repeated in headers, and marks that are wrong",
+        "parameters that headers repeat; invalid x-mcp-header annotations",
         _REVISION,
         (
             (
                 *(
-                    Tool(name, "Has a wrong mark: leave it out.", "forbidden", schema=schema)
+                    Tool(
+                        name,
+                        "Has an invalid annotation: omit this tool.",
+                        "forbidden",
+                        schema=schema,
+                    )
                     for name, schema in _BAD.items()
                 ),
-                Tool("marked", "Has marked parameters.", "forbidden", schema=_MARKED),
+                Tool("marked", "Has annotated parameters.", "forbidden", schema=_MARKED),
                 Tool(
                     "nullable",
-                    "Wants a null.",
+                    "Needs null.",
                     "forbidden",
                     schema=_object(
                         nothing={"type": "string", "default": None, "x-mcp-header": "No"}
@@ -227,12 +234,14 @@ SCENARIOS: Final = (
                 ),
                 Tool(
                     "mismatch",
-                    "Refuses the first call because of its headers.",
+                    "Rejects the first call because of its headers.",
                     "forbidden",
                     schema=_object(zone=_only("z", "string", "Zone")),
                     respond=_mismatch,
                 ),
-                Tool("incapable", "Wants a capability; 400.", respond=_incapable),
+                Tool(
+                    "incapable", "Rejects calls: the client lacks a capability.", respond=_incapable
+                ),
                 _PLAIN,
             ),
         ),
@@ -257,14 +266,14 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "nonsense",
-        "a kind of result that nobody knows",
+        "an unknown resultType",
         _REVISION,
-        ((Tool("nonsense", "Answers with nonsense.", respond=_nonsense), _PLAIN),),
+        ((Tool("nonsense", "Responds with an unknown resultType.", respond=_nonsense), _PLAIN),),
         patience_s=8,
     ),
     Scenario(
         "misplaced",
-        "a task as the answer to tools/list",
+        "a task in response to tools/list",
         _REVISION,
         ((_PLAIN,),),
         lists_as_task=True,
@@ -272,7 +281,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "versions",
-        "a server that knows only older versions",
+        "a server that supports only older versions",
         _REVISION,
         ((_PLAIN,),),
         refuses_version=True,
@@ -280,12 +289,12 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "cancel",
-        "calls to be cancelled or given up",
+        "calls to cancel or to abandon",
         _REVISION,
         (
             (
-                Tool("cancel_me", "Becomes a task; cancel it at once.", live=_long),
-                Tool("give_up", "Give up this call after a second.", respond=_late),
+                Tool("cancel_me", "Becomes a task; cancel it.", run=_long),
+                Tool("give_up", "Abandon this call after 1 s.", respond=_late),
                 _QUICK,
             ),
         ),

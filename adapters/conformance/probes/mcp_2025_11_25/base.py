@@ -1,4 +1,4 @@
-"""Messages of 2025-11-25: ids, one-way messages, metadata."""
+"""The base protocol of 2025-11-25: ids, notifications, metadata."""
 
 import asyncio
 from typing import Final
@@ -14,7 +14,7 @@ IDS: Final = (0, -1, 2**53 - 1, "1", "", "two\nlines", "zażółć 任務 🙂")
 
 @probe(revisions=ONLY)
 async def many_kinds_of_ids(harness: Harness) -> None:
-    """Requests under every kind of id, all at once: results and errors."""
+    """Send concurrent requests with ids of every kind, for results and errors."""
     caller = await harness.caller(fresh=harness.transport == "http")
     await asyncio.gather(*(caller.request("ping", id=id) for id in IDS))
     unknown = {"taskId": "nobody-made-this"}
@@ -26,7 +26,7 @@ async def many_kinds_of_ids(harness: Harness) -> None:
 
 @probe(revisions=ONLY)
 async def one_way_messages(harness: Harness) -> None:
-    """Notifications and responses that nobody waits for; then something that is answered."""
+    """Send notifications and responses that require no response, then a request."""
     caller = await harness.caller()
     await caller.notify("notifications/nobody-knows-this", {"a": 1})
     await caller.notify("notifications/cancelled", {"requestId": "never-sent", "reason": "a test"})
@@ -36,18 +36,18 @@ async def one_way_messages(harness: Harness) -> None:
 
 
 @probe(revisions=ONLY, alone=True)
-async def no_messages_at_all(harness: Harness) -> None:
-    """Something like a notification, and a request that nobody can answer."""
+async def malformed_messages(harness: Harness) -> None:
+    """Send messages that resemble a notification or a request and are neither."""
     caller = await harness.caller(fresh=True)
     await caller.send({"jsonrpc": "2.0", "method": 5})
     await caller.send({"jsonrpc": "2.0", "id": None, "method": "ping"}, wait_ms=200)
     await caller.request("ping")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
 async def unknown_metadata(harness: Harness) -> None:
-    """Keys in `_meta` that nobody has heard of, under prefixes of MCP and others."""
+    """Send unknown `_meta` keys with reserved and other prefixes."""
     caller = await harness.caller()
     keys = {
         "io.modelcontextprotocol/nobody-knows-this": {"a": [1, None]},

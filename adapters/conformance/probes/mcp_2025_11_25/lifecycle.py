@@ -1,4 +1,4 @@
-"""Lifecycle of 2025-11-25: too early, in strange versions, with nothing declared."""
+"""Initialization in 2025-11-25: early requests, invalid versions, no capabilities."""
 
 from typing import Final
 
@@ -15,11 +15,11 @@ ONLY: Final = ("2025-11-25",)
 OLDER: Final = "2025-06-18"
 NO_VERSION: Final = "1900-01-01"
 TELLING_MS: Final = 300
-"""How long it takes until somebody who speaks too early has spoken."""
+"""Time for a target to send an early message."""
 
 
 async def _say_hello(caller: Caller, version: str) -> Exchange:
-    """Initialize with that version, and hold `initialized` back."""
+    """Send `initialize` with that version, without `notifications/initialized`."""
     params = {
         "protocolVersion": version,
         "capabilities": caller.capabilities,
@@ -35,26 +35,26 @@ async def _say_hello(caller: Caller, version: str) -> Exchange:
 
 @probe(revisions=ONLY)
 async def before_initialize(harness: Harness) -> None:
-    """A request too early; then a version that nobody has."""
-    caller = await harness.stranger()
-    # Some say nothing at all until they are initialized.
+    """Send a request before `initialize`, then propose an unknown version."""
+    caller = await harness.new_caller()
+    # Some targets answer nothing before they are initialized.
     await caller.request("tools/list", wait_ms=2 * TELLING_MS)
     await _say_hello(caller, NO_VERSION)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
-async def strange_versions(harness: Harness) -> None:
-    """A version that is no version at all."""
-    caller = await harness.stranger()
+async def malformed_version(harness: Harness) -> None:
+    """Propose a malformed version."""
+    caller = await harness.new_caller()
     await _say_hello(caller, "the-latest")
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
 async def older_version(harness: Harness) -> None:
-    """A version before tasks; if it is agreed on, some plain work."""
-    caller = await harness.stranger()
+    """Propose a version without tasks; if the target agrees, make ordinary requests."""
+    caller = await harness.new_caller()
     hello = await _say_hello(caller, OLDER)
     if hello.fields.get("protocolVersion") == OLDER:
         await caller.notify("notifications/initialized")
@@ -62,13 +62,13 @@ async def older_version(harness: Harness) -> None:
         call = harness.profile.get(Role.PLAIN, Role.COMPLETES)
         if call is not None:
             await caller.call(call, as_task=False)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY)
-async def initialized_held_back(harness: Harness) -> None:
-    """A task that asks, before we said that we are ready."""
-    caller = await harness.stranger()
+async def initialized_withheld(harness: Harness) -> None:
+    """Create a task that sends a request, before `notifications/initialized`."""
+    caller = await harness.new_caller()
     hello = await _say_hello(caller, ONLY[0])
     if "protocolVersion" in hello.fields:
         await caller.request("ping")
@@ -78,21 +78,21 @@ async def initialized_held_back(harness: Harness) -> None:
             waiting = caller.start("tasks/result", {"taskId": task_id})
             await caller.pause(TELLING_MS)
             await caller.notify("notifications/initialized")
-            await waiting.leave()
+            await waiting.abandon()
             await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.ASKS, revisions=ONLY)
-async def nothing_declared(harness: Harness) -> None:
-    """A task that asks, for a caller who can answer nothing."""
+async def no_capabilities(harness: Harness) -> None:
+    """Create a task that sends a request, as a client without capabilities."""
     caller = await harness.caller(fresh=True, capabilities={})
     await caller.request("ping")
     task_id = await caller.create(harness.profile.calls[Role.ASKS])
     if task_id is not None:
         waiting = caller.start("tasks/result", {"taskId": task_id})
         await caller.pause(TELLING_MS)
-        await waiting.leave()
+        await waiting.abandon()
         await caller.get(task_id)
         await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)

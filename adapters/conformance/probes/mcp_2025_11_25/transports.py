@@ -1,4 +1,4 @@
-"""HTTP of 2025-11-25: origins, headers, sessions, and streams that run side by side or break."""
+"""HTTP in 2025-11-25: origins, headers, sessions, concurrent and broken streams."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,14 +18,14 @@ EVENTS: Final[dict[str, str | None]] = {"accept": "text/event-stream", "content-
 OPENING_MS: Final = 1_000
 TELLING_MS: Final = 300
 HOLDING_MS: Final = 600
-"""Longer than anything that was sent before can still be under way."""
+"""Long enough for all earlier messages to arrive."""
 
 STEP_MS: Final = 20
 
 
 async def _opened(caller: Caller, *streams: Pending) -> None:
-    """Wait until each is answered, or begins to be, but not for long."""
-    await _until(caller, lambda: all(s.head is not None or s.is_over for s in streams))
+    """Wait briefly until each response has started or ended."""
+    await _until(caller, lambda: all(s.head is not None or s.is_done for s in streams))
 
 
 async def _until(caller: Caller, is_so: Callable[[], bool]) -> None:
@@ -36,14 +36,14 @@ async def _until(caller: Caller, is_so: Callable[[], bool]) -> None:
 
 
 async def _glance(caller: Caller, headers: dict[str, str | None]) -> None:
-    """A GET that is left as soon as it is answered."""
+    """Open the GET stream, and close it as soon as the target responds."""
     stream = caller.begin(b"", method="GET", headers={**EVENTS, **headers})
     await _opened(caller, stream)
-    await stream.leave()
+    await stream.abandon()
 
 
 def _last_event_id(harness: Harness, stream: Pending) -> str | None:
-    """Of what came on a stream so far."""
+    """Return the last event id on a stream so far."""
     ids = [
         entry.http.event_id
         for entry in harness.history(stream.request.number).entries
@@ -52,23 +52,23 @@ def _last_event_id(harness: Harness, stream: Pending) -> str | None:
     return ids[-1] if ids else None
 
 
-# --- heads ---------------------------------------------------------------------------------------
+# --- headers and sessions ------------------------------------------------------------------------
 
 
 @probe(revisions=ONLY, transports=WEB)
 async def foreign_origins(harness: Harness) -> None:
-    """Requests by every method, sent by a page of nobody."""
+    """Send requests of every HTTP method with a foreign `Origin`."""
     caller = await harness.caller(fresh=True)
     await caller.request("ping", headers=FOREIGN)
     await caller.notify("notifications/nobody-knows-this", headers=FOREIGN)
     await _glance(caller, dict(FOREIGN))
     await caller.send(b"", method="DELETE", headers=FOREIGN)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=ONLY, transports=WEB)
 async def versions_in_headers(harness: Harness) -> None:
-    """No version, and versions that nobody has."""
+    """Send requests without a version header, and with unknown versions."""
     caller = await harness.caller()
     for version in (None, "1900-01-01", "the-latest"):
         await caller.request("ping", headers={"mcp-protocol-version": version})
@@ -77,14 +77,14 @@ async def versions_in_headers(harness: Harness) -> None:
 
 @probe(revisions=ONLY, transports=WEB)
 async def no_credentials(harness: Harness) -> None:
-    """A request without credentials, if there are any."""
+    """Send a request without credentials, if the target has any."""
     caller = await harness.caller()
     await caller.request("tools/list", headers={"authorization": None})
 
 
 @probe(revisions=ONLY, transports=WEB)
 async def ended_sessions(harness: Harness) -> None:
-    """Sessions that are ended, one of them while it has a stream; and what becomes of them."""
+    """Terminate sessions, one of them with an open stream, then use them."""
     callers = [await harness.caller(fresh=True) for _ in range(3)]
     async with harness.listen(callers[0]) as stream:
         await _opened(callers[0], stream)
@@ -94,7 +94,7 @@ async def ended_sessions(harness: Harness) -> None:
             await caller.notify("notifications/nobody-knows-this")
             await _glance(caller, {})
     for caller in callers:
-        await harness.leave(caller)
+        await harness.release(caller)
 
 
 # --- streams -------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ async def ended_sessions(harness: Harness) -> None:
 
 @probe(revisions=ONLY, transports=WEB)
 async def streams_side_by_side(harness: Harness) -> None:
-    """Two tasks of each kind, each with a stream for its result, beside the stream by GET."""
+    """Run two tasks of each kind, each with a result stream, beside the GET stream."""
     roles = (Role.ASKS, Role.REPORTS, Role.COMPLETES)
     calls = [harness.profile.calls[role] for role in roles if role in harness.profile.calls]
     caller = await harness.caller(fresh=True)
@@ -111,7 +111,7 @@ async def streams_side_by_side(harness: Harness) -> None:
         await asyncio.gather(
             *(_follow(caller, call, f"{call.name}-{turn}") for call in calls for turn in (1, 2))
         )
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _follow(caller: Caller, call: ToolCall, token: str) -> None:
@@ -120,14 +120,14 @@ async def _follow(caller: Caller, call: ToolCall, token: str) -> None:
         result = caller.start("tasks/result", {"taskId": task_id})
         task = await caller.until(task_id, within_ms=3_000)
         if task is None or "status" not in task:
-            await result.leave()
+            await result.abandon()
         else:
             await result.answer()
 
 
 @probe(Role.ASKS, revisions=ONLY, transports=WEB)
-async def an_open_question(harness: Harness) -> None:
-    """A question that nobody answers for a while, though three streams are open."""
+async def unanswered_request(harness: Harness) -> None:
+    """Leave a task's request unanswered for a while, with three open streams."""
     caller = await harness.caller(fresh=True)
     answer, caller.answering = caller.answering, lambda question: None
     async with harness.listen(caller) as listening:
@@ -144,21 +144,21 @@ async def an_open_question(harness: Harness) -> None:
                     await caller.reply(question, reply)
             await asyncio.gather(*(one.answer(wait_ms=OPENING_MS) for one in (first, second)))
             await caller.cancel(task_id)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(Role.SLOW, revisions=ONLY, transports=WEB)
-async def broken_and_resumed(harness: Harness) -> None:
-    """Two streams that wait for results break; the tasks go on, and so do the streams."""
+async def resume_streams(harness: Harness) -> None:
+    """Close two `tasks/result` streams, and resume them while the tasks continue."""
     caller = await harness.caller(fresh=True)
     call = harness.profile.calls[Role.SLOW]
     tasks = [id for _ in range(2) if (id := await caller.create(call)) is not None]
     broken = [caller.start("tasks/result", {"taskId": task_id}) for task_id in tasks]
     await _opened(caller, *broken)
     if broken:
-        await caller.pause(STEP_MS)  # for the first event
+        await caller.pause(STEP_MS)  # wait for the first event
     for stream in broken:
-        await stream.leave()
+        await stream.abandon()
     for task_id in tasks:
         await caller.get(task_id)
     resumed = [_resume(harness, caller, stream) for stream in broken]
@@ -169,10 +169,10 @@ async def broken_and_resumed(harness: Harness) -> None:
         await caller.get(task_id)
     for task_id in tasks:
         await caller.cancel(task_id)
-    await _until(caller, lambda: all(stream.is_over or stream.heard() for stream in streams))
+    await _until(caller, lambda: all(stream.is_done or stream.heard() for stream in streams))
     for stream in streams:
-        await stream.leave()
-    await harness.leave(caller)
+        await stream.abandon()
+    await harness.release(caller)
 
 
 def _resume(harness: Harness, caller: Caller, stream: Pending) -> Pending | None:

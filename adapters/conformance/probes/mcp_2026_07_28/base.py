@@ -1,4 +1,4 @@
-"""Conversations of 2026-07-28 on any transport: `_meta`, versions, ids, and who knows what."""
+"""The base protocol of 2026-07-28: `_meta`, versions, ids, identities."""
 
 from typing import Any, Final
 
@@ -32,8 +32,8 @@ async def _a_task(harness: Harness, caller: Caller) -> str | None:
 
 
 @probe(revisions=NEW)
-async def use_all_kinds_of_ids(harness: Harness) -> None:
-    """Texts and numbers as ids, many at once; methods that nobody knows among them."""
+async def all_kinds_of_ids(harness: Harness) -> None:
+    """Send concurrent requests with string and integer ids, including unknown methods."""
     caller = await harness.caller()
     ids = ["é-世界-😀", "7", 2**53 - 1, -7, ""]
     pending = [caller.start("tools/list", id=id) for id in ids]
@@ -44,26 +44,26 @@ async def use_all_kinds_of_ids(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def tell_what_nobody_wants_to_know(harness: Harness) -> None:
-    """Notifications: one that nobody knows, one for a request that is over, one that is none.
+async def unexpected_notifications(harness: Harness) -> None:
+    """Send notifications that are unknown, for an ended request, or malformed.
 
-    Then the line is closed, with a task at work.
+    Then close the connection while a task is working.
     """
     caller = await harness.caller(fresh=True)
     await caller.notify("notifications/nobody-knows")
-    await caller.notify("notifications/cancelled", {"requestId": "long over"})
+    await caller.notify("notifications/cancelled", {"requestId": "already ended"})
     await caller.request("tools/list")
     await caller.send({"jsonrpc": "2.0", "method": 7})
     await caller.request("tools/list")
     call = harness.profile.get(Role.SLOW, *_TASKS)
     if call is not None:
         await caller.create(call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=NEW)
-async def carry_other_meta(harness: Harness) -> None:
-    """Keys that nobody knows, another name of the client, and none."""
+async def unusual_meta(harness: Harness) -> None:
+    """Send unknown keys, another client name, and none."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
     for meta in (_UNKNOWN_KEYS, _OTHER_NAME, {f"{META}clientInfo": None}, {}):
@@ -77,8 +77,8 @@ async def carry_other_meta(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def leave_out_meta(harness: Harness) -> None:
-    """Each required key is missing once, then all of `_meta`."""
+async def missing_meta(harness: Harness) -> None:
+    """Omit each required key once, then all of `_meta`."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
     keys = [f"{META}{name}" for name in ("protocolVersion", "clientCapabilities", "clientInfo")]
@@ -95,8 +95,8 @@ async def leave_out_meta(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def name_a_version_of_nobody(harness: Harness) -> None:
-    """A version that nobody knows; on pipes there is no header that would say so, too."""
+async def unknown_version(harness: Harness) -> None:
+    """Send an unknown version; on stdio only `_meta` contains it."""
     caller = await harness.caller()
     meta = {f"{META}protocolVersion": "1900-01-01"}
     headers = {"mcp-protocol-version": "1900-01-01"}
@@ -105,8 +105,8 @@ async def name_a_version_of_nobody(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def declare_less_than_before(harness: Harness) -> None:
-    """What one request declared, the next one on the line does not."""
+async def capabilities_withdrawn(harness: Harness) -> None:
+    """Declare capabilities in one request, and none in the next one on the connection."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
     if task_id is None:
@@ -121,8 +121,8 @@ async def declare_less_than_before(harness: Harness) -> None:
 
 
 @probe(Role.ASKS, revisions=NEW)
-async def declare_nothing_to_answer_with(harness: Harness) -> None:
-    """A tool that asks is called by somebody who cannot answer."""
+async def no_capabilities(harness: Harness) -> None:
+    """Call a tool that requests input, as a client without capabilities."""
     caller = await harness.caller()
     asking = harness.profile.calls[Role.ASKS]
     nothing: dict[str, Any] = {f"{META}clientCapabilities": {}}
@@ -138,8 +138,10 @@ async def declare_nothing_to_answer_with(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def hold_several_conversations(harness: Harness) -> None:
-    """Three tasks on one line, in turns; then from another line, and by somebody else."""
+async def several_conversations(harness: Harness) -> None:
+    """Use three tasks on one connection in turn, then from another connection and as another
+    caller.
+    """
     caller = await harness.caller()
     tasks = [id for id in [await _a_task(harness, caller) for _ in range(3)] if id is not None]
     for _ in range(2):
@@ -150,7 +152,7 @@ async def hold_several_conversations(harness: Harness) -> None:
         return
     if harness.transport == "http":
         other = await harness.caller(fresh=True)
-        async with harness.listen(other, tasks[:1]):  # so that there is more than one connection
+        async with harness.listen(other, tasks[:1]):  # forces a second HTTP connection
             for id in tasks:
                 await other.get(id)
                 await caller.get(id)
@@ -163,23 +165,23 @@ async def hold_several_conversations(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def begin_as_of_old(harness: Harness) -> None:
-    """`initialize`, and if that is understood a list of tools as earlier revisions ask for it."""
-    caller = await harness.stranger()
+async def initialize_of_older_revisions(harness: Harness) -> None:
+    """Send `initialize` and, if the target accepts it, `tools/list` as in earlier revisions."""
+    caller = await harness.new_caller()
     session = await _initialize(caller, OLDER, 1)
     if session is not None:
         await caller.send(_message("tools/list", 2), headers=session)
         await _end(caller, session)
     await (await harness.caller()).request("tools/list")
-    if harness.transport == "http":  # is there anybody who need not say a version?
+    if harness.transport == "http":  # this revision has no version header
         session = await _initialize(caller, OLDEST, 3)
         if session is not None:
             await _end(caller, session)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _initialize(caller: Caller, version: str, id: int) -> dict[str, str | None] | None:
-    """The headers of the session; None if there is none."""
+    """Return the headers of the session, or None without one."""
     bare: dict[str, str | None] = {"mcp-method": None, "mcp-protocol-version": None}
     client = {"name": "taskmachine-check", "version": "0"}
     about = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
@@ -202,12 +204,12 @@ def _message(method: str, id: int, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
-# --- pipes -----------------------------------------------------------------------------------
+# --- stdio ---------------------------------------------------------------------------------------
 
 
 @probe(Role.SLOW, revisions=NEW, transports=PIPES)
-async def cancel_on_a_pipe(harness: Harness) -> None:
-    """A subscription and a plain call are cancelled; then the task they were about moves."""
+async def cancel_on_stdio(harness: Harness) -> None:
+    """Cancel a subscription and an ordinary call; then let the subscribed task change."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call)

@@ -1,4 +1,4 @@
-"""Plain calls that ask, and are tried again: rightly, wrongly, and with states of others."""
+"""Multi round-trip requests: correct and incorrect retries, and forged states."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,8 +20,8 @@ ROUNDS: Final = 5
 
 
 @probe(revisions=NEW)
-async def try_again(harness: Harness) -> None:
-    """Calls that ask for input, answered until they are done."""
+async def retry_correctly(harness: Harness) -> None:
+    """Answer calls that request input until they complete."""
     caller = await harness.caller()
     for role in (Role.ASKS, Role.SAMPLES):
         call = harness.profile.get(role)
@@ -35,8 +35,8 @@ async def try_again(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def never_try_again(harness: Harness) -> None:
-    """A call that asks, twice; nobody answers."""
+async def never_retry(harness: Harness) -> None:
+    """Make a call that requests input twice, without answering."""
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)
     if call is None:
         return
@@ -46,8 +46,8 @@ async def never_try_again(harness: Harness) -> None:
 
 
 @probe(revisions=NEW)
-async def try_again_wrongly(harness: Harness) -> None:
-    """Answers that are missing, too many, or none."""
+async def retry_incorrectly(harness: Harness) -> None:
+    """Retry with missing, additional and malformed responses."""
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)
     if call is None:
         return
@@ -67,7 +67,7 @@ async def try_again_wrongly(harness: Harness) -> None:
 
 @probe(revisions=NEW)
 async def forge_states(harness: Harness) -> None:
-    """States that were changed, made up, or meant for something or somebody else."""
+    """Send states that are modified, invented, or belong to another request or principal."""
     caller = await harness.caller()
     calls = [
         harness.profile.calls[r] for r in (Role.ASKS, Role.SAMPLES) if r in harness.profile.calls
@@ -90,7 +90,7 @@ async def forge_states(harness: Harness) -> None:
 async def _plain(
     caller: Caller, call: ToolCall, *, wait_ms: float | None = None, **more: Any
 ) -> Exchange:
-    """A call that cannot become a task."""
+    """Call a tool without declaring the tasks extension."""
     can = {name: can for name, can in caller.capabilities.items() if name != "extensions"}
     meta = {f"{META}clientCapabilities": can}
     return await caller.request("tools/call", {**call.params, **more}, meta=meta, wait_ms=wait_ms)
@@ -116,12 +116,12 @@ def _questions(asking: Exchange) -> dict[str, tuple[Any, Mapping[str, Any]]]:
 
 
 def _right(asking: Exchange) -> dict[str, Any]:
-    """What was asked for."""
+    """Return valid responses."""
     return {key: answer(*asked).get("result", {}) for key, asked in _questions(asking).items()}
 
 
 def _breaking(asking: Exchange) -> dict[str, Any]:
-    """Of the right shape, but against the schema."""
+    """Return responses of the right shape that violate the schema."""
     return {
         key: wrong_message()
         if method == "sampling/createMessage"
@@ -131,14 +131,14 @@ def _breaking(asking: Exchange) -> dict[str, Any]:
 
 
 def _changed(state: str) -> str:
-    """One character in the middle is another one."""
+    """Change one character in the middle."""
     middle = len(state) // 2
     letter = "A" if state[middle : middle + 1] != "A" else "B"
     return state[:middle] + letter + state[middle + 1 :]
 
 
 def _other_arguments(call: ToolCall) -> list[ToolCall]:
-    """The same call about something else, if it is about anything that can be changed simply."""
+    """Return other arguments, if one of them can be changed simply."""
     for name, value in call.arguments.items():
         if isinstance(value, str):
             return [ToolCall(call.name, {**call.arguments, name: value + "x"})]

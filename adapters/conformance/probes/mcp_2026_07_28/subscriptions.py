@@ -1,4 +1,4 @@
-"""2026-07-28: `subscriptions/listen`, to tasks and to whatever else there is."""
+"""2026-07-28: `subscriptions/listen` for tasks and other notifications."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,23 +23,23 @@ _ENDS: Final = ("completed", "failed", "cancelled")
 async def _listening(
     harness: Harness, caller: Caller, wanted: dict[str, Any], **options: Any
 ) -> AsyncIterator[Pending]:
-    """A subscription that is acknowledged, refused, or slow; cancelled at the end."""
+    """Open a subscription, wait for its response, and cancel it at the end."""
     stream = caller.start("subscriptions/listen", {"notifications": wanted}, **options)
     try:
         await _until(caller, stream, _is_acknowledged)
         yield stream
     finally:
-        if harness.transport == "stdio" and not stream.is_over:
+        if harness.transport == "stdio" and not stream.is_done:
             await caller.notify("notifications/cancelled", {"requestId": stream.id})
-        await stream.leave()
+        await stream.abandon()
 
 
 async def _until(
     caller: Caller, stream: Pending, is_enough: Callable[[Sequence[Entry]], bool]
 ) -> None:
-    """Wait until enough was heard, for as long as that is bearable."""
+    """Wait until a condition holds, up to a time limit."""
     waited = 0.0
-    while not stream.is_over and not is_enough(stream.heard()) and waited < _WAIT_MS:
+    while not stream.is_done and not is_enough(stream.heard()) and waited < _WAIT_MS:
         await caller.pause(_STEP_MS)
         waited += _STEP_MS
 
@@ -48,8 +48,8 @@ def _is_acknowledged(heard: Sequence[Entry]) -> bool:
     return any(entry.method == "notifications/subscriptions/acknowledged" for entry in heard)
 
 
-def _tells_the_end(id: str) -> Callable[[Sequence[Entry]], bool]:
-    def is_told(heard: Sequence[Entry]) -> bool:
+def _is_terminal_notification(id: str) -> Callable[[Sequence[Entry]], bool]:
+    def matches(heard: Sequence[Entry]) -> bool:
         return any(
             entry.method == "notifications/tasks"
             and entry.params.get("taskId") == id
@@ -57,17 +57,17 @@ def _tells_the_end(id: str) -> Callable[[Sequence[Entry]], bool]:
             for entry in heard
         )
 
-    return is_told
+    return matches
 
 
 def _noisy(harness: Harness) -> dict[str, Any]:
-    """Metadata by which a call asks for progress and for log messages."""
+    """Return metadata that requests progress and log messages."""
     return {"progressToken": f"noise {harness.random.random()}", f"{META}logLevel": "debug"}
 
 
 @probe(revisions=_ONLY)
-async def tasks_that_are_listened_to(harness: Harness) -> None:
-    """Two tasks that report progress, of which one is listened to until it is cancelled."""
+async def subscribe_to_working_tasks(harness: Harness) -> None:
+    """Run two tasks with progress, subscribe to one of them, and cancel it."""
     call = harness.profile.get(Role.SLOW, Role.REPORTS)
     caller = await harness.caller(fresh=True)
     if call is None:
@@ -80,15 +80,15 @@ async def tasks_that_are_listened_to(harness: Harness) -> None:
         await caller.pause(100)
         await caller.cancel(other)
         await caller.cancel(id)
-        await _until(caller, stream, _tells_the_end(id))
+        await _until(caller, stream, _is_terminal_notification(id))
         await caller.get(id)
         await caller.get(other)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=_ONLY)
-async def ends_that_are_listened_to(harness: Harness) -> None:
-    """Tasks that end in every way, each with a subscription under a text as its id."""
+async def subscribe_to_ending_tasks(harness: Harness) -> None:
+    """Subscribe, under string ids, to tasks that end in every way."""
     caller = await harness.caller()
     for role in (Role.REPORTS, Role.COMPLETES, Role.FAILS, Role.BREAKS, Role.ASKS):
         call = harness.profile.calls.get(role)
@@ -101,14 +101,14 @@ async def _listen_to_the_end(harness: Harness, caller: Caller, call: ToolCall, n
     if id is None:
         return
     async with _listening(harness, caller, {"taskIds": [id]}, id=name) as stream:
-        if await caller.until(id, within_ms=_WAIT_MS) is not None and not stream.is_over:
-            await _until(caller, stream, _tells_the_end(id))
+        if await caller.until(id, within_ms=_WAIT_MS) is not None and not stream.is_done:
+            await _until(caller, stream, _is_terminal_notification(id))
             await caller.get(id)
 
 
 @probe(revisions=_ONLY)
 async def two_subscriptions_at_once(harness: Harness) -> None:
-    """One to everything but tasks, one to tasks, while a task runs."""
+    """Subscribe to everything but tasks and to tasks, while a task runs."""
     call = harness.profile.get(Role.COMPLETES, Role.SLOW)
     caller = await harness.caller(fresh=True)
     everything = {
@@ -124,12 +124,12 @@ async def two_subscriptions_at_once(harness: Harness) -> None:
                 await caller.cancel(id)
                 await caller.get(id)
         await caller.pause(50)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 @probe(revisions=_ONLY)
-async def listening_without_the_extension(harness: Harness) -> None:
-    """Task ids in a subscription of somebody who did not declare the extension."""
+async def subscribe_without_the_extension(harness: Harness) -> None:
+    """Subscribe with task ids as a client that did not declare the extension."""
     caller = await harness.caller()
     call = harness.profile.get(Role.SLOW, Role.COMPLETES)
     id = None if call is None else await caller.create(call)

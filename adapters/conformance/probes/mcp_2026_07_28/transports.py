@@ -1,4 +1,4 @@
-"""Conversations over HTTP in the way of 2026-07-28: right and wrong headers, streams, leaving."""
+"""Streamable HTTP in 2026-07-28: valid and invalid headers, streams, disconnecting."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,12 +30,12 @@ async def _a_task(harness: Harness, caller: Caller) -> str | None:
     return None if call is None else await caller.create(call)
 
 
-# --- who comes, and with what version --------------------------------------------------------
+# --- origins, credentials, versions --------------------------------------------------------------
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def come_from_elsewhere(harness: Harness) -> None:
-    """A page of nobody, and somebody without credentials."""
+async def foreign_origin_and_no_credentials(harness: Harness) -> None:
+    """Send requests with a foreign `Origin` and without credentials."""
     caller = await harness.caller()
     await caller.request("tools/list", headers={"origin": "https://evil.example"})
     if harness.target.principal(caller.name) is not None:
@@ -43,8 +43,8 @@ async def come_from_elsewhere(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def speak_other_versions(harness: Harness) -> None:
-    """Versions that differ, that nobody knows, and none."""
+async def other_versions(harness: Harness) -> None:
+    """Send versions that differ between header and body, unknown ones, and none."""
     caller = await harness.caller()
     unknown = {f"{META}protocolVersion": NOBODYS_VERSION}
     header = "mcp-protocol-version"
@@ -57,19 +57,19 @@ async def speak_other_versions(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def ask_for_what_is_not_there(harness: Harness) -> None:
-    """Methods of the revision before, and one of nobody."""
+async def removed_and_unknown_methods(harness: Harness) -> None:
+    """Send methods of the previous revision and an unknown one."""
     caller = await harness.caller()
     for method in ("tasks/list", "tasks/result", "nobody/knows"):
         await caller.request(method, {})
 
 
-# --- headers ---------------------------------------------------------------------------------
+# --- headers -------------------------------------------------------------------------------------
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_methods(harness: Harness) -> None:
-    """The header names another method, the same in capital letters, or none."""
+async def wrong_method_headers(harness: Harness) -> None:
+    """Send a `Mcp-Method` header with another method, in capital letters, or none."""
     caller = await harness.caller()
     for method in ("tools/call", "TOOLS/LIST", None):
         await caller.request("tools/list", headers={"mcp-method": method})
@@ -77,8 +77,8 @@ async def send_wrong_methods(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_names_of_tools(harness: Harness) -> None:
-    """The header names another tool, none, or the right one in Base64."""
+async def wrong_tool_names_in_headers(harness: Harness) -> None:
+    """Send a `Mcp-Name` header with another tool, none, or the right one in Base64."""
     caller = await harness.caller()
     call = harness.profile.get(Role.PLAIN, *_TASKS)
     if call is None:
@@ -89,8 +89,8 @@ async def send_wrong_names_of_tools(harness: Harness) -> None:
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_names_of_tasks(harness: Harness) -> None:
-    """The header names another task, the right one in Base64; or a cancellation says it is none."""
+async def wrong_task_ids_in_headers(harness: Harness) -> None:
+    """Send `Mcp-Name` with another task, the right one in Base64, and a wrong `Mcp-Method`."""
     caller = await harness.caller()
     mine, other = await _a_task(harness, caller), await _a_task(harness, caller)
     if mine is None or other is None:
@@ -104,9 +104,9 @@ async def send_wrong_names_of_tasks(harness: Harness) -> None:
 
 
 def _marked_calls(history: History) -> list[tuple[ToolCall, str, Sequence[str]]]:
-    """Calls of tools that want a parameter in a header: which, and where it is.
+    """Yield calls of tools with annotated parameters, and where each parameter is.
 
-    Only what was called before, and served: nobody knows what else such a tool would do.
+    Only tools that were called successfully before, since other tools may have side effects.
     """
     found: dict[tuple[str, str], tuple[ToolCall, str, Sequence[str]]] = {}
     for exchange in history.calls("tools/call"):
@@ -120,8 +120,8 @@ def _marked_calls(history: History) -> list[tuple[ToolCall, str, Sequence[str]]]
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def send_wrong_parameters(harness: Harness) -> None:
-    """Parameters in headers: right, different, no header value at all, missing, in other words."""
+async def wrong_parameter_headers(harness: Harness) -> None:
+    """Send parameter headers that are right, different, invalid, missing or encoded."""
     caller = await harness.caller()
     for call, header, path in _marked_calls(harness.history()):
         value = _value_at(call.arguments, path)
@@ -136,7 +136,7 @@ async def send_wrong_parameters(harness: Harness) -> None:
 
 
 async def _leave_out(harness: Harness, caller: Caller, call: ToolCall, path: Sequence[str]) -> None:
-    """The parameter is null, or not there, if the tool allows that."""
+    """Set the parameter to null or omit it, if the tool allows that."""
     schema = harness.history().tools.get(call.name, {}).get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if len(path) != 1 or not isinstance(properties, dict) or not isinstance(schema, dict):
@@ -156,12 +156,12 @@ def _value_at(arguments: Any, path: Sequence[str]) -> Any:
     return arguments
 
 
-# --- what earlier revisions had --------------------------------------------------------------
+# --- earlier revisions ---------------------------------------------------------------------------
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def speak_as_of_old(harness: Harness) -> None:
-    """GET, DELETE, a session and the id of an event."""
+async def http_of_older_revisions(harness: Harness) -> None:
+    """Send GET, DELETE, a session id and `Last-Event-ID`."""
     caller = await harness.caller()
     stream = {"accept": "text/event-stream", "content-type": None}
     for method, more in (
@@ -171,15 +171,15 @@ async def speak_as_of_old(harness: Harness) -> None:
     ):
         visit = caller.begin(b"", method=method, headers=more)
         await visit.answer(SOON_MS)
-        await visit.leave()
+        await visit.abandon()
     await caller.request("tools/list", headers={"mcp-session-id": "nobodys-session"})
     await caller.request("tools/list", headers={"last-event-id": "1"})
     await caller.request("tools/list")
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def listen_after_an_event(harness: Harness) -> None:
-    """A subscription with the id of an event begins anew."""
+async def subscribe_with_last_event_id(harness: Harness) -> None:
+    """Send `subscriptions/listen` with a `Last-Event-ID`, which has no effect."""
     caller = await harness.caller()
     task_id = await _a_task(harness, caller)
     if task_id is None:
@@ -190,24 +190,24 @@ async def listen_after_an_event(harness: Harness) -> None:
             "subscriptions/listen", wanted, id=f"listen-{last}", headers={"last-event-id": last}
         )
         await _first_message(caller, stream)
-        await stream.leave()
+        await stream.abandon()
     await caller.cancel(task_id)
 
 
 async def _first_message(caller: Caller, stream: Any) -> None:
-    """Wait until something is heard, or it is clear that nothing will be."""
+    """Wait until a message arrives or the exchange ends."""
     for _ in range(20):
-        if stream.heard() or stream.is_over:
+        if stream.heard() or stream.is_done:
             return
         await caller.pause(SOON_MS / 40)
 
 
-# --- leaving ---------------------------------------------------------------------------------
+# --- disconnecting -------------------------------------------------------------------------------
 
 
 @probe(Role.SLOW, revisions=NEW, transports=HTTP)
-async def leave_streams(harness: Harness) -> None:
-    """A subscription and a plain call are left; others go on."""
+async def close_streams(harness: Harness) -> None:
+    """Abandon a subscription and an ordinary call while other requests continue."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call)
@@ -221,18 +221,18 @@ async def leave_streams(harness: Harness) -> None:
     )
     await _first_message(caller, left)
     await _first_message(caller, stays)
-    await left.leave()
-    await plain.leave()
+    await left.abandon()
+    await plain.abandon()
     await caller.cancel(task_id)
     await caller.until(task_id, within_ms=SOON_MS)
     await caller.pause(A_WHILE_MS)
-    await stays.leave()
+    await stays.abandon()
     await caller.get(task_id)
 
 
 @probe(revisions=NEW, transports=HTTP)
-async def call_plainly_with_progress(harness: Harness) -> None:
-    """Two plain calls at once that want to be told how far they are."""
+async def concurrent_calls_with_progress(harness: Harness) -> None:
+    """Make two concurrent ordinary calls with progress tokens."""
     caller = await harness.caller()
     call = _longest_quick_one(harness)
     if call is None:
@@ -243,11 +243,11 @@ async def call_plainly_with_progress(harness: Harness) -> None:
     ]
     for pending in calls:
         await pending.answer(2 * SOON_MS)
-        await pending.leave()
+        await pending.abandon()
 
 
 def _longest_quick_one(harness: Harness) -> ToolCall | None:
-    """The call that is most likely to be answered by a stream, and not too late."""
+    """Return the call that most probably gets a stream as its response, in acceptable time."""
     slow = harness.profile.get(Role.SLOW)
     if slow is not None and slow.takes_ms is not None and slow.takes_ms < 2 * SOON_MS:
         return slow

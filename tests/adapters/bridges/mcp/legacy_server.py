@@ -1,4 +1,4 @@
-"""A server of the SDK with the tools of our demo, over stdio: run as a script, or imported."""
+"""A server of the SDK with our demo tools, over stdio: run as a script, or imported."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ class Confirmation(BaseModel):
 
 
 def make_server(tasks: Tasks, **options: Any) -> MCPServer:
-    """`greet` is never a task, `hold` always one; the others may be."""
+    """Make a server whose tool `greet` is never a task, `hold` always, others optionally."""
     server = MCPServer("legacy", extensions=[tasks], log_level="ERROR", **options)
 
     @server.tool()

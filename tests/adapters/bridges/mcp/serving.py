@@ -1,4 +1,4 @@
-"""A server of the SDK on a loopback socket, and how long tests wait for it."""
+"""A server of the SDK on a loopback socket, with time limits for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ SERVER: Final[Any] = {"log_level": "ERROR"}
 
 
 def run(act: Callable[[], Awaitable[None]], patience_s: float = PATIENCE_S) -> None:
-    """Within a bound; tools that never end are not waited for when it is over."""
+    """Run with a time limit; afterwards, do not wait for tools that never end."""
 
     async def main() -> None:
         async with asyncio.timeout(patience_s):
@@ -33,7 +33,7 @@ def run(act: Callable[[], Awaitable[None]], patience_s: float = PATIENCE_S) -> N
 
 @asynccontextmanager
 async def over_http(server: MCPServer) -> AsyncIterator[Caller]:
-    """Somebody who calls the server, in plain JSON."""
+    """Serve over HTTP and yield a client that sends plain JSON."""
     app = server.streamable_http_app()
     async with (
         server.session_manager.run(),
@@ -44,14 +44,14 @@ async def over_http(server: MCPServer) -> AsyncIterator[Caller]:
 
 
 async def seen(caller: Caller, task_id: str, status: str) -> dict[str, Any]:
-    """The task as it is shown once it has that status."""
+    """Wait for a status and return the task."""
     await caller.wait_for(task_id, status)
     shown: dict[str, Any] = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
     return shown
 
 
 def accepting(content: dict[str, Any], asked: list[Any]) -> Any:
-    """What a client of the SDK answers forms with, and where it notes them."""
+    """Return a callback of an SDK client that accepts forms and records them."""
 
     async def elicited(context: Any, params: Any) -> types.ElicitResult:
         asked.append(params)

@@ -1,4 +1,4 @@
-"""The official SDK's client with our tasks, against our server in processes of its own."""
+"""The client of the official SDK with our tasks, against our server in another process."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from mcp_types import (
 
 from taskmachine.adapters.bridges.mcp.client import Cancelled, ConnectionLost, Tasks, steady_http
 from taskmachine.statemachine import ConfigurationError
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 from tests.peers.serving import command, serving
 from tests.ports import free_port
 
@@ -53,7 +53,7 @@ def target(request: pytest.FixtureRequest) -> str | StdioServerParameters:
 
 
 class Person:
-    """Answers everything, and remembers what was asked."""
+    """Answers everything and records the questions."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -125,7 +125,7 @@ def test_many_calls_at_once_are_all_answered(target: Any) -> None:
     run(main())
 
 
-# --- a task in the hand ---------------------------------------------------------------------------
+# --- following a task -----------------------------------------------------------------------------
 
 
 def test_a_task_tells_how_far_it_is(target: Any) -> None:
@@ -192,7 +192,7 @@ def test_a_server_of_the_older_generation_is_called_without_tasks(target: Any) -
     run(main())
 
 
-# --- servers that die -----------------------------------------------------------------------------
+# --- servers that are killed ----------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""The page and the example of the SDK's client do what they say."""
+"""The documentation page and the example of the SDK's client work as described."""
 
 import ast
 import os

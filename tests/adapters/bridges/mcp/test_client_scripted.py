@@ -1,4 +1,4 @@
-"""The official SDK's client with our tasks, against servers that say what a test tells them."""
+"""The client of the official SDK with our tasks, against scripted servers."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.rig import run
+from tests.adapters.memory_service import run
 
 CREATED = {**shown_2026(), "resultType": "task"}
 COMPLETED = shown_2026("completed", result=DONE)
@@ -64,7 +64,7 @@ def text_of(result: CallToolResult) -> str:
 
 @contextlib.asynccontextmanager
 async def met(script: Script, tasks: Tasks | None = None, **more: Any) -> AsyncIterator[Any]:
-    """A server with that script, and a client of it."""
+    """Serve a script and connect a client."""
     async with asyncio.timeout(20), serving(modern(script)) as server:
         extensions = [Tasks() if tasks is None else tasks]
         async with Client(server.url, extensions=extensions, **more) as client:
@@ -72,7 +72,7 @@ async def met(script: Script, tasks: Tasks | None = None, **more: Any) -> AsyncI
 
 
 def shows(*bodies: Json) -> Script:
-    """Makes a task, and shows it in that order; the last one again and again."""
+    """Create a task and return these states in order, repeating the last one."""
     left = [*bodies]
 
     async def script(exchange: Exchange) -> None:
@@ -87,7 +87,7 @@ def shows(*bodies: Json) -> Script:
     return script
 
 
-# --- what is sent ---------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def test_every_request_about_a_task_names_it_in_a_header_and_declares_tasks() -> None:
@@ -158,7 +158,7 @@ def test_there_is_no_interval_of_nothing(seconds: float) -> None:
         Tasks(longest_poll_s=seconds)
 
 
-# --- how it ends ----------------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------
 
 
 def test_a_failed_task_raises_the_error_that_it_carries() -> None:
@@ -266,7 +266,7 @@ def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> 
                 await exchange.result(CREATED)
             case "tasks/get" if {"slow"} in updates:
                 await exchange.result(COMPLETED)
-            case "tasks/get":  # the ack is there before the effect is seen
+            case "tasks/get":  # the acknowledgement may arrive before the effect
                 await exchange.result(asking(quick=FORM, slow=FORM))
             case _:
                 await exchange.result(ACKNOWLEDGED)
@@ -309,7 +309,7 @@ def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
 
 
 class Broken(Exception):
-    """Of a handler."""
+    """The error of a handler."""
 
 
 @pytest.mark.parametrize("kind", ["declined", "absent", "broken", "malformed"])
@@ -341,7 +341,7 @@ def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: str) -
     run(main())
 
 
-# --- time, and whoever waits ----------------------------------------------------------------------
+# --- time limits and cancellation -----------------------------------------------------------------
 
 
 def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
@@ -396,13 +396,13 @@ def test_who_stops_waiting_cancels_the_task() -> None:
             call.cancel()
             await asyncio.wait([call])
             assert call.cancelled()
-            assert len(server.of("tasks/cancel")) == 1, "before the wait is over"
+            assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
 
     run(main())
 
 
 def test_whoever_is_stopped_by_a_scope_cancels_the_task() -> None:
-    """Other than a cancel of asyncio it strikes again at every await."""
+    """Unlike an asyncio cancellation, it is raised again at every await."""
 
     async def main() -> None:
         async with met(shows(shown_2026())) as (server, client), anyio.create_task_group() as group:
@@ -415,7 +415,7 @@ def test_whoever_is_stopped_by_a_scope_cancels_the_task() -> None:
             with anyio.CancelScope() as scope:
                 await client.call_tool("work")
             assert scope.cancelled_caught
-            assert len(server.of("tasks/cancel")) == 1, "before the wait is over"
+            assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
 
     run(main())
 
@@ -441,11 +441,11 @@ def test_a_cancel_that_is_not_answered_holds_nobody_up(monkeypatch: pytest.Monke
     run(main())
 
 
-# --- news -----------------------------------------------------------------------------------------
+# --- notifications --------------------------------------------------------------------------------
 
 
 def telling(news: asyncio.Event, **more: Any) -> Script:
-    """Nothing is found out by polls; when there are news, whoever listens is told the result."""
+    """Send the result only in a notification, never in answers to polls."""
 
     async def script(exchange: Exchange) -> None:
         match exchange.what:
@@ -472,7 +472,7 @@ async def _tell(exchange: Exchange, method: str, params: Json) -> None:
 
 @contextlib.asynccontextmanager
 async def listening(script: Script) -> AsyncIterator[Scripted]:
-    """Like `modern`, with a server that also takes subscriptions."""
+    """Like `modern`, with a server that also supports subscriptions."""
     others = modern(script)
 
     async def act(exchange: Exchange) -> None:
@@ -513,7 +513,7 @@ def test_news_of_another_task_are_not_taken_for_ours() -> None:
 
 
 def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
-    """Or a server could say of the other's task that it is done."""
+    """Otherwise a server could end a task of another server's client."""
     done = {key: value for key, value in COMPLETED.items() if key != "resultType"}
 
     async def lie(exchange: Exchange) -> None:
@@ -553,13 +553,13 @@ def test_so_many_listen_at_once_and_the_others_poll(monkeypatch: pytest.MonkeyPa
             await server.until("tools/call", 5)
             await server.until("tasks/get", 20)
             assert len(server.of("subscriptions/listen")) == 2
-            news.set()  # they all are "t-1" here
+            news.set()  # each server calls its task "t-1"
             assert [text_of(result) for result in await asyncio.gather(*calls)] == ["done"] * 5
 
     run(main())
 
 
-# --- a task in the hand ---------------------------------------------------------------------------
+# --- following a task -----------------------------------------------------------------------------
 
 
 def test_a_task_shows_its_changes_and_its_result_to_whoever_asks() -> None:
@@ -697,7 +697,7 @@ def test_what_the_tool_promised_to_return_is_checked_here_as_well() -> None:
     run(main())
 
 
-# --- broken ways ----------------------------------------------------------------------------------
+# --- connection failures --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
@@ -753,7 +753,7 @@ def test_a_steady_way_gives_up_in_the_end_and_only_on_that_call(
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
-            await exchange.result(CREATED)  # and no word about tasks
+            await exchange.result(CREATED)  # without declaring tasks
 
     async def main() -> None:
         async with asyncio.timeout(20), serving(modern(script)) as server:

@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 on a pipe to an SDK server, where all streams are one."""
+"""Tasks of 2025-11-25 on a pipe to an SDK server, where all streams share one pipe."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.adapters.bridges.mcp.legacy_visitor import FORM, RELATED, accept
-from tests.adapters.transports.pipes import DEADLINE_S, Heard
+from tests.adapters.bridges.mcp.legacy_client import FORM, RELATED, accept
+from tests.adapters.transports.pipes import DEADLINE_S, PipeReader
 
 JSON = dict[str, Any]
 SERVER: Final = Path(__file__).with_name("legacy_server.py")
@@ -22,7 +22,7 @@ HELLO: Final[JSON] = {
 
 
 class Pipe:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -30,7 +30,7 @@ class Pipe:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         assert self.process.stdout is not None
-        self._heard = Heard(self.process.stdout)
+        self._heard = PipeReader(self.process.stdout)
 
     @property
     def heard(self) -> list[JSON]:
@@ -43,7 +43,7 @@ class Pipe:
         self.process.stdin.flush()
 
     def until(self, is_wanted: Callable[[JSON], bool]) -> JSON:
-        """The last message that is wanted, once there is one."""
+        """Wait for a message that matches and return it."""
         assert self._heard.until(lambda: any(map(is_wanted, self.heard))), self.heard
         return [message for message in self.heard if is_wanted(message)][-1]
 
@@ -80,13 +80,13 @@ DEPLOY: Final = request("make", "tools/call", name="deploy", arguments={"version
 
 
 def test_a_life_on_one_pipe(pipe: Pipe) -> None:
-    # All at once: nobody has to wait for an answer before the next request.
+    # All at once: a client need not wait for an answer before the next request.
     pipe.tell(*INTRODUCED, DEPLOY)
     task_id = pipe.answer("make")["result"]["task"]["taskId"]
     pipe.until(lambda message: message.get("params", {}).get("status") == "input_required")
     assert not any(message.get("method") == "elicitation/create" for message in pipe.heard)
 
-    # Whoever looks at it can be asked, as it is the same pipe.
+    # Any request makes the client reachable, as there is only one pipe.
     pipe.tell(request("look", "tasks/get", taskId=task_id))
     assert pipe.answer("look")["result"]["status"] == "input_required"
     question = pipe.called("elicitation/create")
@@ -100,7 +100,7 @@ def test_a_life_on_one_pipe(pipe: Pipe) -> None:
     done = pipe.until(lambda message: message.get("id") == "same" and "result" in message)
     assert done["result"]["content"][0]["text"] == "1 is deployed to test."
     told = [message.get("params", {}).get("status") for message in pipe.heard]
-    assert told.index("completed") < pipe.heard.index(done)  # what was said before comes before
+    assert told.index("completed") < pipe.heard.index(done)  # in the order of sending
     assert sum(message.get("method") == "elicitation/create" for message in pipe.heard) == 1
 
 

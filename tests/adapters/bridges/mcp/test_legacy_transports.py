@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 where the SDK leaves less room: no session, one body for an answer, users."""
+"""Tasks of 2025-11-25 on restricted transports: stateless, JSON responses, and with users."""
 
 import asyncio
 import gc
@@ -11,16 +11,16 @@ from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
 
 from taskmachine.adapters.transports.connection.conversation import Conversation
-from tests.adapters.bridges.mcp.legacy_visitor import (
+from tests.adapters.bridges.mcp.legacy_client import (
     FORM,
     RELATED,
-    House,
-    Visitor,
+    LegacyClient,
+    LegacyServer,
     accept,
-    house,
-    visited,
+    serving_legacy,
+    with_client,
 )
-from tests.adapters.lines import CLIENT_CAPABILITIES, meta_2026
+from tests.adapters.connections import CLIENT_CAPABILITIES, meta_2026
 
 JSON = dict[str, Any]
 STATELESS: Final[JSON] = {"stateless_http": True}
@@ -29,69 +29,69 @@ ONE_BODY: Final[JSON] = {"json_response": True}
 
 @pytest.mark.parametrize("transport", [STATELESS, ONE_BODY, STATELESS | ONE_BODY])
 def test_a_task_needs_no_way_back_to_the_client(transport: JSON) -> None:
-    async def act(_: House, visitor: Visitor) -> None:
-        task_id = await visitor.create("count", {"to": 2, "pause_ms": 0})
-        done = (await visitor.ask("tasks/result", {"taskId": task_id}))["result"]
+    async def act(_: LegacyServer, client: LegacyClient) -> None:
+        task_id = await client.create("count", {"to": 2, "pause_ms": 0})
+        done = (await client.ask("tasks/result", {"taskId": task_id}))["result"]
         assert done["structuredContent"] == {"counted": 2}
         assert done["_meta"][RELATED] == {"taskId": task_id}
-        shown = (await visitor.ask("tasks/get", {"taskId": task_id}))["result"]
+        shown = (await client.ask("tasks/get", {"taskId": task_id}))["result"]
         assert shown["status"] == "completed"
-        assert (await visitor.error("tasks/cancel", {"taskId": task_id}))["code"] == -32602
+        assert (await client.error("tasks/cancel", {"taskId": task_id}))["code"] == -32602
 
-    visited(act, **transport)
+    with_client(act, **transport)
 
 
 @pytest.mark.parametrize("transport", [STATELESS, ONE_BODY, STATELESS | ONE_BODY])
 def test_a_question_fails_at_once_where_nobody_could_answer_it(transport: JSON) -> None:
-    async def act(_: House, visitor: Visitor) -> None:
-        task_id = await visitor.create("deploy", {"version": "1"})
-        await visitor.until_status(task_id, "failed")
-        error = await visitor.error("tasks/result", {"taskId": task_id})
+    async def act(_: LegacyServer, client: LegacyClient) -> None:
+        task_id = await client.create("deploy", {"version": "1"})
+        await client.until_status(task_id, "failed")
+        error = await client.error("tasks/result", {"taskId": task_id})
         assert "elicitation/create" in error["message"]
 
-    visited(act, **transport)
+    with_client(act, **transport)
 
 
 @pytest.mark.parametrize("transport", [STATELESS, ONE_BODY, STATELESS | ONE_BODY])
 def test_there_is_no_list_where_callers_may_be_the_same(transport: JSON) -> None:
-    async def act(home: House, visitor: Visitor) -> None:
-        hello = (await home.visitor().introduce({}))["result"]
+    async def act(server: LegacyServer, client: LegacyClient) -> None:
+        hello = (await server.client().introduce({}))["result"]
         assert hello["capabilities"]["tasks"] == {
             "cancel": {},
             "requests": {"tools": {"call": {}}},
         }
-        await visitor.create("count", {"to": 1, "pause_ms": 0})
-        assert (await visitor.error("tasks/list"))["code"] == -32601
+        await client.create("count", {"to": 1, "pause_ms": 0})
+        assert (await client.error("tasks/list"))["code"] == -32601
 
-    visited(act, **transport)
+    with_client(act, **transport)
 
 
 def test_a_request_whose_answer_is_one_body_has_its_progress_on_the_general_stream() -> None:
-    async def act(_: House, visitor: Visitor) -> None:
-        async with visitor.listening() as general:
+    async def act(_: LegacyServer, client: LegacyClient) -> None:
+        async with client.listening() as general:
             arguments = {"to": 2, "pause_ms": 100}
-            task_id = await visitor.create("count", arguments, _meta={"progressToken": "p"})
-            await visitor.ask("tasks/result", {"taskId": task_id})
-            heard = [await general.called("notifications/progress") for _ in range(2)]
+            task_id = await client.create("count", arguments, _meta={"progressToken": "p"})
+            await client.ask("tasks/result", {"taskId": task_id})
+            heard = [await general.message("notifications/progress") for _ in range(2)]
             assert [message["params"]["progress"] for message in heard] == [1, 2]
 
-    visited(act, **ONE_BODY)
+    with_client(act, **ONE_BODY)
 
 
 def test_without_a_session_each_request_has_to_say_its_revision() -> None:
-    async def act(_: House, visitor: Visitor) -> None:
-        task_id = await visitor.create("count", {"to": 1, "pause_ms": 0})
-        del visitor.headers["mcp-protocol-version"]
-        assert (await visitor.error("tasks/get", {"taskId": task_id}))["code"] == -32601
+    async def act(_: LegacyServer, client: LegacyClient) -> None:
+        task_id = await client.create("count", {"to": 1, "pause_ms": 0})
+        del client.headers["mcp-protocol-version"]
+        assert (await client.error("tasks/get", {"taskId": task_id}))["code"] == -32601
 
-    visited(act, **STATELESS)
+    with_client(act, **STATELESS)
 
 
 # --- users -----------------------------------------------------------------------------------
 
 
 class Book:
-    """Tokens of the form user-anything, for that user."""
+    """Accepts tokens of the form `user-anything`."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
         user, _, _ = token.partition("-")
@@ -113,10 +113,10 @@ AUTH: Final[JSON] = {
 @pytest.mark.parametrize("transport", [{}, STATELESS, ONE_BODY])
 def test_a_user_has_the_same_tasks_in_every_session_and_nobody_elses(transport: JSON) -> None:
     async def act() -> None:
-        async with house(options=AUTH, **transport) as home:
-            ada = await home.visit("ada-1")
+        async with serving_legacy(options=AUTH, **transport) as server:
+            ada = await server.connect("ada-1")
             task_id = await ada.create("count", {"to": 1, "pause_ms": 0})
-            again = home.visitor("ada-2")
+            again = server.client("ada-2")
             hello = (await again.introduce(FORM))["result"]
             assert hello["capabilities"]["tasks"]["list"] == {}
             listed = (await again.ask("tasks/list"))["result"]["tasks"]
@@ -124,7 +124,7 @@ def test_a_user_has_the_same_tasks_in_every_session_and_nobody_elses(transport: 
             done = (await again.ask("tasks/result", {"taskId": task_id}))["result"]
             assert done["structuredContent"] == {"counted": 1}
 
-            bob = await home.visit("bob-1")
+            bob = await server.connect("bob-1")
             assert (await bob.ask("tasks/list"))["result"]["tasks"] == []
             foreign = await bob.error("tasks/get", {"taskId": task_id})
             assert foreign == await bob.error("tasks/get", {"taskId": "no-such-task"})
@@ -134,17 +134,17 @@ def test_a_user_has_the_same_tasks_in_every_session_and_nobody_elses(transport: 
 
 def test_a_question_outlives_the_connection_that_it_was_asked_on() -> None:
     async def act() -> None:
-        async with house(options=AUTH) as home:
-            ada = await home.visit("ada-1")
+        async with serving_legacy(options=AUTH) as server:
+            ada = await server.connect("ada-1")
             task_id = await ada.create("deploy", {"version": "1"})
             async with ada.asking("tasks/result", {"taskId": task_id}) as stream:
-                await stream.called("elicitation/create")
+                await stream.message("elicitation/create")
                 await ada.leave()
-            again = await home.visit("ada-2")
+            again = await server.connect("ada-2")
             task = (await again.ask("tasks/get", {"taskId": task_id}))["result"]
             assert task["status"] == "input_required"
             async with again.asking("tasks/result", {"taskId": task_id}) as stream:
-                await again.tell(accept(await stream.called("elicitation/create")))
+                await again.send(accept(await stream.message("elicitation/create")))
                 assert "result" in await stream.answer()
 
     asyncio.run(act())
@@ -153,17 +153,17 @@ def test_a_question_outlives_the_connection_that_it_was_asked_on() -> None:
 def test_nothing_is_kept_of_connections_that_have_ended() -> None:
     async def act() -> None:
         before = len(conversations())
-        async with house(options=AUTH) as home:
-            visitors = [await home.visit("ada-1") for _ in range(5)]
-            made = [await visitor.create("deploy", {"version": "1"}) for visitor in visitors]
+        async with serving_legacy(options=AUTH) as server:
+            visitors = [await server.connect("ada-1") for _ in range(5)]
+            made = [await client.create("deploy", {"version": "1"}) for client in visitors]
             assert len(conversations()) == before + 5
-            for visitor in visitors:
-                await visitor.leave()
+            for client in visitors:
+                await client.leave()
             async with asyncio.timeout(10):
                 while len(conversations()) > before:
                     await asyncio.sleep(0.01)
-            ada = await home.visit("ada-2")
-            for task_id in made:  # they live on
+            ada = await server.connect("ada-2")
+            for task_id in made:  # they are still live
                 await ada.ask("tasks/cancel", {"taskId": task_id})
 
     asyncio.run(act())
@@ -176,8 +176,8 @@ def conversations() -> list[Conversation]:
 
 def test_a_user_sees_the_same_task_in_both_generations() -> None:
     async def act() -> None:
-        async with house(options=AUTH) as home, httpx.AsyncClient() as http:
-            ada = await home.visit("ada-1")
+        async with serving_legacy(options=AUTH) as server, httpx.AsyncClient() as http:
+            ada = await server.connect("ada-1")
             task_id = await ada.create("count", {"to": 1, "pause_ms": 0})
             done = (await ada.ask("tasks/result", {"taskId": task_id}))["result"]
             headers = {
@@ -189,7 +189,7 @@ def test_a_user_sees_the_same_task_in_both_generations() -> None:
             }
             look = {"taskId": task_id, "_meta": meta_2026(CLIENT_CAPABILITIES)}
             message = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": look}
-            task = (await http.post(home.url, headers=headers, json=message)).json()["result"]
+            task = (await http.post(server.url, headers=headers, json=message)).json()["result"]
             assert task["status"] == "completed"
             assert task["result"]["structuredContent"] == done["structuredContent"]
 

@@ -1,4 +1,4 @@
-"""The example is a server like any other: over HTTP, over pipes, and when it is killed."""
+"""The example works like any other server: over HTTP, over stdio, and after being killed."""
 
 import asyncio
 import signal
@@ -22,13 +22,13 @@ from tests.ports import free_port
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "sdk_server.py"
 
 PATIENCE_S: Final = 120.0
-"""Processes are begun three times, each of which takes seconds where many want to."""
+"""Three processes start, each of which takes seconds on a busy machine."""
 
 POLL_S: Final = 0.05
 
 
 class Served:
-    """The example over HTTP, in a folder: it can be killed and begun again."""
+    """The example over HTTP, in a folder; it can be killed and restarted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Served:
         self._reading: set[asyncio.Task[bytes]] = set()
 
     async def begin(self) -> None:
-        """Until it says that it runs."""
+        """Start it and wait until it is ready."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, str(EXAMPLE), "--http", str(self._port)),
             cwd=self._folder,
@@ -72,7 +72,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[Served, Caller]]:
 
 
 async def until(caller: Caller, task_id: str, **expected: str) -> dict[str, Any]:
-    """The task once it shows this."""
+    """Poll the task until its members have these values."""
     while True:
         shown: dict[str, Any] = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
         if shown.items() >= expected.items():
@@ -100,7 +100,7 @@ def test_when_it_is_killed_its_tasks_go_on_and_who_waited_gets_the_result(tmp_pa
 
             assert (await waiting).structured_content == {"result": "counted to 12"}
             shown = await until(caller, deployed, status="input_required")
-            assert shown["inputRequests"] == asked, "nobody is asked anew"
+            assert shown["inputRequests"] == asked, "no question is repeated"
             [key] = asked
             responses = {key: {"action": "accept", "content": {"sure": True}}}
             await caller.call("tasks/update", {"taskId": deployed, "inputResponses": responses})

@@ -1,4 +1,4 @@
-"""What the page about servers of the SDK shows is run."""
+"""The code on the page about SDK servers runs."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Whatever a tool of the SDK asks its client, it asks as a task: by the SDK's own client."""
+"""Tools of the SDK ask their client through a task, with the SDK's own client."""
 
 import warnings
 from collections.abc import Callable
@@ -23,14 +23,14 @@ class Person(BaseModel):
 
 
 async def called(tool: Callable[..., Any], **client: Any) -> CallToolResult:
-    """The result of the tool, as a client gets it that answers questions by itself."""
+    """Return the result of the tool for a client that answers questions automatically."""
     server = MCPServer("asks", extensions=[Tasks(support="required")], **SERVER)
     server.tool(name="it")(tool)
     error: MCPError | None = None
     async with Client(server, extensions=[ClientTasks()], **client) as caller:
         try:
             result = await caller.call_tool("it", {})
-        except MCPError as raised:  # which the client would wrap
+        except MCPError as raised:  # the client would wrap it
             error = raised
     if error is not None:
         raise error
@@ -96,7 +96,7 @@ def test_the_model_of_the_client() -> None:
     async def it(ctx: Context) -> str:
         words = types.TextContent(type="text", text="A word?")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK advises against it, but has it
+            warnings.simplefilter("ignore")  # deprecated, but supported
             said = await ctx.session.create_message(
                 [types.SamplingMessage(role="user", content=words)], max_tokens=5
             )
@@ -154,10 +154,10 @@ def test_a_tool_that_says_itself_what_it_needs() -> None:
 def test_asking_a_client_that_does_not_answer_is_an_error_in_plain_words() -> None:
     async def it(ctx: Context) -> str:
         await ctx.elicit("Who?", Person)
-        raise AssertionError("there is nobody to ask")
+        raise AssertionError("it must not ask")
 
     async def act() -> None:
-        with pytest.raises(MCPError, match="did not declare that it answers 'elicitation/create'"):
+        with pytest.raises(MCPError, match="did not declare support for 'elicitation/create'"):
             await called(it)
 
     run(act)
@@ -171,11 +171,11 @@ def test_a_tool_may_do_without_the_answer() -> None:
         try:
             await ctx.elicit("Who?", Person)
         except MCPError:
-            return "Hello, whoever you are!"
-        raise AssertionError("there is nobody to ask")
+            return "Hello, stranger!"
+        raise AssertionError("it must not ask")
 
     async def act() -> None:
-        assert text(await called(it)) == "Hello, whoever you are!"
+        assert text(await called(it)) == "Hello, stranger!"
 
     run(act)
 
@@ -183,7 +183,7 @@ def test_a_tool_may_do_without_the_answer() -> None:
 def test_what_a_tool_logs_has_nowhere_to_go_and_does_no_harm() -> None:
     async def it(ctx: Context) -> str:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK advises against it, but has it
+            warnings.simplefilter("ignore")  # deprecated, but supported
             await ctx.info("so far")
             await ctx.error("so bad")
         await ctx.session.send_tool_list_changed()

@@ -1,4 +1,4 @@
-"""Which tools of an SDK server become tasks, and what becomes of those that misbehave."""
+"""Which tools of an SDK server become tasks, and the handling of misbehaving ones."""
 
 import asyncio
 import threading
@@ -14,8 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from taskmachine.adapters.bridges.mcp import Tasks
-from taskmachine.adapters.bridges.mcp import life as life_module
+from taskmachine.adapters.bridges.mcp import Tasks, loop_runtime
 from taskmachine.statemachine import ConfigurationError, Times
 from tests.adapters.bridges.mcp.serving import SERVER, over_http, run, seen
 from tests.adapters.transports.wire import Caller
@@ -141,7 +140,7 @@ def test_an_unknown_tool_is_what_it_is_without_tasks() -> None:
     run(act)
 
 
-# --- what cannot be ---------------------------------------------------------------------------
+# --- configuration errors --------------------------------------------------------------------
 
 
 def test_a_tool_that_is_marked_twice() -> None:
@@ -179,7 +178,7 @@ def test_terms_that_cannot_be(options: Any) -> None:
 def test_one_object_for_two_servers() -> None:
     tasks = Tasks()
     server_with(tasks)
-    with pytest.raises(ConfigurationError, match="one Tasks object is for one server"):
+    with pytest.raises(ConfigurationError, match="belongs to another server"):
         server_with(tasks)
 
 
@@ -200,11 +199,11 @@ def test_an_extension_that_is_not_installed_says_so(caplog: Any) -> None:
     run(act)
 
 
-# --- tools that misbehave ---------------------------------------------------------------------
+# --- misbehaving tools -----------------------------------------------------------------------
 
 
 async def outcome(tool: Any, **options: Any) -> dict[str, Any]:
-    """How the task of a call ends."""
+    """Return the final state of a task of this tool."""
     server = MCPServer("s", extensions=[Tasks(**options)], **SERVER)
     server.add_tool(tool, name="it")
     async with over_http(server) as caller:
@@ -229,16 +228,16 @@ def test_a_function_that_is_no_coroutine_runs_in_a_thread() -> None:
 def test_a_tool_that_blocks_the_loop_is_noticed(
     caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life_module, "LOOK_S", 0.01)
-    monkeypatch.setattr(life_module, "STILL_S", 0.05)
+    monkeypatch.setattr(loop_runtime, "LOOK_S", 0.01)
+    monkeypatch.setattr(loop_runtime, "STILL_S", 0.05)
 
     async def it() -> str:
-        time.sleep(0.2)  # what it should not do
+        time.sleep(0.2)  # blocks the event loop
         return "done"
 
     async def act() -> None:
         assert (await outcome(it))["status"] == "completed"
-        assert "the event loop stood still for" in caplog.text
+        assert "the event loop was blocked for" in caplog.text
 
     run(act)
 
@@ -252,8 +251,8 @@ def test_a_result_that_is_no_json_or_too_much_is_an_internal_error(value: Any, c
         shown = await outcome(it)
         assert shown["status"] == "failed"
         assert shown["error"]["code"] == -32603
-        assert "'it' returned an invalid result" in shown["error"]["message"]
-        assert "'it' returned what is no result" in caplog.text
+        assert "'it' returned" in shown["error"]["message"]
+        assert "tool 'it' returned" in caplog.text
 
     run(act)
 
@@ -304,7 +303,7 @@ def test_a_client_that_never_answers_ends_with_the_ttl() -> None:
 
     async def it(ctx: Context) -> str:
         await ctx.elicit("Who?", Answer)
-        raise AssertionError("nobody answers")
+        raise AssertionError("no answer arrives")
 
     async def act() -> None:
         shown = await outcome(it, times=Times(default_ttl_ms=200, grace_ms=500), timeout=0.05)

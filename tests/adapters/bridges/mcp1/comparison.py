@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""The same script on the bundled store and on ours: `comparison.py STORE SCENE...`.
+"""Run the same script on the bundled store or on ours: `comparison.py STORE SCENE...`.
 
-Prints what it found as JSON, a line for each scene.  STORE is `bundled` or the URL of one of ours.
+Prints a JSON line per scene.  STORE is `bundled` or the URL of one of our stores.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from taskmachine.adapters.bridges.mcp1 import TaskmachineStore, enable_tasks
 from tests.adapters.bridges.mcp1.served import Served, said, text_of
 
 FEW, MANY, AT_A_TIME = 100, 10_000, 500
-MANY_BUNDLED = 2_000  # to fill that one with more takes minutes
+MANY_BUNDLED = 2_000  # filling it with more takes minutes
 
 
 def served(store):
@@ -40,21 +40,21 @@ async def cancel_then_finish(store):
 
 
 async def ttl_shorter_than_the_run(store):
-    """A tool returns after the ttl that its caller asked for."""
+    """A tool returns after the TTL that the client requested."""
     it = served(store)
     async with it.client() as caller:
         task = await caller.create("wait", ttl=1)
         later = time.monotonic() + 0.02
         while time.monotonic() < later:
             await caller.session.send_ping()
-        await caller.list()  # when the bundled store looks for what is over
+        await caller.list()  # this makes the bundled store look for expired tasks
         it.go[task.taskId].set()
         await it.ends(task.taskId, "returned")
         return text_of(await caller.result(task.taskId))
 
 
 async def two_wait(store):
-    """Two calls wait for one result; how many of them get it."""
+    """Two requests wait for one result; return how many get it."""
     it, results = served(store), []
     async with it.client() as caller:
         task = await caller.create("wait")
@@ -66,13 +66,13 @@ async def two_wait(store):
             async with anyio.create_task_group() as group:
                 group.start_soon(collect)
                 group.start_soon(collect)
-                await caller.list()  # they were asked before, so they wait
+                await caller.list()  # they were sent before, so they are waiting now
                 it.go[task.taskId].set()
         return len(results)
 
 
 async def twenty_sessions(store):
-    """Each makes a task; how many of all there are for the last one to see."""
+    """Each session creates a task; return how many the last one sees."""
     it, made = served(store), set()
     for _ in range(20):
         async with it.client() as caller:
@@ -84,9 +84,9 @@ async def twenty_sessions(store):
 
 
 async def many_retained(store):
-    """Divide the cost of a read, and of a whole life, among many tasks by that among few.
+    """Compare the cost of a read, and of a whole task, among many tasks and among few.
 
-    The cost is the least processor time of 30 rounds: neither the disk nor a busy machine is in it.
+    The cost is the minimum processor time of 30 rounds, which excludes the disk and other load.
     """
     it = InMemoryTaskStore() if store == "bundled" else TaskmachineStore(store)
 

@@ -1,4 +1,4 @@
-"""An environment with `mcp` 1.x and with what is tested here, which is installed beside `mcp` 2."""
+"""An environment with `mcp` 1.x and the code under test, beside `mcp` 2."""
 
 import os
 import subprocess
@@ -18,9 +18,9 @@ PACKAGE: Final = Path(taskmachine.adapters.__file__).parents[1]
 
 
 def variables(folder: Path) -> Mapping[str, str]:
-    """The environment of a process that finds our packages, our stores and the tests.
+    """Return variables with which a process finds our packages, our stores and the tests.
 
-    Not by the folder that they are in, since `mcp` 2 may be there, too.
+    Not by their folder, which may contain `mcp` 2.
     """
     ours, told = distribution("taskmachine"), folder / "taskmachine-0.dist-info"
     if not told.exists():
@@ -32,7 +32,7 @@ def variables(folder: Path) -> Mapping[str, str]:
 
 
 def run_with_mcp1(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`python ARGUMENTS` in that environment, to its end."""
+    """Run `python ARGUMENTS` in that environment."""
     return subprocess.run(
         [str(python_of("mcp_1_bridge")), *arguments],
         cwd=folder,

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A client session of `mcp` 1.x takes questions as tasks: what its server sees on the wire."""
+"""A client session of `mcp` 1.x receives requests as tasks: its messages on the wire."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ ADA = types.ElicitResult(action="accept", content={"name": "Ada"})
 
 
 class Person:
-    """The callbacks of a client; they answer when a test says so."""
+    """The callbacks of a client; the test triggers the answers."""
 
     def __init__(self):
         self.asked = asyncio.Queue()
@@ -59,7 +59,7 @@ class Person:
 
 
 class RawServer:
-    """Plain JSON at the other end."""
+    """A server that sends plain JSON."""
 
     def __init__(self, read, write):
         self._read, self._write = read, write
@@ -114,7 +114,7 @@ class RawServer:
 
 @contextlib.asynccontextmanager
 async def connected(handlers, person):
-    """A session of the SDK with a raw server."""
+    """Connect a session of the SDK to a raw server."""
     async with create_client_server_memory_streams() as (client, server):
         raw = RawServer(*server)
         serving = asyncio.create_task(raw.serve())
@@ -157,7 +157,7 @@ def test_a_question_is_a_task_and_the_session_goes_on_meanwhile():
             assert params.message == "Your name?"
             assert context.session is session
             _, result = await server.begin("tasks/result", taskId=task["taskId"])
-            # Both sides can go on while the result is waited for.
+            # Both sides can send requests while the result is pending.
             shown = (await server.ask("tasks/get", taskId=task["taskId"]))["result"]
             assert (shown["status"], "user" in shown["statusMessage"]) == ("working", True)
             async with asyncio.timeout(PATIENCE_S):
@@ -228,7 +228,7 @@ def test_who_gives_up_waiting_for_a_result_may_ask_again():
             params = {"requestId": id}
             await server.say(method="notifications/cancelled", params=params)
             async with asyncio.timeout(PATIENCE_S):
-                assert "error" in await result  # as the SDK answers whatever is cancelled
+                assert "error" in await result  # the SDK's answer to a cancelled request
             said.set_result(ADA)
             again = await server.ask("tasks/result", taskId=task["taskId"])
             assert again["result"]["action"] == "accept"
@@ -298,7 +298,7 @@ def test_an_open_prompt_does_not_keep_anybody_from_leaving():
 
 
 def test_a_server_of_the_sdk_asks_by_tasks():
-    """Its own helpers: they create, poll and collect."""
+    """The SDK's own helpers create, poll and collect."""
 
     async def main():
         person = Person()

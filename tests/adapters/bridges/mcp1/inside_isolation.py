@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Who sees which task over HTTP: by access token, by session, or by nothing but the id."""
+"""Which tasks a client sees over HTTP: by access token, by session, or by id alone."""
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -28,7 +28,7 @@ HAS_SUBJECTS = "subject" in AccessToken.model_fields  # since 1.27
 
 
 class Tokens:
-    """A token is `client|issuer|subject`; the last two may be left out."""
+    """A token is `client|issuer|subject`; the last two are optional."""
 
     async def verify_token(self, token):
         client, *rest = token.split("|")
@@ -37,7 +37,7 @@ class Tokens:
 
 
 class Client:
-    """Speaks plain JSON-RPC over HTTP, so that each message can be looked at as it is."""
+    """Sends plain JSON-RPC over HTTP, so that each message can be inspected."""
 
     def __init__(self, http, headers):
         self._http = http
@@ -69,7 +69,7 @@ class Client:
         return [task["taskId"] for task in (await self.call("tasks/list"))["tasks"]]
 
     async def answers(self, task_id):
-        """What is said of a task, with its id left out."""
+        """Return the answers about a task without its id."""
         said = [await self.call(method, taskId=task_id) for method in METHODS]
         return str(said).replace(task_id, "ID")
 
@@ -103,7 +103,7 @@ async def serving(*, stateless=False, **options):
 
 
 async def is_shared(client, one, other):
-    """Whether a task of one caller is there for another one, and they agree in every method."""
+    """Return whether two clients share their tasks, checking that all methods agree."""
     first = await client(*one) if isinstance(one, tuple) else one
     second = await client(*other) if isinstance(other, tuple) else other
     task_id = await first.create()
@@ -164,7 +164,7 @@ def test_without_sessions_the_id_is_the_secret_and_nothing_is_listed():
             one, other = await client(), await client()
             task_id = None
             with anyio.fail_after(PATIENCE_S):
-                while task_id is None:  # the end of an earlier request may be in the way
+                while task_id is None:  # the end of an earlier request may interfere
                     made = await one.call("tools/call", name="say", arguments={}, task={})
                     task_id = made.get("task", {}).get("taskId")
                     await anyio.sleep(0.01)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A server of `mcp` 1.x with tools that do what a test tells them, for tests that run beside it."""
+"""A server of `mcp` 1.x whose tools the test controls."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
 class Served:
-    """A server, and what its tools have come to; `enable` gives it tasks."""
+    """A server and the state of its tools; `enable` adds tasks."""
 
     def __init__(self, enable):
         self.server = Server("served")
@@ -101,7 +101,7 @@ class Served:
 
 
 class Caller:
-    """A client session, with less to write."""
+    """A client session with shorter methods."""
 
     def __init__(self, session):
         self.session = session
@@ -112,7 +112,7 @@ class Caller:
         return created.task
 
     async def refused(self, tool, **arguments):
-        """What a tool answers that could not become a task."""
+        """Return the answer of a tool that could not become a task."""
         params = CallToolRequestParams(name=tool, arguments=arguments, task=TaskMetadata(ttl=1))
         request = ClientRequest(CallToolRequest(params=params))
         result = await self.session.send_request(request, CallToolResult)
@@ -156,7 +156,7 @@ async def until(is_so):
 
 
 async def refusal(call):
-    """The JSON-RPC error that a call is answered with."""
+    """Return the JSON-RPC error of a call."""
     try:
         answer = await call
     except McpError as error:

@@ -1,4 +1,4 @@
-"""A client session of `mcp` 1.x with our tasks: `inside_client.py`, in an environment with it."""
+"""A client session of `mcp` 1.x with our tasks: runs `inside_client.py` in its own environment."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""The bridge for servers of `mcp` 1.x, tried beside `mcp` 1.30 in an environment of its own."""
+"""The bridge for servers of `mcp` 1.x, tested with `mcp` 1.30 in a separate environment."""
 
 import json
 import re
@@ -18,11 +18,11 @@ HERE: Final = Path(__file__).parent
 PAGE: Final = "docs/howto/mcp1.md"
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "mcp1_server.py"
 
-# No plugin, setting or conftest of this repository: those need what is not installed there.
+# No plugin, setting or conftest of this repository: their dependencies are not installed there.
 ALONE: Final = ("-q", "-p", "no:cacheprovider", "--noconftest", "--import-mode=importlib")
 
 
-@pytest.mark.parametrize("module", ["inside_isolation.py", "inside_lives.py", "inside_store.py"])
+@pytest.mark.parametrize("module", ["inside_isolation.py", "inside_tasks.py", "inside_store.py"])
 def test_inside(module: str, tmp_path: Path) -> None:
     settings = ("-c", "/dev/null", "--rootdir", str(REPOSITORY), "-W", "error")
     ended = run_with_mcp1(tmp_path, "-m", "pytest", *ALONE, *settings, str(HERE / module))
@@ -47,7 +47,7 @@ def compared(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """All scenes, one after the other, in one process that has to outlive them."""
+    """Run all scenes in sequence in one process."""
     ended = compared(tmp_path_factory.mktemp("ours"), "sqlite:tasks.db", *SCENES)
     assert ended.returncode == 0, ended.stderr[-5_000:]
     found = (json.loads(line) for line in ended.stdout.splitlines())
@@ -98,7 +98,7 @@ def test_ours_is_as_fast_among_many_tasks_as_among_few(
 
 
 class Program:
-    """A server that is started, spoken to through its pipes, and killed."""
+    """A server process, connected by pipes, that can be killed."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -149,7 +149,7 @@ class Program:
         return task_id
 
     def answer(self, task_id: str, *, wait: bool) -> Any:
-        """Collect the result and answer the question that comes before it."""
+        """Request the result and answer the question that precedes it."""
         number = self.ask("tasks/result", taskId=task_id)
         for message in self.hear():
             if message.get("method") == "elicitation/create":

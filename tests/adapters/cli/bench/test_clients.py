@@ -1,4 +1,4 @@
-"""The clients, in this process: what they measure on a server of ours is plausible."""
+"""Clients in this process take plausible measurements on our server."""
 
 import asyncio
 import contextlib
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from taskmachine.adapters.cli.bench import growing, load, waking
+from taskmachine.adapters.cli.bench import growth_client, load, wakeup_latency
 from taskmachine.adapters.cli.bench.connection import WrongAnswer
 from taskmachine.adapters.cli.bench.contestants import FLOOR, REVISIONS, command_of_ours
-from taskmachine.adapters.cli.bench.fullness import filled_command
+from taskmachine.adapters.cli.bench.growth import fill_server_command
 from taskmachine.adapters.cli.bench.processes import Address, serving
 
 LONG_S = 60.0
-"""Loads end after as many requests as they may send, on the slowest machine too."""
+"""Enough for the maximum number of requests on the slowest machine."""
 
 both = pytest.mark.parametrize("revision", REVISIONS)
 
@@ -52,32 +52,34 @@ def test_the_first_load_that_fails_is_the_last(tmp_path: Path) -> None:
 @both
 def test_waiters_are_woken_one_after_the_other(revision: str, tmp_path: Path) -> None:
     with served(tmp_path) as address:
-        job = waking.Job(revision, "/mcp", address.port, 5, 0, 0.05)
-        delays = asyncio.run(waking.play(job)).seconds
+        job = wakeup_latency.Job(revision, "/mcp", address.port, 5, 0, 0.05)
+        delays = asyncio.run(wakeup_latency.play(job)).seconds
     assert len(delays) == 5
-    assert all(0 < delay < waking.EACH_S for delay in delays)
+    assert all(0 < delay < wakeup_latency.EACH_S for delay in delays)
 
 
 @both
 def test_changes_are_told(revision: str, tmp_path: Path) -> None:
     with served(tmp_path) as address:
-        job = waking.Job(revision, "/mcp", address.port, 0, 3, 0.5)
-        delays = asyncio.run(waking.play(job)).seconds
+        job = wakeup_latency.Job(revision, "/mcp", address.port, 0, 3, 0.5)
+        delays = asyncio.run(wakeup_latency.play(job)).seconds
     assert len(delays) == 3
-    assert all(0 < delay < waking.EACH_S for delay in delays)
+    assert all(0 < delay < wakeup_latency.EACH_S for delay in delays)
 
 
 def test_who_cannot_wait_is_an_error(tmp_path: Path) -> None:
     with serving(FLOOR, tmp_path / "floor.txt") as floor, pytest.raises(WrongAnswer):
-        asyncio.run(waking.play(waking.Job("2026-07-28", "/mcp", floor.port, 1, 0, 0.01)))
+        asyncio.run(
+            wakeup_latency.play(wakeup_latency.Job("2026-07-28", "/mcp", floor.port, 1, 0, 0.01))
+        )
 
 
 @both
 def test_a_store_is_filled_from_within(revision: str, tmp_path: Path) -> None:
     has_pages = revision == "2025-11-25"
-    with serving(filled_command("memory", tmp_path), tmp_path / "output.txt") as address:
-        job = growing.Job(revision, "/mcp", address, [600, 1_300], 0, 0.01, has_pages, 3)
-        steps = asyncio.run(growing.play(job))
+    with serving(fill_server_command("memory", tmp_path), tmp_path / "output.txt") as address:
+        job = growth_client.Job(revision, "/mcp", address, [600, 1_300], 0, 0.01, has_pages, 3)
+        steps = asyncio.run(growth_client.play(job))
     assert [step.size for step in steps.steps] == [600, 1_300]
     assert steps.steps[1].resident > steps.empty
     requests = {"create", "get", *(["page"] if has_pages else [])}
@@ -87,8 +89,8 @@ def test_a_store_is_filled_from_within(revision: str, tmp_path: Path) -> None:
 def test_who_is_filled_by_requests_has_so_much_time(tmp_path: Path) -> None:
     with served(tmp_path) as address:
         sizes = [50, 10**7]
-        job = growing.Job("2026-07-28", "/mcp", address, sizes, 5, 0.01, False, 3)
-        steps = asyncio.run(growing.play(job))
+        job = growth_client.Job("2026-07-28", "/mcp", address, sizes, 5, 0.01, False, 3)
+        steps = asyncio.run(growth_client.play(job))
     assert [step.size for step in steps.steps] == [50]
     assert steps.failed.startswith("10,000,000 tasks would have taken ")
     assert "extrapolated: 50 took" in steps.failed
@@ -96,7 +98,7 @@ def test_who_is_filled_by_requests_has_so_much_time(tmp_path: Path) -> None:
 
 def test_what_is_too_slow_at_the_first_step_is_said_as_well(tmp_path: Path) -> None:
     with served(tmp_path) as address:
-        job = growing.Job("2026-07-28", "/mcp", address, [10**6], 0.2, 0.01, False, 3)
-        steps = asyncio.run(growing.play(job))
+        job = growth_client.Job("2026-07-28", "/mcp", address, [10**6], 0.2, 0.01, False, 3)
+        steps = asyncio.run(growth_client.play(job))
     assert steps.steps == []
     assert steps.failed.startswith("1,000,000 tasks would have taken ")

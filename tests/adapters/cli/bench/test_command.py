@@ -1,4 +1,4 @@
-"""`taskmachine bench`, as somebody uses it."""
+"""`taskmachine bench` as a command."""
 
 import json
 import os
@@ -34,7 +34,7 @@ WITHIN_S: Final = 120
 
 
 def test_a_quick_run_takes_every_measure(tmp_path: Path) -> None:
-    """Not in the repository, and with a variable that is not meant for it."""
+    """Outside the repository, and with a variable that it must ignore."""
     ended = subprocess.run(
         [
             *(*COMMAND, "--quick", "--no-peers", "--only", "memory", "--folder", "cache"),
@@ -96,13 +96,16 @@ def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--measure", "speed"], "no measure 'speed': there are task, get,"),
-        (["--only", "nobody"], "no contestant 'nobody': there are ours, memory; ours, SQLite;"),
-        (["--only", "typescript", "--no-peers"], "nobody is left to be measured"),
+        (["--measure", "speed"], "unknown measure 'speed': choose from task, get,"),
+        (
+            ["--only", "nobody"],
+            "no server is named 'nobody': choose from ours, memory; ours, SQLite;",
+        ),
+        (["--only", "typescript", "--no-peers"], "nothing to measure"),
         (["--rounds", "0"], "--rounds must be 1 to 1000, not 0"),
         (["--seconds", "0"], "--seconds must be 0.01 to 60, not 0"),
         (["--tasks", "10"], "--tasks must be 1000 to 1e+06, not 10"),
-        (["--store", "sqlite:x.db"], "--store is for postgresql://"),
+        (["--store", "sqlite:x.db"], "--store takes only postgresql://"),
         (["--store", "mysql:x"], "no store for 'mysql:x'"),
     ],
 )
@@ -118,7 +121,7 @@ def test_elsewhere_than_on_linux_it_says_so(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert main(["bench"]) == 2
-    assert "bench needs Linux" in capsys.readouterr().err
+    assert "bench requires Linux" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_with_the_extra(
@@ -140,7 +143,7 @@ def test_with_one_core_it_works_and_warns(tmp_path: Path) -> None:
         timeout=WITHIN_S,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "warning: there is one core only" in ended.stderr
+    assert "warning: with only one core" in ended.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -195,12 +198,12 @@ def test_the_page_names_every_measure_and_contestant() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process, and theirs."""
+    """Return the descendants of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(child) for child in task.read_text().split()]
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         for child in children:
             found += [child, *descendants(child)]

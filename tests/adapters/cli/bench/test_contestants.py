@@ -1,4 +1,4 @@
-"""Who cannot be measured is skipped with a reason, and the others are measured all the same."""
+"""Contestants that cannot be measured are skipped with a reason, and the rest are measured."""
 
 import sys
 from functools import partial
@@ -10,12 +10,12 @@ import pytest
 from taskmachine.adapters.cli.bench import installing
 from taskmachine.adapters.cli.bench.contestants import FLOOR, PEERS, Contestant, ours, peers
 from taskmachine.adapters.cli.bench.figures import Failed, case_of
-from taskmachine.adapters.cli.bench.fullness import measure_growth
+from taskmachine.adapters.cli.bench.growth import measure_growth
 from taskmachine.adapters.cli.bench.installing import NotInstalled, install_python, slug
 from taskmachine.adapters.cli.bench.loads import GET
 from taskmachine.adapters.cli.bench.pipes import measure_start
-from taskmachine.adapters.cli.bench.scale import quick
-from taskmachine.adapters.cli.bench.visits import Measure, Visit, visit_all
+from taskmachine.adapters.cli.bench.rounds import Measure, Round, run_rounds
+from taskmachine.adapters.cli.bench.workload import quick
 
 OLD = "2025-11-25"
 
@@ -27,7 +27,7 @@ def peer(name: str, *command: str, missing: str = "") -> Contestant:
 MISSING = peer("missing", missing="there is no node")
 ENDS = peer("ends", sys.executable, "-c", "print('no such module'); raise SystemExit(1)")
 WRONG = peer("wrong", *FLOOR)
-"""Answers `{}` to everything: fast, and not what was asked for."""
+"""Answers `{}` to everything: fast, but wrong."""
 
 
 def nothing(sentence: str) -> None:
@@ -36,7 +36,7 @@ def nothing(sentence: str) -> None:
 
 def test_who_cannot_be_measured_is_skipped_with_a_reason(tmp_path: Path) -> None:
     [mine, *_] = ours()
-    rows = visit_all([GET], [MISSING, ENDS, WRONG, mine], quick(), tmp_path, nothing)
+    rows = run_rounds([GET], [MISSING, ENDS, WRONG, mine], quick(), tmp_path, nothing)
     reasons = {row.contestant: row.skipped for row in rows if row.skipped}
     assert reasons.keys() == {"missing", "ends", "wrong"}
     assert reasons["missing"] == "there is no node"
@@ -53,8 +53,8 @@ def test_on_pipes_and_when_it_grows_as_well(tmp_path: Path) -> None:
 
 
 def test_who_fails_in_one_case_keeps_the_others(tmp_path: Path) -> None:
-    measure = Measure("get", lambda visit: {"1 at a time": {"rate": 1.0}, "256": "it hung up"})
-    few, many = visit_all([measure], [WRONG], quick(), tmp_path, nothing)
+    measure = Measure("get", lambda one_round: {"1 at a time": {"rate": 1.0}, "256": "it hung up"})
+    few, many = run_rounds([measure], [WRONG], quick(), tmp_path, nothing)
     assert few.values == {"rate": 1.0}
     assert (many.case, many.skipped) == ("256", "it hung up")
 
@@ -62,12 +62,12 @@ def test_who_fails_in_one_case_keeps_the_others(tmp_path: Path) -> None:
 def test_who_fails_once_is_not_asked_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def take(visit: Visit) -> dict[str, dict[str, float]]:
-        asked.append(visit.contestant.name)
+    def take(one_round: Round) -> dict[str, dict[str, float]]:
+        asked.append(one_round.contestant.name)
         raise Failed("never")
 
     twice = attrs.evolve(quick(), rounds=2, whole_rounds=2)
-    [row] = visit_all([Measure("get", take)], [WRONG], twice, tmp_path, nothing)
+    [row] = run_rounds([Measure("get", take)], [WRONG], twice, tmp_path, nothing)
     assert asked == ["wrong"]
     assert row.skipped == "never"
 
@@ -75,16 +75,16 @@ def test_who_fails_once_is_not_asked_again(tmp_path: Path) -> None:
 def test_later_rounds_take_only_what_is_judged(tmp_path: Path) -> None:
     asked: list[tuple[str, int]] = []
 
-    def take(name: str, visit: Visit) -> dict[str, dict[str, float]]:
-        asked.extend((name, count) for count in visit.scale.clients)
-        return {case_of(count): {"rate": float(len(asked))} for count in visit.scale.clients}
+    def take(name: str, one_round: Round) -> dict[str, dict[str, float]]:
+        asked.extend((name, count) for count in one_round.workload.clients)
+        return {case_of(count): {"rate": float(len(asked))} for count in one_round.workload.clients}
 
     measures = [
         Measure("get", partial(take, "get"), is_repeated=True),
         Measure("wake", partial(take, "wake")),
     ]
-    scale = attrs.evolve(quick(), rounds=3)
-    rows = visit_all(measures, [WRONG], scale, tmp_path, nothing)
+    workload = attrs.evolve(quick(), rounds=3)
+    rows = run_rounds(measures, [WRONG], workload, tmp_path, nothing)
     assert asked == [("get", 1), ("get", 32), ("wake", 1), ("wake", 32), ("get", 32), ("get", 32)]
     found = {(row.measure, row.case): len(row.rounds) for row in rows}
     assert found["get", "32 at a time"] == 3
@@ -103,7 +103,7 @@ def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.M
 def test_without_node_its_peer_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     [found] = peers(tmp_path, lambda name: name == PEERS[4], nothing)
-    assert found.missing == "there is no node, or no npm"
+    assert found.missing == "node or npm is not installed"
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
-"""Each bound holds at its number, is broken beyond it, and is not judged without its partner."""
+"""Each bound holds at its limit, fails beyond it, and is not judged without its reference row."""
 
 import pytest
 
 from taskmachine.adapters.cli.bench.bounds import BOUNDS, LARGEST, Bound
 from taskmachine.adapters.cli.bench.figures import Row
 from taskmachine.adapters.cli.bench.judging import Verdict, is_broken, judge
-from tests.adapters.cli.bench.made_up import row, skipped
+from tests.adapters.cli.bench.sample_rows import row, skipped
 
 EACH = [(bound, revision) for bound in BOUNDS for revision in bound.revisions]
 
 
 def rows_for(bound: Bound, revision: str, value: float) -> list[Row]:
-    """Such that the judged value is this one."""
+    """Return rows for which the judged value is `value`."""
     case = "100,000 tasks" if bound.case == LARGEST else bound.case
     other = 100.0 if bound.beside else 1.0
     rows = [row(bound.measure, bound.contestant, revision, case, **{bound.value: value * other})]

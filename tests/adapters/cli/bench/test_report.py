@@ -1,4 +1,4 @@
-"""A report as table, JSON and picture: nobody is left out, and everything fits."""
+"""The report as table, JSON and chart is complete and fits."""
 
 import io
 from xml.etree import ElementTree
@@ -12,7 +12,7 @@ from taskmachine.adapters.cli.bench.figures import Report, Row, from_json, to_js
 from taskmachine.adapters.cli.bench.judging import judge
 from taskmachine.adapters.cli.bench.run import MEASURES
 from taskmachine.adapters.cli.bench.table import print_report, times_ours
-from tests.adapters.cli.bench.made_up import report, row, skipped
+from tests.adapters.cli.bench.sample_rows import report, row, skipped
 
 NAMES = ("ours, memory", "ours, SQLite", "ours, PostgreSQL", *PEERS)
 CASES = {

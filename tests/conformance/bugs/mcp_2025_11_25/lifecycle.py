@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.planting import (
+    Bug,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ServerChange,
+    old,
+    plant,
+)
 
 PRIMED = "2025-11-25:sse-priming-event"
 """Streams that a bug makes have no such event."""
@@ -24,24 +33,19 @@ def proposed(request: Message | None) -> Any:
 # --- initialization ------------------------------------------------------------------------------
 
 
-@plant("2025-11-25:base-protocol-supported", also=("2025-11-25:server-other-version",))
-class NoLifecycle(Bug):
-    """Does not know `initialize` if its version is strange."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
-        if proposed(message) == "the-latest":
-            error = {"code": -32601, "message": "Method not found"}
-            return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},))
-        return message
+@plant(*old("base-protocol-supported"), also=old("server-other-version"), base=ClientMessage)
+def does_not_implement_initialize(message: Message, head: Head) -> Message | Instead | None:
+    if proposed(message) == "the-latest":
+        error = {"code": -32601, "message": "Method not found"}
+        return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},))
+    return message
 
 
-@plant("2025-11-25:initialize-first")
-class ServesStrangers(Bug):
-    """Lists its tools to everybody."""
-
+@plant(*old("initialize-first"))
+class ListsToolsBeforeInitialize(Bug):
     is_begun = False
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         is_pipe = head.method == ""
         self.is_begun |= is_pipe and message.get("method") == "initialize"
         is_strange = not self.is_begun and "mcp-session-id" not in head.headers
@@ -51,14 +55,10 @@ class ServesStrangers(Bug):
         return message
 
 
-@plant("2025-11-25:initialize-answered")
-class HasNoVersion(Bug):
-    """Does not say which version of itself it is."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if proposed(request) is not None and "result" in message:
-            del message["result"]["serverInfo"]["version"]
-        return [message]
+@plant(*old("initialize-answered"), base=ServerChange)
+def omits_its_version(message: Message, request: Message | None) -> None:
+    if proposed(request) is not None and "result" in message:
+        del message["result"]["serverInfo"]["version"]
 
 
 class _Sessions(Bug):
@@ -73,7 +73,7 @@ class _Sessions(Bug):
     def is_to_mark(self, request: Message) -> bool:
         raise NotImplementedError
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if proposed(request) is not None and self.is_to_mark(request or {}):
             self.marked.add(head.headers.get("mcp-session-id", ""))
         return [message]
@@ -85,14 +85,12 @@ def with_question(request: Message, id: str) -> Instead:
     return Instead((question, {"jsonrpc": "2.0", "id": request["id"], "result": {}}))
 
 
-@plant("2025-11-25:server-waits-for-initialized", also=(PRIMED,))
-class Impatient(_Sessions):
-    """Asks before anybody is ready."""
-
+@plant(*old("server-waits-for-initialized"), also=(PRIMED,))
+class SendsRequestsBeforeInitialized(_Sessions):
     def is_to_mark(self, request: Message) -> bool:
         return True
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         if message.get("method") == "notifications/initialized":
             self.marked.discard(head.headers.get("mcp-session-id", ""))
         if message.get("method") == "ping" and self.is_marked(head):
@@ -100,17 +98,12 @@ class Impatient(_Sessions):
         return None if message.get("id") == "too-early" else message
 
 
-@plant(
-    "2025-11-25:only-negotiated-capabilities",
-    also=(PRIMED, "2025-11-25:elicitation-declared-modes-only"),
-)
-class AsksAnybody(_Sessions):
-    """Asks who cannot answer."""
-
+@plant(*old("only-negotiated-capabilities"), also=(PRIMED, *old("elicitation-declared-modes-only")))
+class ElicitsWithoutDeclaredCapability(_Sessions):
     def is_to_mark(self, request: Message) -> bool:
         return not request["params"].get("capabilities")
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         if message.get("method") == "ping" and self.is_marked(head):
             return with_question(message, "undeclared")
         return None if message.get("id") == "undeclared" else message
@@ -119,24 +112,19 @@ class AsksAnybody(_Sessions):
 # --- versions ------------------------------------------------------------------------------------
 
 
-@plant(
-    "2025-11-25:server-same-version",
-    also=("2025-11-25:version-respected",),
-)
-class SometimesOlder(Bug):
-    """Offers an older version to whoever can do nothing, though it speaks the newer one."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+@plant(*old("server-same-version"), also=old("version-respected"))
+class AgreesOnOlderVersion(Bug):
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if proposed(request) == "2025-11-25" and request and not request["params"]["capabilities"]:
             message["result"]["protocolVersion"] = OLDER
             message["result"]["capabilities"].pop("tasks")
         return [message]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         _translate(head)
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         _translate(head)
         return body
 
@@ -146,44 +134,34 @@ def _translate(head: Head) -> None:
         head.headers["mcp-protocol-version"] = "2025-11-25"
 
 
-@plant("2025-11-25:server-other-version")
-class EchoesVersions(Bug):
-    """Agrees to whatever is proposed."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if proposed(request) == "1900-01-01":
-            message["result"]["protocolVersion"] = "1900-01-01"
-        return [message]
+@plant(*old("server-other-version"), base=ServerChange)
+def agrees_on_any_version(message: Message, request: Message | None) -> None:
+    if proposed(request) == "1900-01-01":
+        message["result"]["protocolVersion"] = "1900-01-01"
 
 
-@plant("2025-11-25:server-version-latest")
-class OffersTheOldest(Bug):
-    """Offers the first version of all."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if proposed(request) == "1900-01-01":
-            message["result"]["protocolVersion"] = "2024-11-05"
-        return [message]
+@plant(*old("server-version-latest"), base=ServerChange)
+def proposes_the_oldest_version(message: Message, request: Message | None) -> None:
+    if proposed(request) == "1900-01-01":
+        message["result"]["protocolVersion"] = "2024-11-05"
 
 
-@plant("2025-11-25:version-respected", also=(PRIMED,))
-class TellsOldClientsOfTasks(_Sessions):
-    """Status notifications for somebody who knows of no tasks."""
-
+@plant(*old("version-respected"), also=(PRIMED,))
+class SendsTaskNotificationsToOlderClients(_Sessions):
     def is_to_mark(self, request: Message) -> bool:
         return bool(proposed(request) == OLDER)
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if proposed(request) == OLDER:
             message["result"]["protocolVersion"] = OLDER
             message["result"]["capabilities"].pop("tasks")
-        return super().said(message, request, head)
+        return super().server_message(message, request, head)
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         _translate(head)
         return body
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         _translate(head)
         if message.get("method") != "tools/list" or not self.is_marked(head):
             return message
@@ -195,9 +173,6 @@ class TellsOldClientsOfTasks(_Sessions):
         return Instead(({"jsonrpc": "2.0", **told}, answer))
 
 
-@plant("2025-11-25:negotiation-errors-handled", also=("answers",))
-class IgnoresOldVersions(Bug):
-    """Does not talk to those who are behind."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
-        return None if proposed(message) == "1900-01-01" else message
+@plant(*old("negotiation-errors-handled"), also=("answers",), base=ClientMessage)
+def never_answers_old_versions(message: Message, head: Head) -> Message | Instead | None:
+    return None if proposed(message) == "1900-01-01" else message

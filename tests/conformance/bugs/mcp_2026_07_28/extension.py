@@ -3,44 +3,12 @@
 from collections import Counter
 from typing import Any, Final
 
-from tests.conformance.planting import Bug, Head, Message
+from tests.conformance.planting import Bug, Head, Message, method_of
 from tests.conformance.variations import tasks_in
-
-__all__ = [
-    "ENDS",
-    "TASKS",
-    "Answers",
-    "Shown",
-    "capabilities",
-    "declare",
-    "error",
-    "ext",
-    "is_modern",
-    "method_of",
-    "named_task",
-]
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 ENDS: Final = ("completed", "failed", "cancelled")
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-
-
-def ext(*names: str) -> tuple[str, ...]:
-    """Ids of this revision."""
-    return tuple(f"2026-07-28:{name}" for name in names)
-
-
-def method_of(request: Message | None) -> str:
-    """Of the request that is answered."""
-    method = {} if request is None else request
-    return str(method.get("method"))
-
-
-def named_task(request: Message | None) -> str | None:
-    """The id that a request names, if it is one."""
-    params = None if request is None else request.get("params")
-    id = params.get("taskId") if isinstance(params, dict) else None
-    return id if isinstance(id, str) else None
 
 
 def capabilities(request: Message) -> dict[str, Any]:
@@ -63,14 +31,6 @@ def declare(request: Message) -> None:
         capabilities(request).setdefault("extensions", {})[TASKS] = {}
 
 
-def error(request: Message, code: int, words: str, **data: Any) -> Message:
-    """A refusal."""
-    told: Message = {"code": code, "message": words}
-    if data:
-        told["data"] = data
-    return {"jsonrpc": "2.0", "id": request.get("id"), "error": told}
-
-
 class Shown(Bug):
     """Changes tasks of this revision wherever they are shown."""
 
@@ -83,7 +43,7 @@ class Shown(Bug):
     def change(self, task: Message) -> None:
         """In place."""
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         where = "notifications" if "method" in message else method_of(request)
         if where in self.methods and (where == "notifications" or is_modern(request)):
             for task in tasks_in(message):
@@ -101,7 +61,7 @@ class Answers(Bug):
         """The answer that is given instead; it can be changed in place."""
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None and is_modern(request) and method_of(request) in self.methods:
             return [self.change(message, request)]
         return [message]

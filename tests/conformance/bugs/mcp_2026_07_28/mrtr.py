@@ -3,7 +3,19 @@
 from typing import Any
 
 from tests.conformance.bugs.tools import SIGNED
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ServerChange,
+    ServerMessage,
+    new,
+    plant,
+)
 
 NEW = "2026-07-28"
 EXTRA = "nobody-asked-for-this"
@@ -38,78 +50,64 @@ def refused(message: Message, code: int = -32602, status: int = 200) -> Instead:
 
 
 @plant(
-    f"{NEW}:server-sends-no-requests",
-    f"{NEW}:questions-by-mrtr",
-    also=(f"{NEW}:sse-no-buffering-header",),
+    *new("server-sends-no-requests", "questions-by-mrtr"),
+    also=new("sse-no-buffering-header"),
+    base=ServerMessage,
 )
-class AsksTheOldWay(Bug):
-    """What a call asks is sent as a request, too."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if not asks(message, request):
-            return [message]
-        return [{"jsonrpc": "2.0", "id": "question", **ASKED}, message]
+def sends_elicitation_requests(message: Message, request: Message | None) -> list[Any]:
+    if not asks(message, request):
+        return [message]
+    return [{"jsonrpc": "2.0", "id": "question", **ASKED}, message]
 
 
 @plant(
-    f"{NEW}:mrtr-no-other-requests",
-    also=(f"{NEW}:get-result-type-complete", f"{NEW}:task-questions-not-mrtr"),
+    *new("mrtr-no-other-requests"),
+    also=new("get-result-type-complete", "task-questions-not-mrtr"),
+    base=ServerChange,
 )
-class TasksAskLikeCalls(Bug):
-    """`tasks/get` of a task that asks has the result type of a call that asks."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        result = message.get("result")
-        is_get = request is not None and request["method"] == "tasks/get"
-        if is_get and isinstance(result, dict) and result.get("status") == "input_required":
-            result["resultType"] = "input_required"
-        return [message]
+def answers_get_as_input_required(message: Message, request: Message | None) -> None:
+    result = message.get("result")
+    is_get = request is not None and request["method"] == "tasks/get"
+    if is_get and isinstance(result, dict) and result.get("status") == "input_required":
+        result["resultType"] = "input_required"
 
 
-@plant(f"{NEW}:input-request-kinds")
-class AsksForTheMoon(Bug):
-    """A question that no client knows."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if asks(message, request):
-            message["result"]["inputRequests"]["moon"] = {"method": "moon/get", "params": {}}
-        return [message]
-
-
-@plant(f"{NEW}:mrtr-something-to-do", also=(f"{NEW}:result-type-input-required-means-more",))
-class NothingToDo(Bug):
-    """Input is required, but nobody knows which."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if asks(message, request):
-            del message["result"]["inputRequests"], message["result"]["requestState"]
-        return [message]
+@plant(*new("input-request-kinds"), base=ServerChange)
+def requests_unknown_kind_of_input(message: Message, request: Message | None) -> None:
+    if asks(message, request):
+        message["result"]["inputRequests"]["moon"] = {"method": "moon/get", "params": {}}
 
 
 @plant(
-    f"{NEW}:mrtr-declared-kinds-only",
-    also=(f"{NEW}:elicitation-declared-modes-only", f"{NEW}:undeclared-capability-not-used"),
+    *new("mrtr-something-to-do"),
+    also=new("result-type-input-required-means-more"),
+    base=ServerChange,
 )
-class AsksWhoeverCalls(Bug):
-    """Whoever cannot be asked is asked."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        params = call_of(request or {}) or {}
-        if message.get("error", {}).get("code") != -32021 or params.get("name") != "tailor":
-            return [message]
-        result = {"resultType": "input_required", "inputRequests": {"size": ASKED}, **SIGNED}
-        return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
+def requires_input_without_anything_to_do(message: Message, request: Message | None) -> None:
+    if asks(message, request):
+        del message["result"]["inputRequests"], message["result"]["requestState"]
 
 
-@plant(f"{NEW}:mrtr-no-assumed-retry", also=("answers",))
-class WaitsForTheAnswer(Bug):
-    """Once a call has asked, the next one has to wait for the answer."""
+@plant(
+    *new("mrtr-declared-kinds-only"),
+    also=new("elicitation-declared-modes-only", "undeclared-capability-not-used"),
+    base=ServerMessage,
+)
+def requires_undeclared_input(message: Message, request: Message | None) -> list[Any]:
+    params = call_of(request or {}) or {}
+    if message.get("error", {}).get("code") != -32021 or params.get("name") != "tailor":
+        return [message]
+    result = {"resultType": "input_required", "inputRequests": {"size": ASKED}, **SIGNED}
+    return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
 
+
+@plant(*new("mrtr-no-assumed-retry"), also=("answers",))
+class WaitsForInputBeforeNextCall(Bug):
     def __init__(self) -> None:
         self._asking: set[Any] = set()
         self._waiting = 0
 
-    def asked(self, message: Message, head: Head) -> Message | None:
+    def client_message(self, message: Message, head: Head) -> Message | None:
         params = call_of(message)
         if params is None or {"requestState", "inputResponses"} & params.keys():
             return message
@@ -118,7 +116,7 @@ class WaitsForTheAnswer(Bug):
             return None
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None and asks(message, request):
             self._asking.add(request["params"]["name"])
         return [message]
@@ -127,48 +125,34 @@ class WaitsForTheAnswer(Bug):
 # --- answers ---------------------------------------------------------------------------------
 
 
-@plant(f"{NEW}:input-responses-validated")
-class GuessesAnswers(Bug):
-    """An answer without the shape of one is taken for consent."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        params = call_of(message) or {}
-        responses = params.get("inputResponses")
-        if isinstance(responses, dict) and params.get("name") == "tailor":
-            for key, answer in responses.items():
-                if not isinstance(answer, dict) or answer.get("action") == 7:
-                    responses[key] = {"action": "accept", "content": {"size": 1}}
-        return message
+@plant(*new("input-responses-validated"), base=ClientChange)
+def accepts_malformed_responses(message: Message, head: Head) -> None:
+    params = call_of(message) or {}
+    responses = params.get("inputResponses")
+    if isinstance(responses, dict) and params.get("name") == "tailor":
+        for key, answer in responses.items():
+            if not isinstance(answer, dict) or answer.get("action") == 7:
+                responses[key] = {"action": "accept", "content": {"size": 1}}
 
 
-@plant(f"{NEW}:input-responses-malformed-error")
-class IgnoresMalformedAnswers(Bug):
-    """Answers that are no object are not looked at."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        params = call_of(message) or {}
-        if not isinstance(params.get("inputResponses", {}), dict):
-            del params["inputResponses"]
-        return message
+@plant(*new("input-responses-malformed-error"), base=ClientChange)
+def ignores_malformed_input_responses(message: Message, head: Head) -> None:
+    params = call_of(message) or {}
+    if not isinstance(params.get("inputResponses", {}), dict):
+        del params["inputResponses"]
 
 
-@plant(f"{NEW}:input-responses-extra-ignored")
-class RefusesMoreThanItAsked(Bug):
-    """An answer too much is an error."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        responses = (call_of(message) or {}).get("inputResponses")
-        return refused(message) if isinstance(responses, dict) and EXTRA in responses else message
+@plant(*new("input-responses-extra-ignored"), base=ClientMessage)
+def refuses_extra_responses(message: Message, head: Head) -> Message | Instead | None:
+    responses = (call_of(message) or {}).get("inputResponses")
+    return refused(message) if isinstance(responses, dict) and EXTRA in responses else message
 
 
-@plant(f"{NEW}:missing-answers-asked-again")
-class RefusesLessThanItAsked(Bug):
-    """An answer too few is an error."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        params = call_of(message) or {}
-        is_retry = "requestState" in params or "inputResponses" in params
-        return refused(message) if is_retry and not params.get("inputResponses") else message
+@plant(*new("missing-answers-asked-again"), base=ClientMessage)
+def refuses_missing_responses(message: Message, head: Head) -> Message | Instead | None:
+    params = call_of(message) or {}
+    is_retry = "requestState" in params or "inputResponses" in params
+    return refused(message) if is_retry and not params.get("inputResponses") else message
 
 
 # --- states ----------------------------------------------------------------------------------
@@ -182,7 +166,7 @@ class _States(Bug):
         self.owners: dict[str, str] = {}
         self._callers: dict[str, str] = {}
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         params = call_of(message)
         if params is None:
             return message
@@ -194,7 +178,7 @@ class _States(Bug):
         """A call comes with a state."""
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None and asks(message, request):
             state = message["result"]["requestState"]
             self.handed[state] = request["params"]
@@ -202,10 +186,8 @@ class _States(Bug):
         return [message]
 
 
-@plant(f"{NEW}:request-state-protected", f"{NEW}:request-state-rejected-if-tampered")
-class RepairsStates(_States):
-    """A state that was changed is taken for the one that it was."""
-
+@plant(*new("request-state-protected", "request-state-rejected-if-tampered"))
+class RepairsChangedStates(_States):
     def meddle(self, message: Message, params: Message, head: Head) -> Message:
         if params["requestState"] not in self.handed:
             for state, call in self.handed.items():
@@ -214,20 +196,16 @@ class RepairsStates(_States):
         return message
 
 
-@plant(f"{NEW}:request-state-untrusted", transports=("http",))
-class StatesAreFatal(_States):
-    """A state that it never made is too much for it."""
-
+@plant(*new("request-state-untrusted"), transports=HTTP)
+class FailsOnUnknownStates(_States):
     def meddle(self, message: Message, params: Message, head: Head) -> Message | Instead:
         if params["requestState"] in self.handed:
             return message
         return refused(message, -32603, 500)
 
 
-@plant(f"{NEW}:request-state-bound-to-request")
-class StatesFitEverywhere(_States):
-    """A state is good for every call."""
-
+@plant(*new("request-state-bound-to-request"))
+class AcceptsStatesForOtherCalls(_States):
     def meddle(self, message: Message, params: Message, head: Head) -> Message:
         call = self.handed.get(params["requestState"])
         if call is not None:
@@ -235,10 +213,8 @@ class StatesFitEverywhere(_States):
         return message
 
 
-@plant(f"{NEW}:request-state-bound-to-principal", transports=("http",))
-class StatesFitEverybody(_States):
-    """A state is good for every caller."""
-
+@plant(*new("request-state-bound-to-principal"), transports=HTTP)
+class AcceptsStatesOfOtherCallers(_States):
     def meddle(self, message: Message, params: Message, head: Head) -> Message:
         owner = self.owners.get(params["requestState"])
         if owner:

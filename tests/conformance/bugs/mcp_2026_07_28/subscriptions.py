@@ -2,18 +2,20 @@
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2026_07_28.extension import (
-    ENDS,
-    TASKS,
-    Shown,
-    declare,
-    ext,
-    is_modern,
+from tests.conformance.bugs.mcp_2026_07_28.extension import ENDS, TASKS, Shown, declare, is_modern
+from tests.conformance.planting import (
+    HANG_UP,
+    HTTP,
+    Bug,
+    ClientChange,
+    Head,
+    Message,
+    ServerChange,
+    ServerMessage,
     method_of,
+    new,
+    plant,
 )
-from tests.conformance.planting import HANG_UP, Bug, Head, Message, plant
-
-__all__: list[str] = []
 
 _ID: Final = "io.modelcontextprotocol/subscriptionId"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -27,22 +29,25 @@ def _notice(method: str, like: Message, **params: Any) -> Message:
 
 
 class _Notices(Bug):
-    """Changes what a subscription says."""
+    """Replace notifications of a subscription."""
+
+    hook = "notices"
 
     method: str
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        return self.told(message) if message.get("method") == self.method else [message]
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+        return self.notices(message) if message.get("method") == self.method else [message]
 
-    def told(self, message: Message) -> list[Any]:
+    def notices(self, message: Message) -> list[Any]:
         """What is said instead."""
         return [message]
 
 
 class _Acknowledgements(_Notices):
+    hook = "change"
     method = _ACKNOWLEDGED
 
-    def told(self, message: Message) -> list[Any]:
+    def notices(self, message: Message) -> list[Any]:
         self.change(message["params"]["notifications"])
         return [message]
 
@@ -54,161 +59,126 @@ class _Acknowledgements(_Notices):
 
 
 @plant(
-    *ext("ack-first", "nothing-before-ack"),
-    also=ext("only-requested-notifications"),
+    *new("ack-first", "nothing-before-ack"),
+    also=new("only-requested-notifications"),
+    base=_Notices,
+    method=_ACKNOWLEDGED,
 )
-class SubTellsBeforeIt(_Notices):
-    """Something is told before it is agreed upon."""
-
-    method = _ACKNOWLEDGED
-
-    def told(self, message: Message) -> list[Any]:
-        return [_notice("notifications/tools/list_changed", message), message]
+def notifies_before_acknowledgement(message: Message) -> list[Any]:
+    return [_notice("notifications/tools/list_changed", message), message]
 
 
-@plant(*ext("ack-is-subset"))
-class SubAgreesToMore(_Acknowledgements):
-    """It agrees to what nobody asked for."""
-
-    def change(self, agreed: Message) -> None:
-        agreed["toolsListChanged"] = True
-        agreed["promptsListChanged"] = True
+@plant(*new("ack-is-subset"), base=_Acknowledgements)
+def acknowledges_more_than_requested(agreed: Message) -> None:
+    agreed["toolsListChanged"] = True
+    agreed["promptsListChanged"] = True
 
 
-@plant(*ext("ack-lists-task-ids", "ack-is-subset"))
-class SubAgreesToOtherTasks(_Acknowledgements):
-    """It agrees to tell of a task that nobody named."""
-
-    def change(self, agreed: Message) -> None:
-        if "taskIds" in agreed:
-            agreed["taskIds"].append("a-task-of-somebody-else")
+@plant(*new("ack-lists-task-ids", "ack-is-subset"), base=_Acknowledgements)
+def acknowledges_other_tasks(agreed: Message) -> None:
+    if "taskIds" in agreed:
+        agreed["taskIds"].append("a-task-of-somebody-else")
 
 
-@plant(*ext("subscription-id-is-request-id"), also=ext("subscription-id-in-meta"))
-class SubIdIsText(Bug):
-    """A number becomes a text."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        meta = (message.get("params") or {}).get("_meta", {})
-        if "method" in message and _ID in meta:
-            meta[_ID] = str(meta[_ID])
-        return [message]
+@plant(
+    *new("subscription-id-is-request-id"), also=new("subscription-id-in-meta"), base=ServerChange
+)
+def sends_subscription_id_as_text(message: Message, request: Message | None) -> None:
+    meta = (message.get("params") or {}).get("_meta", {})
+    if "method" in message and _ID in meta:
+        meta[_ID] = str(meta[_ID])
 
 
 # --- what is told --------------------------------------------------------------------------------
 
 
-@plant(*ext("only-requested-notifications"))
-class SubTellsMore(_Notices):
-    """Changes of tools are told to everybody."""
-
-    method = _ACKNOWLEDGED
-
-    def told(self, message: Message) -> list[Any]:
-        if message["params"]["notifications"].get("toolsListChanged"):
-            return [message]
-        return [message, _notice("notifications/tools/list_changed", message)]
+@plant(*new("only-requested-notifications"), base=_Notices, method=_ACKNOWLEDGED)
+def notifies_of_tool_changes_unasked(message: Message) -> list[Any]:
+    if message["params"]["notifications"].get("toolsListChanged"):
+        return [message]
+    return [message, _notice("notifications/tools/list_changed", message)]
 
 
-@plant(*ext("notifications-only-for-listened-ids"))
-class SubTellsOfOthers(_Notices):
-    """Another task is told of, too."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        other = {**message["params"], "taskId": f"{message['params']['taskId']}-and-another"}
-        return [message, {**message, "params": other}]
+@plant(*new("notifications-only-for-listened-ids"), base=_Notices, method=_TOLD)
+def notifies_of_other_tasks(message: Message) -> list[Any]:
+    other = {**message["params"], "taskId": f"{message['params']['taskId']}-and-another"}
+    return [message, {**message, "params": other}]
 
 
 @plant(
-    *ext("notification-is-whole-task"),
-    also=ext("status-completed", "status-failed", "status-input-required"),
+    *new("notification-is-whole-task"),
+    also=new("status-completed", "status-failed", "status-input-required"),
+    base=Shown,
+    methods=("notifications",),
 )
-class SubTellsHalf(Shown):
-    """What a task ended with has to be asked for."""
-
-    methods = ("notifications",)
-
-    def change(self, task: Message) -> None:
-        for name in ("result", "error", "inputRequests"):
-            task.pop(name, None)
-
-
-@plant(*ext("notification-is-whole-task"), also=ext("terminal-final", "status-cancelled"))
-class SubTellsEndsTooEarly(Shown):
-    """A task that works is told to be cancelled."""
-
-    methods = ("notifications",)
-
-    def change(self, task: Message) -> None:
-        if task.get("status") == "working":
-            task.update(status="cancelled", statusMessage="It was cancelled")
+def notifies_without_payload(task: Message) -> None:
+    for name in ("result", "error", "inputRequests"):
+        task.pop(name, None)
 
 
 @plant(
-    *ext("no-progress-on-listen", "only-requested-notifications"),
-    also=ext(
+    *new("notification-is-whole-task"),
+    also=new("terminal-final", "status-cancelled"),
+    base=Shown,
+    methods=("notifications",),
+)
+def notifies_of_cancellation_too_early(task: Message) -> None:
+    if task.get("status") == "working":
+        task.update(status="cancelled", statusMessage="It was cancelled")
+
+
+@plant(
+    *new("no-progress-on-listen", "only-requested-notifications"),
+    also=new(
         "progress-token-known",
         "progress-operation-running",
         "progress-increases",
         "sse-notifications-related",
     ),
+    base=_Notices,
+    method=_TOLD,
 )
-class SubTellsProgress(_Notices):
-    """Progress is told as well."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        progress = _notice("notifications/progress", message, progressToken="some", progress=1)
-        return [progress, message]
-
-
-@plant(*ext("no-log-messages-on-listen", "only-requested-notifications"))
-class SubTellsLogs(_Notices):
-    """The log is told as well."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        log = _notice("notifications/message", message, level="info", data="it changed")
-        return [log, message]
+def notifies_of_progress_on_listen(message: Message) -> list[Any]:
+    progress = _notice("notifications/progress", message, progressToken="some", progress=1)
+    return [progress, message]
 
 
 @plant(
-    *ext("method-prefix-reserved"),
-    also=ext("only-requested-notifications"),
+    *new("no-log-messages-on-listen", "only-requested-notifications"), base=_Notices, method=_TOLD
 )
-class SubTellsInOldWords(_Notices):
-    """The notification of the older revision comes, too."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        old = {name: value for name, value in message["params"].items() if name != "_meta"}
-        return [message, _notice("notifications/tasks/status", message, **old)]
+def notifies_of_logs_on_listen(message: Message) -> list[Any]:
+    log = _notice("notifications/message", message, level="info", data="it changed")
+    return [log, message]
 
 
 @plant(
-    *ext("no-progress-for-tasks"),
-    also=ext(
-        *("progress-token-known", "progress-operation-running", "progress-increases"),
-        *(
-            "progress-stops-after-completion",
-            "sse-notifications-related",
-            "sse-no-buffering-header",
-        ),
+    *new("method-prefix-reserved"),
+    also=new("only-requested-notifications"),
+    base=_Notices,
+    method=_TOLD,
+)
+def sends_legacy_status_notifications(message: Message) -> list[Any]:
+    old = {name: value for name, value in message["params"].items() if name != "_meta"}
+    return [message, _notice("notifications/tasks/status", message, **old)]
+
+
+@plant(
+    *new("no-progress-for-tasks"),
+    also=new(
+        "progress-token-known",
+        "progress-operation-running",
+        "progress-increases",
+        "progress-stops-after-completion",
+        "sse-notifications-related",
+        "sse-no-buffering-header",
         "request-scoped-notifications",
     ),
 )
-class ExtProgressGoesOn(Bug):
-    """Progress of a call is told after it became a task."""
-
+class ReportsProgressOfTasks(Bug):
     def __init__(self) -> None:
         self.tokens: dict[Any, Any] = {}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         result = message.get("result")
         if request is None or not isinstance(result, dict) or not is_modern(request):
             return [message]
@@ -226,63 +196,54 @@ class ExtProgressGoesOn(Bug):
 
 
 @plant(
-    *ext("listen-missing-capability-32021"),
-    also=ext("undeclared-capability-32021", "no-state-from-earlier-requests"),
+    *new("listen-missing-capability-32021"),
+    also=new("undeclared-capability-32021", "no-state-from-earlier-requests"),
+    base=ClientChange,
 )
-class SubForEverybody(Bug):
-    """Who did not declare the extension may listen to tasks."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        if method_of(message) == "subscriptions/listen" and TASKS not in str(message):
-            declare(message)
-        return message
+def subscribes_undeclared_clients(message: Message, head: Head) -> None:
+    if method_of(message) == "subscriptions/listen" and TASKS not in str(message):
+        declare(message)
 
 
 @plant(
-    *ext("listen-final-response"),
-    also=ext("listen-teardown-cancelled"),
-    transports=("http",),
+    *new("listen-final-response"),
+    also=new("listen-teardown-cancelled"),
+    transports=HTTP,
+    base=_Notices,
+    method=_TOLD,
 )
-class SubEndsWithoutWord(_Notices):
-    """When its task is over the stream just ends."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        return [message, HANG_UP] if message["params"]["status"] in ENDS else [message]
+def ends_subscription_without_response(message: Message) -> list[Any]:
+    return [message, HANG_UP] if message["params"]["status"] in ENDS else [message]
 
 
 @plant(
-    *ext("listen-final-response-shape"),
-    also=ext("listen-teardown-cancelled", "result-type-present", "server-info-sent"),
-    transports=("http",),
+    *new("listen-final-response-shape"),
+    also=new("listen-teardown-cancelled", "result-type-present", "server-info-sent"),
+    transports=HTTP,
+    base=_Notices,
+    method=_TOLD,
 )
-class SubEndsWithMuch(_Notices):
-    """When its task is over the stream ends with all sorts of things."""
-
-    method = _TOLD
-
-    def told(self, message: Message) -> list[Any]:
-        if message["params"]["status"] not in ENDS:
-            return [message]
-        id = message["params"]["_meta"][_ID]
-        result = {"reason": "the task is over"}
-        return [message, {"jsonrpc": "2.0", "id": id, "result": result}, HANG_UP]
+def ends_subscription_with_extra_fields(message: Message) -> list[Any]:
+    if message["params"]["status"] not in ENDS:
+        return [message]
+    id = message["params"]["_meta"][_ID]
+    result = {"reason": "the task is over"}
+    return [message, {"jsonrpc": "2.0", "id": id, "result": result}, HANG_UP]
 
 
 @plant(
-    *ext("no-subscription-state-kept"),
-    also=ext(
-        *("subscription-id-in-meta", "sse-notifications-related", "sse-no-buffering-header"),
+    *new("no-subscription-state-kept"),
+    also=new(
+        "subscription-id-in-meta",
+        "sse-notifications-related",
+        "sse-no-buffering-header",
         "request-scoped-notifications",
     ),
+    base=ServerMessage,
 )
-class SubTellsEverywhere(Bug):
-    """Whoever looks at a task is told of it as well."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(request) == "tasks/get" and is_modern(request) and "result" in message:
-            told = {name: v for name, v in message["result"].items() if name != "resultType"}
-            told["_meta"] = {_ID: "an-old-subscription"}
-            return [{"jsonrpc": "2.0", "method": _TOLD, "params": told}, message]
-        return [message]
+def notifies_on_every_connection(message: Message, request: Message | None) -> list[Any]:
+    if method_of(request) == "tasks/get" and is_modern(request) and "result" in message:
+        told = {name: v for name, v in message["result"].items() if name != "resultType"}
+        told["_meta"] = {_ID: "an-old-subscription"}
+        return [{"jsonrpc": "2.0", "method": _TOLD, "params": told}, message]
+    return [message]

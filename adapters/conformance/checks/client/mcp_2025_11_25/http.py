@@ -1,12 +1,13 @@
-"""Clients of 2025-11-25 over HTTP: posts, headers, sessions, streams."""
+"""Checks of clients over HTTP: POST, headers, sessions, streams (2025-11-25)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.client.polling import (
-    PATIENCE_MS,
-    has_hung,
-    lived_until,
+    INACTIVE_MS,
+    active_until,
+    exited_normally,
+    was_stopped,
 )
 from taskmachine.adapters.conformance.clients.incoming import COMMENT
 from taskmachine.adapters.conformance.clients.view import as_client
@@ -18,11 +19,11 @@ __all__: list[str] = []
 _SESSION: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
 _EARLY_MS: Final = 100.0
-"""Of a `retry` time: clocks and the way."""
+"""Tolerance for `retry` times: clock differences and transmission."""
 
 
 def _posts(history: History, *methods: str) -> Iterator[Entry]:
-    """The HTTP requests of the client with these HTTP methods."""
+    """Yield the client's HTTP requests with these methods."""
     for entry in history.heard:
         if entry.http is not None and entry.http.method in methods:
             yield entry
@@ -39,18 +40,18 @@ def _accepts(entry: Entry) -> set[str]:
     }
 
 
-# --- posts ---------------------------------------------------------------------------------------
+# --- POST -----------------------------------------------------------------------------------------
 
 
 @client_check(
     "2025-11-25:http-accept-both", "2026-07-28:http-accept-both", needs="a client over HTTP"
 )
 def accepts_both(history: History) -> Iterator[Observation]:
-    """Both types are listed; a wildcard does not list them."""
+    """Check that `Accept` lists both types; a wildcard does not list them."""
     for entry in _posts(history, "POST"):
         missing = {"application/json", "text/event-stream"} - _accepts(entry)
         if missing:
-            yield bad(f"`Accept` does not list {sorted(missing)[0]}", entry)
+            yield bad(f"`Accept` of a POST does not list {sorted(missing)[0]!r}", entry)
         else:
             yield good(entry)
 
@@ -63,12 +64,13 @@ def accepts_both(history: History) -> Iterator[Observation]:
     needs="a client over HTTP",
 )
 def one_message_each(history: History) -> Iterator[Observation]:
-    """The body of a POST is one message."""
+    """Check that the body of a POST is a single message."""
     for entry in _posts(history, "POST"):
         if isinstance(entry.message, list):
-            yield bad("a POST has a batch of messages", entry)
+            words = "the client sent a batch of messages in a POST; each needs its own POST"
+            yield bad(words, entry)
         elif entry.message is MISSING:
-            yield bad("the body of a POST is no message", entry)
+            yield bad("the body of a POST is not a JSON-RPC message", entry)
         else:
             yield good(entry)
 
@@ -86,13 +88,14 @@ def _form(exchange: Exchange, commented: set[int | None]) -> str:
 )
 @client_check(
     "2026-07-28:sse-comments-ignored",
-    needs="a client over HTTP that goes on",
+    needs="a client over HTTP that sends more requests after an SSE stream with comments",
     forms=("text/event-stream with comments",),
 )
-def answers_are_understood(history: History, forms: tuple[str, ...]) -> Iterator[Observation]:
-    """After an answer of each form the client goes on.
+def accepts_json_and_sse(history: History, forms: tuple[str, ...]) -> Iterator[Observation]:
+    """Check that the client continues after a response of each form.
 
-    It does not understand one if it never went on after any such answer, and ended there.
+    It does not support a form if it never continued after such a response, and the last response
+    before it ended had that form.
     """
     client = as_client(history)
     commented = {e.post for e in history.entries if e.text == COMMENT}
@@ -103,35 +106,35 @@ def answers_are_understood(history: History, forms: tuple[str, ...]) -> Iterator
         fine = [e for e in gone_on if _form(e, commented).startswith(form)]
         if fine:
             yield good(fine[0])
-        elif gone_on and _is_reason_to_go_on(answered[-1]) and _ended_at(history, answered[-1]):
+        elif (
+            gone_on and _requires_continuation(answered[-1]) and _stopped_at(history, answered[-1])
+        ):
             final = answered[-1]
             if final.request.number == last and _form(final, commented).startswith(form):
-                yield bad(f"did not go on after an answer as {form}", final)
+                yield bad(f"the client did not continue after a response as {form}", final)
 
 
-def _is_reason_to_go_on(exchange: Exchange) -> bool:
-    """Whether no client could end because of what it says."""
+def _requires_continuation(exchange: Exchange) -> bool:
+    """Return whether the content of the response gives no reason to end."""
     if exchange.method == "tools/list":
         return bool(exchange.fields.get("nextCursor") or exchange.fields.get("tools"))
     return exchange.method == "tasks/get" and exchange.fields.get("status") == "working"
 
 
-def _ended_at(history: History, exchange: Exchange) -> bool:
-    """Whether the client left with an error then, or did nothing more for long."""
-    if has_hung(history):
-        return lived_until(history) - (exchange.heard_at or 0) > PATIENCE_MS
-    return _ended_badly(history)
-
-
-def _ended_badly(history: History) -> bool:
-    return not any(e.kind is Kind.EXITED and e.text == "exit status 0" for e in history.entries)
+def _stopped_at(history: History, exchange: Exchange) -> bool:
+    """Return whether the client then failed, or was inactive for a long time."""
+    if was_stopped(history):
+        return active_until(history) - (exchange.heard_at or 0) > INACTIVE_MS
+    return not exited_normally(history)
 
 
 # --- sessions ------------------------------------------------------------------------------------
 
 
-def _hellos(history: History) -> dict[int, tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
-    """For each session: the answer to `initialize`, its headers and its result."""
+def _initializations(
+    history: History,
+) -> dict[int, tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
+    """Return the response to `initialize` of each session, with its headers and result."""
     return {
         exchange.request.line: (exchange.response, exchange.headers, exchange.fields)
         for exchange in as_client(history).calls("initialize")
@@ -139,57 +142,65 @@ def _hellos(history: History) -> dict[int, tuple[Entry, Mapping[str, str], Mappi
     }
 
 
-def _after_hello(history: History) -> Iterator[tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
-    """HTTP requests after `initialize` was answered, with the headers and result of the answer."""
-    hellos = _hellos(history)
+def _after_initialize(
+    history: History,
+) -> Iterator[tuple[Entry, Mapping[str, str], Mapping[str, Any]]]:
+    """Yield HTTP requests after `initialize`, with the headers and result of its response."""
+    hellos = _initializations(history)
     for entry in _posts(history, "POST", "GET", "DELETE"):
-        hello = hellos.get(entry.line)
-        if hello is not None and entry.number > hello[0].number and entry.method != "initialize":
-            yield entry, hello[1], hello[2]
+        initialize = hellos.get(entry.line)
+        if (
+            initialize is not None
+            and entry.number > initialize[0].number
+            and entry.method != "initialize"
+        ):
+            yield entry, initialize[1], initialize[2]
 
 
 @client_check("2025-11-25:session-id-sent", needs="a client over HTTP")
 def session_id_sent(history: History) -> Iterator[Observation]:
-    """Every HTTP request after `initialize` has the session id."""
-    for entry, headers, _ in _after_hello(history):
+    """Check that every HTTP request after `initialize` has the session id."""
+    for entry, headers, _ in _after_initialize(history):
         given, sent = headers.get(_SESSION), _header(entry, _SESSION)
         if sent == given:
             yield good(entry)
         elif sent is None:
-            yield bad("a request has no session id", entry)
+            yield bad("a request in a session has no 'Mcp-Session-Id' header", entry)
         else:
-            yield bad("a request has another session id than was given", entry)
+            words = "the 'Mcp-Session-Id' of a request differs from the id that the server assigned"
+            yield bad(words, entry)
 
 
 @client_check("2025-11-25:protocol-version-header", needs="a client over HTTP")
 def version_header(history: History) -> Iterator[Observation]:
-    """Every HTTP request after `initialize` has the header."""
-    for entry, _, hello in _after_hello(history):
-        if hello.get("protocolVersion") != history.revision:
-            continue  # nothing was agreed on
+    """Check that every HTTP request after `initialize` has the header."""
+    for entry, _, initialize in _after_initialize(history):
+        if initialize.get("protocolVersion") != history.revision:
+            continue  # no version was negotiated
         if _header(entry, _VERSION) is None:
-            yield bad("a request has no `MCP-Protocol-Version`", entry)
+            yield bad("an HTTP request has no 'MCP-Protocol-Version' header", entry)
         else:
             yield good(entry)
 
 
 @client_check("2025-11-25:protocol-version-header-negotiated", needs="a client over HTTP")
 def version_header_negotiated(history: History) -> Iterator[Observation]:
-    """Its value is the version of the answer."""
-    for entry, _, hello in _after_hello(history):
+    """Check that its value is the negotiated version."""
+    for entry, _, initialize in _after_initialize(history):
         sent = _header(entry, _VERSION)
-        if sent is not None and hello.get("protocolVersion") == history.revision:
-            if sent == hello.get("protocolVersion"):
+        if sent is not None and initialize.get("protocolVersion") == history.revision:
+            if sent == initialize.get("protocolVersion"):
                 yield good(entry)
             else:
-                yield bad(f"`MCP-Protocol-Version` is {sent!r:.40}", entry)
+                words = f"'MCP-Protocol-Version' is {sent!r:.40}, not the negotiated version"
+                yield bad(words, entry)
 
 
-@client_check("2025-11-25:session-404-starts-anew", needs="a client that goes on after a 404")
-def starts_anew(history: History) -> Iterator[Observation]:
-    """After a 404 there is a new `initialize` without a session id, or nothing at all.
+@client_check("2025-11-25:session-404-starts-anew", needs="a client that continues after a 404")
+def starts_new_session(history: History) -> Iterator[Observation]:
+    """Check that a client that continues after a 404 sends a new `initialize` without session id.
 
-    A client that ends there breaks no rule that can be seen.
+    A client that ends there breaks no observable rule.
     """
     refused = [
         head
@@ -199,21 +210,23 @@ def starts_anew(history: History) -> Iterator[Observation]:
     if not refused:
         return
     later = [e for e in _posts(history, "POST", "GET") if e.number > refused[0].number]
-    hello = next((e for e in later if e.method == "initialize"), None)
+    initialize = next((e for e in later if e.method == "initialize"), None)
     insisting = [e for e in later if e.line == refused[0].line and e.is_request]
-    if hello is not None:
-        if _header(hello, _SESSION) is None:
-            yield good(refused[0], hello)
+    if initialize is not None:
+        if _header(initialize, _SESSION) is None:
+            yield good(refused[0], initialize)
         else:
-            yield bad("began anew with the session id that was refused", refused[0], hello)
+            words = "the client sent a new 'initialize' with the session id that got a 404"
+            yield bad(words, refused[0], initialize)
     elif len(insisting) >= 2:
-        yield bad("went on with a session that was refused", refused[0], insisting[0])
+        words = "the client continued a session that got a 404 instead of starting a new one"
+        yield bad(words, refused[0], insisting[0])
 
 
-@client_check("2025-11-25:session-deleted-by-client", needs="a client that ends by itself")
+@client_check("2025-11-25:session-deleted-by-client", needs="a client that exits on its own")
 def session_deleted(history: History) -> Iterator[Observation]:
-    """A client that ends in peace ends its session."""
-    if has_hung(history) or _ended_badly(history):
+    """Check that a client that exits normally ends its session."""
+    if was_stopped(history) or not exited_normally(history):
         return
     deleted = {entry.line: entry for entry in _posts(history, "DELETE")}
     lost = {
@@ -221,47 +234,47 @@ def session_deleted(history: History) -> Iterator[Observation]:
         for e in history.entries
         if e.kind is Kind.HEAD and e.http is not None and e.http.status == 404
     }
-    for line, (response, headers, hello) in _hellos(history).items():
-        if _SESSION not in headers or hello.get("protocolVersion") != "2025-11-25":
+    for line, (response, headers, initialize) in _initializations(history).items():
+        if _SESSION not in headers or initialize.get("protocolVersion") != "2025-11-25":
             continue
         if line in deleted:
             yield good(deleted[line])
         elif line not in lost:
-            yield bad("left without ending its session", response)
+            yield bad("the client exited without ending its session with DELETE", response)
 
 
-# --- streams -------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
 
 @client_check("2025-11-25:get-stream-accept", needs="a client that opens a GET stream")
 def get_accepts(history: History) -> Iterator[Observation]:
-    """`Accept` lists events."""
+    """Check that `Accept` lists `text/event-stream`."""
     for entry in _posts(history, "GET"):
         if "text/event-stream" in _accepts(entry):
             yield good(entry)
         else:
-            yield bad("a GET does not accept text/event-stream", entry)
+            yield bad("`Accept` of a GET does not list 'text/event-stream'", entry)
 
 
 @client_check("2025-11-25:get-stream-optional", needs="a client that opens a GET stream")
-def may_listen(history: History) -> Iterator[Observation]:
-    """It may."""
+def get_stream_is_optional(history: History) -> Iterator[Observation]:
+    """Record GET streams, which are optional."""
     for entry in _posts(history, "GET"):
         yield good(entry)
 
 
 @client_check("2025-11-25:get-stream-client-may-close", needs="a client that closes a GET stream")
-def may_close(history: History) -> Iterator[Observation]:
-    """It may."""
+def get_stream_may_be_closed(history: History) -> Iterator[Observation]:
+    """Record GET streams that the client closed, which is allowed."""
     gets = {entry.post for entry in _posts(history, "GET")}
     for entry in history.entries:
         if entry.kind is Kind.ENDED and entry.post in gets:
             yield good(entry)
 
 
-@client_check("2025-11-25:many-streams", needs="a client with several streams at once")
+@client_check("2025-11-25:many-streams", needs="a client with several concurrent streams")
 def many_streams(history: History) -> Iterator[Observation]:
-    """They all work."""
+    """Record concurrent streams, which are allowed."""
     open_posts: set[int | None] = set()
     for entry in history.entries:
         if entry.kind is Kind.HEAD and entry.http is not None:
@@ -274,7 +287,7 @@ def many_streams(history: History) -> Iterator[Observation]:
 
 
 def _cut_streams(history: History) -> Iterator[tuple[Entry, Entry, Entry | None]]:
-    """Streams that we closed after an event with an id: event, end, and who came back."""
+    """Yield streams that the server closed after an event id: event, end, and resuming GET."""
     for event in history.entries:
         event_id = event.http.event_id if event.http is not None else None
         if event.kind is not Kind.SENT or event.message is not MISSING or event_id is None:
@@ -295,38 +308,38 @@ def _cut_streams(history: History) -> Iterator[tuple[Entry, Entry, Entry | None]
     "2025-11-25:resume-by-get",
     needs="a client over HTTP that calls a tool whose stream is cut",
 )
-def comes_back(history: History) -> Iterator[Observation]:
-    """A GET with the id of the last event arrives."""
+def resumes_stream(history: History) -> Iterator[Observation]:
+    """Check that the client resumes the stream with a GET with the last event id."""
     for event, end, back in _cut_streams(history):
         if back is not None:
             yield good(event, end, back)
-        elif lived_until(history) - end.at > PATIENCE_MS:
-            yield bad("did not come back to a stream that was closed", event, end)
+        elif active_until(history) - end.at > INACTIVE_MS:
+            yield bad("the client did not resume a stream that the server closed", event, end)
 
 
 @client_check(
-    "2025-11-25:sse-retry-respected",
-    needs="a client over HTTP that comes back to a stream that was cut",
+    "2025-11-25:sse-retry-respected", needs="a client over HTTP that resumes a stream that was cut"
 )
-def waits_before_coming_back(history: History) -> Iterator[Observation]:
-    """Not sooner than the `retry` time."""
+def waits_for_retry_time(history: History) -> Iterator[Observation]:
+    """Check that the client waits for the `retry` time."""
     for event, end, back in _cut_streams(history):
         retry = event.http.retry_ms if event.http is not None else None
         if back is None or retry is None:
             continue
         waited = back.at - end.at
         if waited < retry - _EARLY_MS:
-            yield bad(f"came back after {waited:.0f} ms; `retry` is {retry} ms", event, end, back)
+            words = f"the client reconnected after {waited:.0f} ms; `retry` is {retry} ms"
+            yield bad(words, event, end, back)
         else:
             yield good(event, end, back)
 
 
 @client_check(
     "2025-11-25:cancel-sent-explicitly",
-    needs="a client over HTTP that gives up a plain call",
+    needs="a client over HTTP that abandons a call without 'task'",
 )
 def cancels_explicitly(history: History) -> Iterator[Observation]:
-    """Whoever leaves the stream of a call that is not answered, and goes on, says so."""
+    """Check that a client that abandons a call and continues sends `notifications/cancelled`."""
     client = as_client(history)
     cancelled = {
         repr(entry.params.get("requestId")): entry
@@ -338,6 +351,7 @@ def cancels_explicitly(history: History) -> Iterator[Observation]:
             yield good(exchange, told)
         elif not exchange.is_answered and exchange.end is not None:
             left = exchange.end
-            lives_on = any(e.request.number > left.number for e in client.exchanges)
-            if left.kind is Kind.LEFT and lives_on:
-                yield bad("gave up a call without `notifications/cancelled`", exchange)
+            continues = any(e.request.number > left.number for e in client.exchanges)
+            if left.kind is Kind.LEFT and continues:
+                words = "the client abandoned a call without sending `notifications/cancelled`"
+                yield bad(words, exchange)

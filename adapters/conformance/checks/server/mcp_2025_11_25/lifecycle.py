@@ -1,10 +1,11 @@
-"""Lifecycle of 2025-11-25: initialization, versions, capabilities."""
+"""Checks of the 2025-11-25 lifecycle: initialization, versions, capabilities."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.input_requests import REQUIRED_CAPABILITY
 from taskmachine.adapters.conformance.checks.reading.messages import requests_of_the_target
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports.sessions import (
     is_no_version,
@@ -25,48 +26,43 @@ __all__: list[str] = []
 FIRST_WITH_TASKS: Final = "2025-11-25"
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _SERVED_LATER: Final = ("tools/list", "tools/call", "tasks/get", "tasks/result", "tasks/list")
-_CAPABILITY: Final = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
 
 
 def _proposed(exchange: Exchange) -> str | None:
-    """The version that we wanted."""
+    """Return the version that the client proposed."""
     version = exchange.params.get("protocolVersion")
     return version if isinstance(version, str) else None
 
 
 def _agreed(exchange: Exchange) -> str | None:
-    """The version that the target answered with."""
+    """Return the version in the response of the target."""
     version = exchange.fields.get("protocolVersion")
     return version if isinstance(version, str) else None
 
 
-def _hellos(history: History) -> dict[int, Exchange]:
-    """The `initialize` of each line; none if there was more than one."""
-    hellos: dict[int, Exchange] = {}
+def _initializations(history: History) -> dict[int, Exchange]:
+    """Return the `initialize` of each connection that sent exactly one."""
+    initializations: dict[int, Exchange] = {}
     twice = set()
     for exchange in history.calls("initialize"):
-        if exchange.request.line in hellos:
+        if exchange.request.line in initializations:
             twice.add(exchange.request.line)
-        hellos[exchange.request.line] = exchange
-    return {line: hello for line, hello in hellos.items() if line not in twice}
+        initializations[exchange.request.line] = exchange
+    return {line: initialize for line, initialize in initializations.items() if line not in twice}
 
 
 # --- initialization ------------------------------------------------------------------------------
 
 
-@check("2025-11-25:initialize-first", needs="stdio, or a target with sessions")
+@check("2025-11-25:initialize-first", needs="stdio, or a target that assigns sessions")
 def nothing_before_initialize(history: History) -> Iterator[Observation]:
-    """Before `initialize` nothing is served.
+    """Check that the target serves no request before `initialize`.
 
-    Over HTTP that can be told only if there are sessions.
+    Over HTTP this is observable only with sessions.
     """
     began: dict[int, float] = {}
-    for hello in history.calls("initialize"):
-        began.setdefault(hello.request.line, hello.request.number)
+    for initialize in history.calls("initialize"):
+        began.setdefault(initialize.request.line, initialize.request.number)
     has_sessions = any("mcp-session-id" in e.headers for e in history.calls("initialize"))
     if history.transport == "http" and not has_sessions:
         return
@@ -76,25 +72,25 @@ def nothing_before_initialize(history: History) -> Iterator[Observation]:
             continue
         is_early = exchange.response is not None and exchange.response.number < begun
         if isinstance(exchange.result, dict) and is_early:
-            yield bad(f"{exchange.method!r} was served before 'initialize'", exchange)
+            yield bad(f"the target served {exchange.method!r} before 'initialize'", exchange)
         elif exchange.error is not None or exchange.status >= 400:
             yield good(exchange)
 
 
 @check("2025-11-25:initialize-answered")
 def initialize_is_answered(history: History) -> Iterator[Observation]:
-    """The answer has a version, capabilities, and who the target is."""
+    """Check that the response has a version, capabilities, and `serverInfo`."""
     for exchange in history.calls("initialize"):
         if not isinstance(exchange.result, dict):
             continue
-        missing = [name for name, is_there in _introduction(exchange.fields) if not is_there]
+        missing = [name for name, is_there in _required_members(exchange.fields) if not is_there]
         if missing:
-            yield bad(f"the answer to 'initialize' lacks {', '.join(missing)}", exchange)
+            yield bad(f"the result of 'initialize' lacks {', '.join(missing)}", exchange)
         else:
             yield good(exchange)
 
 
-def _introduction(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+def _required_members(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     info = fields.get("serverInfo")
     yield "protocolVersion", isinstance(fields.get("protocolVersion"), str)
     yield "capabilities", isinstance(fields.get("capabilities"), dict)
@@ -104,28 +100,32 @@ def _introduction(fields: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         yield "serverInfo.version", isinstance(info.get("version"), str)
 
 
-@check("2025-11-25:server-waits-for-initialized", needs="a caller that holds 'initialized' back")
-def no_questions_before_initialized(history: History) -> Iterator[Observation]:
-    """Before `initialized` only pings are sent."""
-    for line, hello in _hellos(history).items():
-        ready = _ready(history, line)
+@check(
+    "2025-11-25:server-waits-for-initialized",
+    needs="a client that delays 'notifications/initialized'",
+)
+def no_requests_before_initialized(history: History) -> Iterator[Observation]:
+    """Check that the target sends no request except pings before `notifications/initialized`."""
+    for line, initialize in _initializations(history).items():
+        initialized_at = _initialized_at(history, line)
         asked = [
-            question
-            for question in requests_of_the_target(history)
-            if question.line == line and question.number < ready and question.method != "ping"
+            request
+            for request in requests_of_the_target(history)
+            if request.line == line and request.number < initialized_at and request.method != "ping"
         ]
         if asked:
-            yield bad(f"{asked[0].method!r} came before 'initialized' was sent", hello, asked[0])
+            words = f"the target sent {asked[0].method!r} before 'notifications/initialized'"
+            yield bad(words, initialize, asked[0])
         elif any(
-            hello.request.number < other.request.number < ready and other.is_answered
+            initialize.request.number < other.request.number < initialized_at and other.is_answered
             for other in history.exchanges
             if other.request.line == line
         ):
-            yield good(hello)
+            yield good(initialize)
 
 
-def _ready(history: History, line: int) -> int:
-    """The number of the entry that said `initialized`; beyond the end if none did."""
+def _initialized_at(history: History, line: int) -> int:
+    """Return the number of the entry that sent `initialized`; past the end if there is none."""
     return next(
         (
             entry.number
@@ -142,7 +142,7 @@ def _ready(history: History, line: int) -> int:
 
 
 def _accepted(history: History) -> dict[str, Exchange]:
-    """The versions that the target agreed to when they were proposed."""
+    """Return the proposed versions that the target agreed to."""
     return {
         version: exchange
         for exchange in history.calls("initialize")
@@ -154,7 +154,7 @@ def _accepted(history: History) -> dict[str, Exchange]:
 
 @check("2025-11-25:server-same-version")
 def supported_versions_come_back(history: History) -> Iterator[Observation]:
-    """A version that the target supports comes back when it is proposed."""
+    """Check that a proposed version that the target supports is returned."""
     accepted = _accepted(history)
     for exchange in history.calls("initialize"):
         agreed, proposed = _agreed(exchange), _proposed(exchange)
@@ -163,12 +163,12 @@ def supported_versions_come_back(history: History) -> Iterator[Observation]:
         if agreed == proposed:
             yield good(exchange)
         else:
-            words = f"{proposed} is supported, but was answered with {agreed}"
+            words = f"the target supports the proposed {proposed}, but responded with {agreed}"
             yield bad(words, accepted[proposed], exchange)
 
 
 def _mismatches(history: History) -> Iterator[Exchange]:
-    """Proposals that nobody can accept."""
+    """Yield proposals of versions that do not exist."""
     for exchange in history.calls("initialize"):
         proposed = _proposed(exchange)
         if proposed is not None and is_no_version(proposed):
@@ -177,25 +177,28 @@ def _mismatches(history: History) -> Iterator[Exchange]:
 
 @check("2025-11-25:server-other-version")
 def other_versions_are_offered(history: History) -> Iterator[Observation]:
-    """A version that is not supported is answered with one that is.
+    """Check that the response to an unsupported version names a supported one.
 
     The page itself shows an error, -32602, for this case.
     """
     for exchange in _mismatches(history):
         proposed, agreed = _proposed(exchange), _agreed(exchange)
         if agreed is not None and agreed == proposed:
-            yield bad(f"the version {proposed!r} was accepted", exchange)
+            words = f"the target accepted {proposed!r}, which is not a protocol version"
+            yield bad(words, exchange)
         elif agreed is not None:
             yield good(exchange)
         elif exchange.code == -32602:
-            yield note("a version that is not supported is refused", exchange)
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield note(words, exchange)
         elif exchange.error is not None and exchange.status in (0, 200, 400):
-            yield bad("a version that is not supported is refused", exchange)
+            words = "the target rejected an unsupported version instead of offering another one"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:server-version-latest")
 def the_latest_version_is_offered(history: History) -> Iterator[Observation]:
-    """The version that is offered is the newest that the target accepts."""
+    """Check that the version offered instead is the newest that the target accepts."""
     accepted = _accepted(history)
     if not accepted:
         return
@@ -205,33 +208,35 @@ def the_latest_version_is_offered(history: History) -> Iterator[Observation]:
         if agreed is None or not _DATE.fullmatch(agreed) or agreed == _proposed(exchange):
             continue
         if agreed < newest:
-            yield bad(
-                f"{agreed} was offered, though {newest} is supported", accepted[newest], exchange
-            )
+            words = f"the target offered {agreed}, although it supports the newer {newest}"
+            yield bad(words, accepted[newest], exchange)
         else:
             yield good(exchange)
 
 
-@check("2025-11-25:version-respected", needs="a target that also speaks an older version")
+@check("2025-11-25:version-respected", needs="a target that also supports an older version")
 def older_versions_have_no_tasks(history: History) -> Iterator[Observation]:
-    """Under an older version nothing of tasks appears."""
-    for line, hello in _hellos(history).items():
-        agreed = _agreed(hello)
+    """Check that no task features appear under an older version."""
+    for line, initialize in _initializations(history).items():
+        agreed = _agreed(initialize)
         if agreed is None or not _DATE.fullmatch(agreed) or agreed >= FIRST_WITH_TASKS:
             continue
-        told = [e for e in history.notifications("notifications/tasks/status") if e.line == line]
+        notifications = [
+            e for e in history.notifications("notifications/tasks/status") if e.line == line
+        ]
         calls = [e for e in history.calls("tools/call") if e.request.line == line]
         made = [e for e in calls if isinstance(e.fields.get("task"), dict)]
-        if told:
-            yield bad(f"under {agreed} there was a status notification", hello, told[0])
+        if notifications:
+            words = f"the target sent a task status notification under {agreed}"
+            yield bad(words, initialize, notifications[0])
         for call in made:
-            words = f"under {agreed} a call became a task"
+            words = f"a call created a task under {agreed}, which has no tasks"
             is_asked = "task" in call.params
-            yield warning(words, hello, call) if is_asked else bad(words, hello, call)
-        if "tasks" in _capabilities(hello.fields):
-            yield note(f"under {agreed} the target declares tasks", hello)
-        elif not told and not made and calls:
-            yield good(hello)
+            yield warning(words, initialize, call) if is_asked else bad(words, initialize, call)
+        if "tasks" in _capabilities(initialize.fields):
+            yield note(f"the target declares 'tasks' under {agreed}", initialize)
+        elif not notifications and not made and calls:
+            yield good(initialize)
 
 
 # --- capabilities --------------------------------------------------------------------------------
@@ -243,7 +248,7 @@ def _capabilities(holder: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _inner(declared: Any, *names: str) -> Any:
-    """What a capability holds, step by step; None if a step is missing."""
+    """Return the member at a path inside a capability; None if a step is missing."""
     for name in names:
         declared = declared.get(name) if isinstance(declared, dict) else None
     return declared
@@ -251,31 +256,31 @@ def _inner(declared: Any, *names: str) -> Any:
 
 @check("2025-11-25:only-negotiated-capabilities", needs="a tool that can be called")
 def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
-    """The target asks only what we said that we can answer: of some callers nothing."""
-    hellos = _hellos(history)
+    """Check that the target sends only requests whose capability the client declared."""
+    initializations = _initializations(history)
     asked = set()
-    for question in requests_of_the_target(history):
-        hello = hellos.get(question.line)
-        if hello is None or question.method is None:
+    for request in requests_of_the_target(history):
+        initialize = initializations.get(request.line)
+        if initialize is None or request.method is None:
             continue
-        asked.add(question.line)
-        missing = _undeclared(question, _capabilities(hello.params))
+        asked.add(request.line)
+        missing = _undeclared(request, _capabilities(initialize.params))
         if missing is None:
-            yield good(question)
+            yield good(request)
         else:
-            words = f"{question.method!r} was sent, but {missing!r} was not declared"
-            yield bad(words, hello.request, question)
+            words = f"the target sent {request.method!r} without the capability {missing!r}"
+            yield bad(words, initialize.request, request)
     for call in history.calls("tools/call"):
-        hello = hellos.get(call.request.line)
-        is_mute = hello is not None and not _capabilities(hello.params)
-        if is_mute and call.is_answered and call.request.line not in asked:
+        initialize = initializations.get(call.request.line)
+        declares_nothing = initialize is not None and not _capabilities(initialize.params)
+        if declares_nothing and call.is_answered and call.request.line not in asked:
             yield good(call)
 
 
-def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:
-    """The capability that a question needs and that is missing."""
-    method, params = question.method or "", question.params
-    needed = _CAPABILITY.get(method)
+def _undeclared(request: Entry, declared: Mapping[str, Any]) -> str | None:
+    """Return the capability that a request needs and the client did not declare."""
+    method, params = request.method or "", request.params
+    needed = REQUIRED_CAPABILITY.get(method)
     if needed is not None and not isinstance(declared.get(needed), dict):
         return needed
     if method == "elicitation/create" and params.get("mode") == "url":
@@ -289,25 +294,27 @@ def _undeclared(question: Entry, declared: Mapping[str, Any]) -> str | None:
 
 
 @check("2025-11-25:negotiation-errors-handled")
-def mismatches_are_survived(history: History) -> Iterator[Observation]:
-    """A version that cannot be agreed on is answered, one way or another."""
+def mismatches_are_answered(history: History) -> Iterator[Observation]:
+    """Check that the target responds to a version that cannot be negotiated."""
     for exchange in _mismatches(history):
         if exchange.is_answered or exchange.status >= 400:
             yield good(exchange)
         elif exchange.end is not None and exchange.end.kind in (Kind.GAVE_UP, Kind.EXITED):
-            yield bad("a version that is not supported was not answered", exchange)
+            words = "the target did not respond to 'initialize' with an unsupported version"
+            yield bad(words, exchange)
 
 
-# --- what takes too long, or cannot be wrong -----------------------------------------------------
+# --- rules without a check ------------------------------------------------------------------------
 
 cannot_check(
-    "How long a target waits for an answer is its own affair, and longer than a run may last.",
+    "The specification lets each target choose its timeouts, which may exceed the duration of a "
+    "run.",
     "2025-11-25:request-timeouts",
     "2025-11-25:timeout-sends-cancelled",
     "2025-11-25:timeout-maximum",
     "2025-11-25:timeout-reset-by-progress",
 )
 cannot_check(
-    "An orderly end is allowed; one that comes unexpectedly is judged by 'alive'.",
+    "A server may shut down in order; an unexpected exit is judged by 'alive'.",
     "2025-11-25:shutdown-by-server",
 )

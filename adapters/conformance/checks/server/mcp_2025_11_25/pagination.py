@@ -1,9 +1,9 @@
-"""Cursors of all lists (2025-11-25)."""
+"""Checks of pagination for all lists (2025-11-25)."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.reading.order import gone_right_after, went_on
+from taskmachine.adapters.conformance.checks.reading.order import exited_after, next_response
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
@@ -14,7 +14,7 @@ LISTS = {"tools/list": "tools", "tasks/list": "tasks", "prompts/list": "prompts"
 
 @check("2025-11-25:cursors-stable", needs="a list with more than one page")
 def cursors_stable(history: History) -> Iterator[Observation]:
-    """A cursor that is used twice leads to the same page, if nothing was made meanwhile."""
+    """Check that a cursor used twice leads to the same page, unless the list changed meanwhile."""
     first: dict[tuple[Any, ...], Exchange] = {}
     for exchange in history.calls(*LISTS):
         cursor, page = exchange.params.get("cursor"), _page(exchange)
@@ -29,11 +29,12 @@ def cursors_stable(history: History) -> Iterator[Observation]:
         elif exchange.method != "tasks/list" or not _have_gone(
             history, exchange, set(known) - set(page)
         ):
-            yield bad("a cursor leads to another page the second time", before, exchange)
+            words = "the same cursor returned different pages of an unchanged list"
+            yield bad(words, before, exchange)
 
 
 def _page(exchange: Exchange) -> list[str] | None:
-    """The names of what is on it."""
+    """Return the names of the items on a page."""
     kind = LISTS[exchange.method]
     items = exchange.fields.get(kind)
     if not isinstance(items, list):
@@ -43,7 +44,7 @@ def _page(exchange: Exchange) -> list[str] | None:
 
 
 def _is_disturbed(history: History, first: Exchange, second: Exchange) -> bool:
-    """Whether the list may have changed between two requests."""
+    """Return whether the list may have changed between two requests."""
     assert second.response is not None
     begin, end = first.request.number, second.response.number
     changes = ("notifications/tools/list_changed", "notifications/prompts/list_changed")
@@ -57,7 +58,7 @@ def _is_disturbed(history: History, first: Exchange, second: Exchange) -> bool:
 
 
 def _have_gone(history: History, second: Exchange, ids: set[str]) -> bool:
-    """Whether some of these were never seen again."""
+    """Return whether some of these ids were never seen again."""
     return any(
         not any(
             sighting.exchange is not None
@@ -70,18 +71,19 @@ def _have_gone(history: History, second: Exchange, ids: set[str]) -> bool:
 
 @check("2025-11-25:bad-cursor-graceful", needs="a list")
 def bad_cursor_graceful(history: History) -> Iterator[Observation]:
-    """After a cursor that was never given out the target goes on."""
+    """Check that the target handles an invalid cursor and keeps responding."""
     given = {exchange.fields.get("nextCursor") for exchange in _lists_with_text(history)}
     for exchange in history.calls(*LISTS):
         cursor = exchange.params.get("cursor")
         if cursor is None or (isinstance(cursor, str) and cursor in given):
             continue
-        gone = gone_right_after(history, exchange.request)
+        gone = exited_after(history, exchange.request)
         if exchange.status >= 500 and exchange.status != 503:
-            yield bad(f"a bad cursor was answered with HTTP {exchange.status}", exchange)
+            words = f"the target responded to an invalid cursor with HTTP {exchange.status}"
+            yield bad(words, exchange)
         elif gone is not None:
-            yield bad("the process ended at a bad cursor", exchange.request, gone)
-        elif exchange.is_answered and went_on(history, exchange.request) is not None:
+            yield bad("the target's process exited after an invalid cursor", exchange.request, gone)
+        elif exchange.is_answered and next_response(history, exchange.request) is not None:
             yield good(exchange)
 
 

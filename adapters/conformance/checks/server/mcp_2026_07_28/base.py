@@ -1,4 +1,4 @@
-"""The base protocol of 2026-07-28: messages, results, errors and their codes."""
+"""Checks of the 2026-07-28 base protocol: messages, results, errors and their codes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -37,7 +37,7 @@ check("2026-07-28:error-code-integer", needs="any error")(errors_have_integer_co
 check("2026-07-28:notification-not-answered", needs="a notification")(
     notifications_are_not_answered
 )
-check("2026-07-28:notification-without-id", needs="a notification of the target")(
+check("2026-07-28:notification-without-id", needs="a notification sent by the target")(
     notifications_have_no_id
 )
 
@@ -45,7 +45,7 @@ check("2026-07-28:notification-without-id", needs="a notification of the target"
 
 
 def _results(history: History) -> Iterator[Exchange]:
-    """The requests of this revision that were answered with a result."""
+    """Yield the requests of this revision with a result."""
     for exchange in modern_calls(history):
         if isinstance(exchange.result, dict):
             yield exchange
@@ -53,20 +53,20 @@ def _results(history: History) -> Iterator[Exchange]:
 
 @check("2026-07-28:result-any-object", needs="any result")
 def results_may_have_any_fields(history: History) -> Iterator[Observation]:
-    """Whatever else is in a result is fine."""
+    """Record results, which may have any additional members."""
     return (good(exchange) for exchange in _results(history))
 
 
 @check("2026-07-28:result-type-present", needs="any result")
 def results_have_a_type(history: History) -> Iterator[Observation]:
-    """Every result has a `resultType`, which is a string."""
+    """Check that every result has a `resultType`, which is a string."""
     for exchange in _results(history):
         if isinstance(exchange.fields.get("resultType"), str):
             yield good(exchange)
         elif "resultType" in exchange.fields:
-            yield bad(f"'resultType' is {exchange.fields['resultType']!r}", exchange)
+            yield bad(f"'resultType' is {exchange.fields['resultType']!r}, not a string", exchange)
         else:
-            yield bad(f"a result of {exchange.method!r} has no 'resultType'", exchange)
+            yield bad(f"the result of {exchange.method!r} has no 'resultType'", exchange)
 
 
 _SHAPES: Final[Mapping[str, Mapping[str, type]]] = {
@@ -78,14 +78,14 @@ _SHAPES: Final[Mapping[str, Mapping[str, type]]] = {
 
 @check("2026-07-28:result-type-complete-means-final", needs="any result")
 def complete_results_are_complete(history: History) -> Iterator[Observation]:
-    """A result that is `complete` has what its method gives."""
+    """Check that a `complete` result has the members that its method requires."""
     for exchange in _results(history):
         shape = _SHAPES.get(exchange.method)
         if shape is None or exchange.fields.get("resultType") != "complete":
             continue
         missing = [n for n, kind in shape.items() if not isinstance(exchange.fields.get(n), kind)]
         if missing:
-            words = f"a complete result of {exchange.method!r} without {missing[0]!r}"
+            words = f"the complete result of {exchange.method!r} has no valid {missing[0]!r}"
             yield bad(words, exchange)
         else:
             yield good(exchange)
@@ -93,27 +93,28 @@ def complete_results_are_complete(history: History) -> Iterator[Observation]:
 
 @check(
     "2026-07-28:result-type-input-required-means-more",
-    needs="a tool that asks before there is a task",
+    needs="a tool that requests input before it creates a task",
 )
 def input_required_says_what(history: History) -> Iterator[Observation]:
-    """A result that is `input_required` has `inputRequests` or `requestState`."""
+    """Check that an `input_required` result has `inputRequests` or `requestState`."""
     for exchange in _results(history):
         if exchange.fields.get("resultType") == "input_required":
             if {"inputRequests", "requestState"} & set(exchange.fields):
                 yield good(exchange)
             else:
-                yield bad("'input_required' without 'inputRequests' or 'requestState'", exchange)
+                words = "an 'input_required' result has neither 'inputRequests' nor 'requestState'"
+                yield bad(words, exchange)
 
 
 @check("2026-07-28:extensions-add-result-types", needs="a task")
 def extensions_add_types(history: History) -> Iterator[Observation]:
-    """`task` is such a type."""
+    """Record the result type `task`, which an extension adds."""
     return (good(e) for e in _results(history) if e.fields.get("resultType") == "task")
 
 
 @check("2026-07-28:result-types-from-capabilities", needs="any result")
 def types_were_negotiated(history: History) -> Iterator[Observation]:
-    """Types are of the core, or of extensions that the request declared."""
+    """Check that result types belong to the core or to extensions that the request declared."""
     for exchange in _results(history):
         kind = exchange.fields.get("resultType")
         if not isinstance(kind, str):
@@ -121,8 +122,7 @@ def types_were_negotiated(history: History) -> Iterator[Observation]:
         if kind in ("complete", "input_required") or (kind == "task" and declares_tasks(exchange)):
             yield good(exchange)
         elif kind == "task" or not _declares_others(exchange):
-            words = f"'resultType' is {kind!r}, which the request knows nothing of"
-            yield bad(words, exchange)
+            yield bad(f"'resultType' is {kind!r}, which no declared extension defines", exchange)
 
 
 def _declares_others(exchange: Exchange) -> bool:
@@ -130,7 +130,7 @@ def _declares_others(exchange: Exchange) -> bool:
     return isinstance(extensions, dict) and bool(set(extensions) - {TASKS})
 
 
-# --- codes of errors -------------------------------------------------------------------------
+# --- error codes ------------------------------------------------------------------------------
 
 _STANDARD: Final = frozenset({-32700, -32600, -32601, -32602, -32603})
 _DEFINED: Final = frozenset({-32020, -32021, -32022})
@@ -141,7 +141,7 @@ _OF_JSON_RPC: Final = frozenset(range(-32768, -32099)) - _STANDARD
 
 
 def _codes(history: History) -> Iterator[tuple[int, Exchange | Sighting]]:
-    """Every code of an answer, and of a failed task."""
+    """Yield the code of every error response and failed task."""
     for exchange in modern_calls(history):
         if _is_integer(exchange.code):
             yield exchange.code, exchange
@@ -161,20 +161,23 @@ def _is_integer(value: Any) -> bool:
 @check("2026-07-28:old-codes-not-sent", needs="any error", codes=_OF_EARLIER_VERSIONS)
 @check("2026-07-28:own-codes-outside-range", needs="any error", codes=_OF_JSON_RPC)
 def codes_are_not_used(history: History, codes: frozenset[int]) -> Iterator[Observation]:
-    """No error has a code that is kept for others, or given up."""
+    """Check that no error has a reserved or retired code."""
     for code, where in _codes(history):
-        yield bad(f"an error has the code {code}", where) if code in codes else good(where)
+        if code in codes:
+            yield bad(f"an error has the code {code}, which is reserved or obsolete", where)
+        else:
+            yield good(where)
 
 
 @check("2026-07-28:error-data-optional", needs="any error")
 def data_is_optional(history: History) -> Iterator[Observation]:
-    """With data or without, both are fine."""
+    """Record errors; their data is optional."""
     return (good(where) for _, where in _codes(history))
 
 
-@check("2026-07-28:reserved-codes-as-defined", needs="an error of MCP's own")
+@check("2026-07-28:reserved-codes-as-defined", needs="an error with a code defined by MCP")
 def defined_codes_mean_what_they_say(history: History) -> Iterator[Observation]:
-    """-32020 is for headers, -32021 for capabilities, -32022 for versions."""
+    """Check that -32020 is used for headers, -32021 for capabilities, -32022 for versions."""
     for exchange in modern_calls(history):
         if _is_integer(exchange.code) and exchange.code in _DEFINED:
             fault = _misuse(history, exchange)
@@ -184,16 +187,23 @@ def defined_codes_mean_what_they_say(history: History) -> Iterator[Observation]:
 def _misuse(history: History, exchange: Exchange) -> str | None:
     match exchange.code:
         case -32020 if not exchange.status:
-            return "-32020 where there are no headers"
+            return "the target used error -32020 (header mismatch) over a transport without headers"
         case -32020 if not faults(history, exchange):
-            return "-32020 though headers and body agree"
+            return "the target used error -32020 (header mismatch), although headers and body agree"
         case -32022 if not is_unsupported(history, meta(exchange).get(VERSION)):
             is_version = "mcp-protocol-version" in faults(history, exchange)
-            return None if is_version else "-32022 for a version that is supported"
+            return (
+                None
+                if is_version
+                else "the target used error -32022 (unsupported version) for a supported version"
+            )
         case -32021:
             required = _required_capabilities(exchange)
             if required and _is_within(required, capabilities(exchange)):
-                return "-32021 for capabilities that were declared"
+                return (
+                    "the target used error -32021 (missing capability) for capabilities that "
+                    "the client declared"
+                )
     return None
 
 
@@ -204,7 +214,7 @@ def _required_capabilities(exchange: Exchange) -> Mapping[str, Any]:
 
 
 def _is_within(required: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether certainly all that is required was declared: an empty object may stand for more."""
+    """Return whether all required capabilities were certainly declared; `{}` may require more."""
     for name, inner in required.items():
         had = declared.get(name)
         if not isinstance(inner, dict) or not isinstance(had, dict) or (had and not inner):
@@ -217,36 +227,43 @@ def _is_within(required: Mapping[str, Any], declared: Mapping[str, Any]) -> bool
 # --- capabilities ----------------------------------------------------------------------------
 
 
-@check("2026-07-28:undeclared-capability-32021", needs="a request that declares too little")
+@check("2026-07-28:undeclared-capability-32021", needs="a request that lacks a required capability")
 def missing_capabilities_are_named(history: History) -> Iterator[Observation]:
-    """A -32021 error says which capabilities are missing."""
+    """Check that a -32021 error names the missing capabilities."""
     for exchange in modern_calls(history):
         if exchange.code != -32021:
             continue
         if _required_capabilities(exchange):
             yield good(exchange)
         else:
-            yield bad("-32021 without 'data.requiredCapabilities'", exchange)
+            yield bad("the error -32021 has no 'data.requiredCapabilities'", exchange)
 
 
-@check("2026-07-28:undeclared-capability-400", needs="HTTP, a request that declares too little")
+@check(
+    "2026-07-28:undeclared-capability-400",
+    needs="HTTP, and a request that lacks a required capability",
+)
 def missing_capabilities_get_400(history: History) -> Iterator[Observation]:
-    """A -32021 error has HTTP status 400."""
+    """Check that a -32021 error has HTTP status 400."""
     for exchange in modern_calls(history):
         if exchange.code != -32021 or not exchange.status:
             continue
         if exchange.status == 400:
             yield good(exchange)
         else:
-            yield bad(f"-32021 with HTTP status {exchange.status}", exchange)
+            yield bad(f"the error -32021 has HTTP status {exchange.status}, not 400", exchange)
 
 
 cannot_check(
-    "It is the sum of the other rows of these pages.", "2026-07-28:base-protocol-supported"
+    "This requirement summarizes the other requirements of its pages, which are checked "
+    "separately.",
+    "2026-07-28:base-protocol-supported",
 )
 cannot_check(
-    "Servers are sent no errors in this revision.", "2026-07-28:legacy-codes-without-meaning"
+    "In this revision servers receive no error responses.",
+    "2026-07-28:legacy-codes-without-meaning",
 )
 cannot_check(
-    "Authorization has tests of its own; here it is only used.", "2026-07-28:http-auth-spec"
+    "Authorization has its own requirements, which this tester does not cover.",
+    "2026-07-28:http-auth-spec",
 )

@@ -1,9 +1,10 @@
-"""What a request of 2026-07-28 carries: `_meta`, and nothing is known from earlier requests."""
+"""Checks of `_meta` and of statelessness between requests (2026-07-28)."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.input_requests import REQUIRED_CAPABILITY
 from taskmachine.adapters.conformance.checks.reading.meta import (
     meta_labels,
     meta_names,
@@ -20,10 +21,10 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     declares_tasks,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     meta,
     modern_calls,
-    served_twin,
+    successful_equivalent,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2026_07_28.transports.streams import (
     SUBSCRIPTION,
@@ -34,11 +35,11 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 
 __all__: list[str] = []
 
-check("2026-07-28:meta-prefix-format", needs="a key of '_meta'")(meta_prefixes)
-check("2026-07-28:meta-label-format", needs="a key of '_meta'")(meta_labels)
-check("2026-07-28:meta-name-format", needs="a key of '_meta'")(meta_names)
-check("2026-07-28:meta-prefix-reverse-dns", needs="a key of '_meta'")(meta_reversed)
-check("2026-07-28:meta-prefix-reserved", needs="a key of '_meta'")(meta_reserved)
+check("2026-07-28:meta-prefix-format", needs="a `_meta` key")(meta_prefixes)
+check("2026-07-28:meta-label-format", needs="a `_meta` key")(meta_labels)
+check("2026-07-28:meta-name-format", needs="a `_meta` key")(meta_names)
+check("2026-07-28:meta-prefix-reverse-dns", needs="a `_meta` key")(meta_reversed)
+check("2026-07-28:meta-prefix-reserved", needs="a `_meta` key")(meta_reserved)
 
 _MCP: Final = "io.modelcontextprotocol/"
 _KNOWN: Final = frozenset(
@@ -46,32 +47,33 @@ _KNOWN: Final = frozenset(
 )
 _TASK_METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 
-# --- keys of a request -----------------------------------------------------------------------
+# --- keys of a request ------------------------------------------------------------------------
 
 
-def _is_strange(key: str) -> bool:
-    """Whether it is under MCP's own prefix, and no key of the specification."""
+def _is_unknown(key: str) -> bool:
+    """Return whether a key has MCP's prefix but is not defined by the specification."""
     return key.startswith(_MCP) and key not in _KNOWN
 
 
 @check("2026-07-28:meta-no-assumptions", needs="any request")
 def unknown_keys_are_tolerated(history: History) -> Iterator[Observation]:
-    """A key of `_meta` that is reserved, and that nobody knows, does not matter."""
+    """Check that an unknown reserved `_meta` key has no effect."""
     for exchange in modern_calls(history):
-        strange = next((key for key in meta(exchange) if _is_strange(key)), None)
-        if strange is None or faults(history, exchange):
+        unknown = next((key for key in meta(exchange) if _is_unknown(key)), None)
+        if unknown is None or faults(history, exchange):
             continue
         if isinstance(exchange.result, dict):
             yield good(exchange)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
-            twin = served_twin(history, exchange)
-            if twin is not None and not any(map(_is_strange, meta(twin))):
-                yield bad(f"refused with the unknown `_meta` key {strange!r}", exchange, twin)
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
+            equivalent = successful_equivalent(history, exchange)
+            if equivalent is not None and not any(map(_is_unknown, meta(equivalent))):
+                words = f"the target rejected the unknown reserved `_meta` key {unknown!r}"
+                yield bad(words, exchange, equivalent)
 
 
 @check("2026-07-28:meta-name-characters", needs="any request")
 def names_may_have_other_characters(history: History) -> Iterator[Observation]:
-    """Keys with hyphens, underscores and dots were taken."""
+    """Record keys with hyphens, underscores and dots that were accepted."""
     for exchange in modern_calls(history):
         names = (key.rpartition("/")[2] for key in meta(exchange))
         if isinstance(exchange.result, dict) and any(re.search(r"[-_.]", n) for n in names):
@@ -79,10 +81,9 @@ def names_may_have_other_characters(history: History) -> Iterator[Observation]:
 
 
 def _incomplete(history: History) -> Iterator[tuple[Exchange, str]]:
-    """Requests that only lack a required key, and which.
+    """Yield requests that only lack a required key, with that key.
 
-    A request without a version may be taken for one of an earlier revision, unless the target
-    knows none.
+    A request without a version may belong to an earlier revision, unless the target supports none.
     """
     for exchange in history.exchanges:
         if faults(history, exchange) != {"meta"} or exchange.method == "initialize":
@@ -96,40 +97,41 @@ def _incomplete(history: History) -> Iterator[tuple[Exchange, str]]:
 
 @check("2026-07-28:meta-missing-32602", needs="any request")
 def missing_keys_are_refused(history: History) -> Iterator[Observation]:
-    """A request without a required key is refused with -32602.
+    """Check that a request without a required key is rejected with -32602.
 
-    Where the version is only in the header, -32020 says the same.
+    Where the version is only in the header, -32020 is accepted, too.
     """
     for exchange, missing in _incomplete(history):
         if exchange.code == -32602:
             yield good(exchange)
         elif isinstance(exchange.result, dict):
-            yield bad(f"served without {missing!r}", exchange)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
+            yield bad(f"the target accepted a request without {missing!r} in '_meta'", exchange)
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
             is_by_header = missing == VERSION and exchange.code == -32020
-            if not is_by_header and served_twin(history, exchange) is not None:
-                yield bad(f"refused without {missing!r}, but with {exchange.code}", exchange)
+            if not is_by_header and successful_equivalent(history, exchange) is not None:
+                words = f"a request without {missing!r} got error {exchange.code}, not -32602"
+                yield bad(words, exchange)
 
 
 @check("2026-07-28:meta-missing-400", needs="HTTP")
 def missing_keys_get_400(history: History) -> Iterator[Observation]:
-    """That refusal has HTTP status 400."""
+    """Check that the rejection has HTTP status 400."""
     for exchange, missing in _incomplete(history):
-        if exchange.error is None or not exchange.status or is_refused_otherwise(exchange):
+        if exchange.error is None or not exchange.status or is_unrelated_rejection(exchange):
             continue
         if exchange.status == 400:
             yield good(exchange)
-        elif exchange.code == -32602 and served_twin(history, exchange) is not None:
-            words = f"the refusal without {missing!r} has HTTP status {exchange.status}"
+        elif exchange.code == -32602 and successful_equivalent(history, exchange) is not None:
+            words = f"a request without {missing!r} got HTTP status {exchange.status}, not 400"
             yield bad(words, exchange)
 
 
-# --- no state between requests ---------------------------------------------------------------
+# --- no state between requests ----------------------------------------------------------------
 
 
-@check("2026-07-28:no-state-from-earlier-requests", needs="a request that declares nothing")
-def nothing_is_remembered(history: History) -> Iterator[Observation]:
-    """What an earlier request on the line declared does not count for the next one."""
+@check("2026-07-28:no-state-from-earlier-requests", needs="a request without declared capabilities")
+def declarations_do_not_persist(history: History) -> Iterator[Observation]:
+    """Check that declarations of an earlier request do not apply to the next one."""
     declared: dict[int, Exchange] = {}
     for exchange in modern_calls(history, "tools/call", *_TASK_METHODS):
         line = exchange.request.line
@@ -141,15 +143,15 @@ def nothing_is_remembered(history: History) -> Iterator[Observation]:
         is_task = exchange.fields.get("resultType") == "task"
         is_served = exchange.method in _TASK_METHODS and isinstance(exchange.result, dict)
         if is_task or is_served:
-            words = f"{exchange.method!r} without the extension was served as if it had it"
+            words = f"the target served {exchange.method!r} without the tasks extension"
             yield bad(words, declared[line], exchange)
         else:
             yield good(exchange)
 
 
-@check("2026-07-28:many-conversations", needs="two tasks on one line")
+@check("2026-07-28:many-conversations", needs="two tasks on one connection")
 def tasks_do_not_disturb_each_other(history: History) -> Iterator[Observation]:
-    """Several tasks on one line: each answer is about the task that was asked for."""
+    """Check that each response concerns the requested task, with several tasks on a connection."""
     seen: dict[int, set[str]] = {}
     for exchange in modern_calls(history, "tasks/get"):
         shown = exchange.fields.get("taskId")
@@ -158,16 +160,17 @@ def tasks_do_not_disturb_each_other(history: History) -> Iterator[Observation]:
         known = seen.setdefault(exchange.request.line, set())
         known.add(exchange.task_id)
         if shown != exchange.task_id:
-            yield bad(f"asked for {exchange.task_id!r}, was shown {shown!r}", exchange)
+            words = f"a request for the task {exchange.task_id!r} returned the task {shown!r}"
+            yield bad(words, exchange)
         elif len(known) > 1:
             yield good(exchange)
 
 
 @check("2026-07-28:connection-not-required", needs="HTTP, and a task")
 def tasks_are_known_on_other_lines(history: History) -> Iterator[Observation]:
-    """A task is known on any line of its owner, as long as it is known where it was created.
+    """Check that a task can be read on any connection of its owner.
 
-    Over pipes another line is another process, with a memory of its own in most targets.
+    Over stdio another connection is another process, which in most targets has its own memory.
     """
     for exchange in modern_calls(history, "tasks/get") if history.transport == "http" else ():
         created = history.created.get(exchange.task_id) if _is_text(exchange.task_id) else None
@@ -182,7 +185,8 @@ def tasks_are_known_on_other_lines(history: History) -> Iterator[Observation]:
         elif exchange.code == -32602 and not faults(history, exchange):
             later = _later_get(history, exchange, created.request.line)
             if later is not None:
-                yield bad("a task is known only where it was created", exchange, later)
+                words = "the target finds a task only on the connection that created it"
+                yield bad(words, exchange, later)
 
 
 def _later_get(history: History, exchange: Exchange, line: int) -> Exchange | None:
@@ -195,41 +199,35 @@ def _later_get(history: History, exchange: Exchange, line: int) -> Exchange | No
 
 @check("2026-07-28:state-by-explicit-id", needs="a task")
 def tasks_are_named_in_each_request(history: History) -> Iterator[Observation]:
-    """A request about a task names it: without an id nothing is shown."""
+    """Check that a request about a task must name it."""
     for exchange in modern_calls(history, *_TASK_METHODS):
         if faults(history, exchange) - {"mcp-name"} or not declares_tasks(exchange):
             continue
         if "taskId" in exchange.params and isinstance(exchange.result, dict):
             yield good(exchange)
         elif "taskId" not in exchange.params and "taskId" in exchange.fields:
-            yield bad(f"{exchange.method!r} without a task id was served", exchange)
+            yield bad(f"the target served {exchange.method!r} without 'taskId'", exchange)
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-# --- capabilities that were not declared -----------------------------------------------------
-
-_NEEDED_BY: Final = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
+# --- undeclared capabilities ------------------------------------------------------------------
 
 
-@check("2026-07-28:undeclared-capability-not-used", needs="a tool that asks")
+@check("2026-07-28:undeclared-capability-not-used", needs="a tool that requests input")
 def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
-    """Nobody is asked for what the request did not declare.
+    """Check that input is only requested with a capability that the request declared.
 
-    That a poll declares less than the call that created the task is an open question.
+    Whether this applies to a poll that declares less than the creating call is not specified.
     """
     for exchange in modern_calls(history):
         requests = exchange.fields.get("inputRequests")
         if not isinstance(requests, dict) or not requests:
             continue
         kinds = {
-            _NEEDED_BY.get(asked["method"])
+            REQUIRED_CAPABILITY.get(asked["method"])
             for asked in requests.values()
             if isinstance(asked, dict) and _is_text(asked.get("method"))
         } - {None}
@@ -239,17 +237,19 @@ def only_declared_kinds_are_asked(history: History) -> Iterator[Observation]:
         if not missing:
             yield good(exchange)
         elif is_poll and (created is None or missing[0] in capabilities(created)):
-            yield note(f"asked for {missing[0]}, which this poll did not declare", exchange)
+            words = f"the target requests {missing[0]}, which this poll did not declare"
+            yield note(words, exchange)
         else:
-            yield bad(f"asked for {missing[0]}, which was not declared", exchange)
+            words = f"the target requests {missing[0]}, which the request did not declare"
+            yield bad(words, exchange)
 
 
-# --- names of either side --------------------------------------------------------------------
+# --- client and server information ------------------------------------------------------------
 
 
 @check("2026-07-28:server-info-sent", needs="any result")
 def results_name_the_server(history: History) -> Iterator[Observation]:
-    """Every result says whose it is."""
+    """Check that every result has the server's name and version."""
     for exchange in modern_calls(history):
         if not isinstance(exchange.result, dict) or exchange.response is None:
             continue
@@ -258,41 +258,46 @@ def results_name_the_server(history: History) -> Iterator[Observation]:
         if _is_text(named.get("name")) and _is_text(named.get("version")):
             yield good(exchange)
         else:
-            yield bad(f"a result of {exchange.method!r} does not name the server", exchange)
+            words = f"the result of {exchange.method!r} has no complete 'serverInfo' in '_meta'"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:info-changes-nothing", needs="any request")
 def client_info_changes_nothing(history: History) -> Iterator[Observation]:
-    """The same request under another name has the same answer."""
+    """Check that the client's name does not affect the response."""
     usual = next(
         (meta(e)[CLIENT_INFO] for e in modern_calls(history) if CLIENT_INFO in meta(e)), None
     )
     for exchange in modern_calls(history):
         if meta(exchange).get(CLIENT_INFO) == usual or faults(history, exchange):
             continue
-        twin = served_twin(history, exchange)
-        if twin is None or meta(twin).get(CLIENT_INFO) != usual:
+        equivalent = successful_equivalent(history, exchange)
+        if equivalent is None or meta(equivalent).get(CLIENT_INFO) != usual:
             continue
         if isinstance(exchange.result, dict):
-            is_same = _says_the_same(exchange, twin)
-            words = "the same request under another name was answered otherwise"
-            yield good(exchange) if is_same else bad(words, exchange, twin)
-        elif exchange.error is not None and not is_refused_otherwise(exchange):
-            how = "under another name" if CLIENT_INFO in meta(exchange) else "without a name"
-            yield bad(f"refused {how}", exchange, twin)
+            is_same = _says_the_same(exchange, equivalent)
+            words = "the same request got a different response under another client name"
+            yield good(exchange) if is_same else bad(words, exchange, equivalent)
+        elif exchange.error is not None and not is_unrelated_rejection(exchange):
+            how = (
+                "under another client name"
+                if CLIENT_INFO in meta(exchange)
+                else "without a client name"
+            )
+            yield bad(f"the target rejected a valid request {how}", exchange, equivalent)
 
 
 def _says_the_same(one: Exchange, other: Exchange) -> bool:
-    """What is over does not change any more; of the rest only the type is compared."""
+    """Compare terminal tasks completely, and others by result type only."""
     names = ["resultType"]
-    if one.fields.get("status") in tuple(TERMINAL):  # it may be anything
+    if one.fields.get("status") in tuple(TERMINAL):  # the result type alone is compared otherwise
         names += ["status", "result", "error"]
     return all(one.fields.get(name) == other.fields.get(name) for name in names)
 
 
 @check("2026-07-28:info-not-for-security", needs="two callers with credentials, and a task")
-def client_info_opens_no_door(history: History) -> Iterator[Observation]:
-    """The name of a task's creator does not help somebody else."""
+def client_info_gives_no_access(history: History) -> Iterator[Observation]:
+    """Check that the client name of a task's creator does not give access to another principal."""
     for exchange in modern_calls(history, *_TASK_METHODS):
         created = history.created.get(exchange.task_id) if _is_text(exchange.task_id) else None
         if created is None or _who(history, created) == _who(history, exchange):
@@ -306,7 +311,8 @@ def client_info_opens_no_door(history: History) -> Iterator[Observation]:
         elif isinstance(exchange.result, dict):
             refused = _refused_by_name(history, exchange)
             if refused is not None:
-                yield bad("served because of the name of the client", refused, exchange)
+                words = "the client name of a task's creator gave another principal access"
+                yield bad(words, refused, exchange)
 
 
 def _who(history: History, exchange: Exchange) -> str | None:
@@ -314,22 +320,22 @@ def _who(history: History, exchange: Exchange) -> str | None:
 
 
 def _refused_by_name(history: History, served: Exchange) -> Exchange | None:
-    """The same request of the same caller under another name, that was refused."""
+    """Return the same request of the same caller under another client name that was rejected."""
     for other in modern_calls(history, served.method):
         is_same = (other.task_id, _who(history, other)) == (served.task_id, _who(history, served))
         is_other_name = meta(other).get(CLIENT_INFO) != meta(served).get(CLIENT_INFO)
-        is_refused = other.error is not None and not is_refused_otherwise(other)
+        is_refused = other.error is not None and not is_unrelated_rejection(other)
         if is_same and is_other_name and is_refused:
             return other
     return None
 
 
-# --- what is heard ---------------------------------------------------------------------------
+# --- notifications ----------------------------------------------------------------------------
 
 
 @check("2026-07-28:subscription-id-in-meta", needs="'subscriptions/listen'")
 def notifications_name_their_subscription(history: History) -> Iterator[Observation]:
-    """Whatever is told because of `subscriptions/listen` says so."""
+    """Check that notifications of a subscription have its id."""
     posts = {e.request.post for e in history.calls("subscriptions/listen")} - {None}
     for entry in history.heard:
         if not entry.is_notification or entry.method == "notifications/cancelled":
@@ -338,7 +344,7 @@ def notifications_name_their_subscription(history: History) -> Iterator[Observat
             if SUBSCRIPTION in entry.meta:
                 yield good(entry)
             else:
-                yield bad(f"{entry.method!r} without a subscription id", entry)
+                yield bad(f"{entry.method!r} has no subscription id in '_meta'", entry)
 
 
 _TRACEPARENT: Final = re.compile(
@@ -354,8 +360,8 @@ _FORMATS: Final = {"traceparent": _TRACEPARENT, "tracestate": _TRACESTATE, "bagg
 
 @check("2026-07-28:trace-context-format", needs="a target that sends trace contexts")
 def trace_contexts_have_their_format(history: History) -> Iterator[Observation]:
-    """What a target tells of a trace has the form that W3C gives it."""
-    sent = {repr(e.meta.get(name)) for e in history.entries if _is_ours(e) for name in _FORMATS}
+    """Check that trace context has the W3C format."""
+    sent = {repr(e.meta.get(name)) for e in history.entries if _is_sent(e) for name in _FORMATS}
     for entry in history.heard:
         for name, form in _FORMATS.items():
             value = entry.meta.get(name)
@@ -364,8 +370,9 @@ def trace_contexts_have_their_format(history: History) -> Iterator[Observation]:
             if isinstance(value, str) and form.fullmatch(value):
                 yield good(entry)
             else:
-                yield bad(f"{name!r} is {value!r}", entry)
+                words = f"{name!r} in '_meta' is {value!r}, which is not in the W3C format"
+                yield bad(words, entry)
 
 
-def _is_ours(entry: Entry) -> bool:
+def _is_sent(entry: Entry) -> bool:
     return entry.kind is Kind.SENT

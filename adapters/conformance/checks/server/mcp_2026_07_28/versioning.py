@@ -1,4 +1,4 @@
-"""Versions and extensions of 2026-07-28: discovery, refusals, and what earlier revisions get."""
+"""Checks of discovery, versions, extensions, and earlier revisions (2026-07-28)."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     declares_tasks,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     is_unsupported,
     meta,
     modern_calls,
@@ -28,23 +28,25 @@ __all__: list[str] = []
 
 _MODERN_REFUSALS: Final = (-32020, -32021, -32022, -32602)
 
-# --- versions --------------------------------------------------------------------------------
+# --- versions ---------------------------------------------------------------------------------
 
 
 @check("2026-07-28:unsupported-version-32022", needs="any request")
 def unsupported_versions_are_refused(history: History) -> Iterator[Observation]:
-    """A version that the target does not know is refused with -32022, and those it knows."""
+    """Check that an unsupported version is rejected with -32022 and the supported versions."""
     for exchange in history.exchanges:
         version = meta(exchange).get(VERSION)
         is_asked = is_unsupported(history, version) and faults(history, exchange) == {"version"}
-        if not is_asked or not exchange.is_answered or is_refused_otherwise(exchange):
+        if not is_asked or not exchange.is_answered or is_unrelated_rejection(exchange):
             continue
         if exchange.code == -32022:
             yield _names_versions(exchange)
         elif exchange.error is None:
-            yield bad(f"a request of version {version!r} was served", exchange)
+            words = f"the target accepted a request of the unsupported version {version!r}"
+            yield bad(words, exchange)
         else:
-            yield bad(f"version {version!r} was refused with {exchange.code}", exchange)
+            words = f"unsupported version {version!r} got error {exchange.code}, not -32022"
+            yield bad(words, exchange)
 
 
 def _names_versions(exchange: Exchange) -> Observation:
@@ -53,42 +55,42 @@ def _names_versions(exchange: Exchange) -> Observation:
     is_list = isinstance(supported, list) and all(isinstance(v, str) for v in supported)
     if supported and is_list:
         return good(exchange)
-    return bad("-32022 without 'data.supported'", exchange)
+    return bad("the error -32022 has no 'data.supported' with the supported versions", exchange)
 
 
 @check("2026-07-28:discover-implemented", needs="any request")
-def discovery_is_there(history: History) -> Iterator[Observation]:
-    """`server/discover` is answered."""
+def discovery_is_implemented(history: History) -> Iterator[Observation]:
+    """Check that the target implements `server/discover`."""
     for exchange in modern_calls(history, "server/discover"):
         if faults(history, exchange) or not exchange.is_answered:
             continue
         if isinstance(exchange.result, dict):
             yield good(exchange)
         elif exchange.code == -32601:
-            yield bad("'server/discover' is not implemented", exchange)
+            yield bad("the target does not implement 'server/discover' (error -32601)", exchange)
 
 
 @check("2026-07-28:discover-result-fields", needs="'server/discover'")
-def discovery_says_what_there_is(history: History) -> Iterator[Observation]:
-    """It names the versions, this one among them, and the capabilities."""
+def discovery_has_versions_and_capabilities(history: History) -> Iterator[Observation]:
+    """Check that the result lists this version among the supported ones, and the capabilities."""
     for exchange in modern_calls(history, "server/discover"):
         if not isinstance(exchange.result, dict):
             continue
         versions = exchange.fields.get("supportedVersions")
         if not isinstance(versions, list) or MODERN not in versions:
-            yield bad(f"'supportedVersions' is {versions!r}", exchange)
+            yield bad(f"'supportedVersions' lacks {MODERN!r}: {versions!r}", exchange)
         elif not isinstance(exchange.fields.get("capabilities"), dict):
-            yield bad("'capabilities' is no object", exchange)
+            yield bad("'capabilities' of 'server/discover' is not an object", exchange)
         else:
             yield good(exchange)
 
 
-# --- extensions ------------------------------------------------------------------------------
+# --- extensions -------------------------------------------------------------------------------
 
 
 @check("2026-07-28:extension-id-format", needs="an extension")
 def extensions_have_proper_names(history: History) -> Iterator[Observation]:
-    """The name of an extension is a key of `_meta` with a prefix."""
+    """Check that the identifier of an extension is a `_meta` key with a prefix."""
     for exchange in modern_calls(history, "server/discover"):
         capabilities = exchange.fields.get("capabilities")
         extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
@@ -96,100 +98,106 @@ def extensions_have_proper_names(history: History) -> Iterator[Observation]:
             fault = prefix_fault(name) or label_fault(name) or name_fault(name)
             if "/" not in name:
                 fault = "has no prefix"
-            yield good(exchange) if fault is None else bad(f"extension {name!r} {fault}", exchange)
+            if fault is None:
+                yield good(exchange)
+            else:
+                yield bad(f"the extension identifier {name!r} {fault}", exchange)
 
 
-@check("2026-07-28:one-sided-extension", needs="a tool that becomes a task")
+@check("2026-07-28:one-sided-extension", needs="a tool that creates a task")
 def undeclared_calls_become_no_tasks(history: History) -> Iterator[Observation]:
-    """Without the extension a call has a plain result, or is refused."""
+    """Check that a call without the declared extension creates no task."""
     for exchange in modern_calls(history, "tools/call"):
         if declares_tasks(exchange) or not exchange.is_answered:
             continue
         if exchange.fields.get("resultType") == "task":
-            yield bad("a call that did not declare the extension became a task", exchange)
+            yield bad("a call that did not declare the tasks extension created a task", exchange)
         else:
             yield good(exchange)
 
 
-# --- earlier revisions -----------------------------------------------------------------------
+# --- earlier revisions ------------------------------------------------------------------------
 
 
-def _greetings(history: History) -> Iterator[Exchange]:
+def _initializations(history: History) -> Iterator[Exchange]:
     return (exchange for exchange in history.calls("initialize") if exchange.is_answered)
 
 
 @check("2026-07-28:both-eras", needs="any request")
 def initialize_may_be_there(history: History) -> Iterator[Observation]:
-    """`initialize` is answered or refused, both are fine."""
-    return (good(exchange) for exchange in _greetings(history))
+    """Record responses to `initialize`, which the target may support or reject."""
+    return (good(exchange) for exchange in _initializations(history))
 
 
 @check(
-    "2026-07-28:initialize-refusal-names-versions", needs="a target that knows no earlier revision"
+    "2026-07-28:initialize-refusal-names-versions",
+    needs="a target that supports no earlier revision",
 )
 def refused_initialize_names_versions(history: History) -> Iterator[Observation]:
-    """The refusal of `initialize` names a version that would do."""
-    for exchange in _greetings(history) if is_modern_only(history) else ():
-        if exchange.error is None or is_refused_otherwise(exchange):
+    """Check that the rejection of `initialize` names a supported version."""
+    for exchange in _initializations(history) if is_modern_only(history) else ():
+        if exchange.error is None or is_unrelated_rejection(exchange):
             continue
         said = json.dumps(exchange.error)
         if any(version in said for version in supported_versions(history)):
             yield good(exchange)
         else:
-            yield bad("the refusal of 'initialize' names no version", exchange)
+            yield bad("the rejection of 'initialize' names no supported version", exchange)
 
 
-def _first_greeting(history: History) -> Exchange | None:
-    return next((e for e in _greetings(history) if isinstance(e.result, dict)), None)
+def _first_initialize(history: History) -> Exchange | None:
+    return next((e for e in _initializations(history) if isinstance(e.result, dict)), None)
 
 
 @check(
-    "2026-07-28:modern-request-served-statelessly", needs="a target that knows earlier revisions"
+    "2026-07-28:modern-request-served-statelessly", needs="a target that supports earlier revisions"
 )
 def modern_requests_stay_modern(history: History) -> Iterator[Observation]:
-    """After an `initialize` a request with the new `_meta` is served by this revision."""
-    greeting = _first_greeting(history)
-    for exchange in modern_calls(history) if greeting is not None else ():
-        is_later = greeting is not None and exchange.request.number > greeting.request.number
+    """Check that a request with the new `_meta` is served as such, even after `initialize`."""
+    initialize = _first_initialize(history)
+    for exchange in modern_calls(history) if initialize is not None else ():
+        is_later = initialize is not None and exchange.request.number > initialize.request.number
         if not is_later or not isinstance(exchange.result, dict):
             continue
-        if greeting is not None and not isinstance(exchange.fields.get("resultType"), str):
-            yield bad("a request with `_meta` was served as an old one", greeting, exchange)
+        if initialize is not None and not isinstance(exchange.fields.get("resultType"), str):
+            words = f"after 'initialize', a result for {MODERN} has no 'resultType'"
+            yield bad(words, initialize, exchange)
         else:
             yield good(exchange)
 
 
-@check("2026-07-28:both-eras-concurrently", needs="a target that knows earlier revisions")
-def both_eras_at_once(history: History) -> Iterator[Observation]:
-    """Old and new requests at one target."""
-    greeting = _first_greeting(history)
-    if greeting is not None:
+@check("2026-07-28:both-eras-concurrently", needs="a target that supports earlier revisions")
+def both_eras_are_served(history: History) -> Iterator[Observation]:
+    """Record requests of this revision that were served beside those of earlier ones."""
+    initialize = _first_initialize(history)
+    if initialize is not None:
         for exchange in modern_calls(history):
-            if exchange.request.number > greeting.request.number and exchange.is_answered:
+            if exchange.request.number > initialize.request.number and exchange.is_answered:
                 yield good(exchange)
 
 
-@check("2026-07-28:initialize-selects-legacy", needs="a target that knows earlier revisions")
+@check("2026-07-28:initialize-selects-legacy", needs="a target that supports earlier revisions")
 def initialize_selects_the_old_rules(history: History) -> Iterator[Observation]:
-    """After `initialize` a list of tools needs no `_meta`, in that session or process."""
-    for greeting in _greetings(history):
-        if not isinstance(greeting.result, dict):
+    """Check that requests of a session begun by `initialize` need no `_meta`."""
+    for initialize in _initializations(history):
+        if not isinstance(initialize.result, dict):
             continue
         for exchange in history.calls("tools/list"):
-            if not _is_in_session(exchange, greeting) or not exchange.is_answered:
+            if not _is_in_session(exchange, initialize) or not exchange.is_answered:
                 continue
             if isinstance(exchange.result, dict):
-                yield good(greeting, exchange)
+                yield good(initialize, exchange)
             elif exchange.code in _MODERN_REFUSALS:
-                yield bad("the rules of this revision after 'initialize'", greeting, exchange)
+                words = f"after 'initialize' the target rejected a request by the rules of {MODERN}"
+                yield bad(words, initialize, exchange)
 
 
-def _is_in_session(exchange: Exchange, greeting: Exchange) -> bool:
-    """Whether it is an old request that belongs to what `initialize` began."""
-    is_old = "_meta" not in exchange.params and exchange.request.line == greeting.request.line
-    session = greeting.headers.get("mcp-session-id")
+def _is_in_session(exchange: Exchange, initialize: Exchange) -> bool:
+    """Return whether it is a request without `_meta` in the session that `initialize` began."""
+    is_old = "_meta" not in exchange.params and exchange.request.line == initialize.request.line
+    session = initialize.headers.get("mcp-session-id")
     is_same = session is None or exchange.sent_headers.get("mcp-session-id") == session
     is_named = exchange.request.http is None or exchange.sent_headers.get(
         "mcp-protocol-version"
-    ) == greeting.fields.get("protocolVersion")
-    return is_old and is_same and is_named and exchange.request.number > greeting.request.number
+    ) == initialize.fields.get("protocolVersion")
+    return is_old and is_same and is_named and exchange.request.number > initialize.request.number

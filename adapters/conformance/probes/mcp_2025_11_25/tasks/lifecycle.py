@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 from their beginning to their end, in every way that a tool can end."""
+"""Complete task lifecycles of 2025-11-25, with every way to end."""
 
 import asyncio
 from contextlib import nullcontext
@@ -15,39 +15,39 @@ __all__: list[str] = []
 
 OLD: Final = ("2025-11-25",)
 A_WHILE_MS: Final = 60.0
-"""Long enough for an answer that does not wait."""
+"""Time for a non-blocking response to arrive."""
 
 PATIENT_MS: Final = 6_500.0
-"""After that a target that should have done something soon has not."""
+"""Time limit for an expected message."""
 
 LONGEST_PLAIN_MS: Final = 1_500
 MOST_RESULTS: Final = 40
 
 
-# --- as they end ---------------------------------------------------------------------------------
+# --- every way to end ----------------------------------------------------------------------------
 
 
 @probe(Role.COMPLETES, revisions=OLD)
 async def completes(harness: Harness) -> None:
-    """A task that completes, asked about in every way, then plain calls of the same tool."""
+    """Let a task complete, retrieve it in every way, then call the tool without a task."""
     await _to_the_end(harness, harness.profile.calls[Role.COMPLETES])
 
 
 @probe(Role.FAILS, revisions=OLD)
 async def fails(harness: Harness) -> None:
-    """A task whose tool reports an error."""
+    """Run a task whose tool reports an error."""
     await _to_the_end(harness, harness.profile.calls[Role.FAILS])
 
 
 @probe(Role.BREAKS, revisions=OLD)
 async def breaks(harness: Harness) -> None:
-    """A task that ends with an error of JSON-RPC."""
+    """Run a task that ends with a JSON-RPC error."""
     await _to_the_end(harness, harness.profile.calls[Role.BREAKS])
 
 
 @probe(Role.REQUIRED, revisions=OLD)
 async def required(harness: Harness) -> None:
-    """A tool that must be a task, also called plainly."""
+    """Call a task-only tool with and without a task."""
     await _to_the_end(harness, harness.profile.calls[Role.REQUIRED])
 
 
@@ -71,7 +71,7 @@ async def _to_the_end(harness: Harness, call: ToolCall) -> None:
 
 @probe(revisions=OLD, alone=True)
 async def results_of_all(harness: Harness) -> None:
-    """The result of every task of the run that is over and was not asked for yet."""
+    """Get the results of all ended tasks of the run whose result was not requested yet."""
     caller = await harness.caller()
     history = harness.history()
     ended = [
@@ -85,8 +85,8 @@ async def results_of_all(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, revisions=OLD)
-async def is_cancelled_while_it_works(harness: Harness) -> None:
-    """Several wait for a task, one gives up, somebody cancels it; then all is asked again."""
+async def cancel_while_working(harness: Harness) -> None:
+    """Block several `tasks/result`, abandon one, cancel the task, then send every request again."""
     caller = await harness.caller()
     async with harness.listen(caller) if harness.transport == "http" else nullcontext():
         task_id = await caller.create(harness.profile.calls[Role.SLOW])
@@ -98,8 +98,8 @@ async def is_cancelled_while_it_works(harness: Harness) -> None:
         await caller.notify("notifications/cancelled", {"requestId": unwilling.id})
         await caller.pause(A_WHILE_MS)
         await caller.get(task_id)
-        await unwilling.leave()
-        if waiting.is_over:  # it should not be
+        await unwilling.abandon()
+        if waiting.is_done:  # the target answered too early
             await caller.get(task_id)
         await caller.cancel(task_id)
         await caller.get(task_id)
@@ -110,8 +110,8 @@ async def is_cancelled_while_it_works(harness: Harness) -> None:
 
 
 @probe(Role.SLOW, revisions=OLD)
-async def is_left_alone_while_it_works(harness: Harness) -> None:
-    """Whoever waits for a task gives up, and nobody cancels it: it goes on."""
+async def disconnect_while_working(harness: Harness) -> None:
+    """Abandon a `tasks/result` without cancelling the task: it must continue."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     task_id = await caller.create(call)
@@ -120,15 +120,15 @@ async def is_left_alone_while_it_works(harness: Harness) -> None:
     waiting = caller.start("tasks/result", {"taskId": task_id})
     await caller.pause(A_WHILE_MS)
     await caller.notify("notifications/cancelled", {"requestId": waiting.id})
-    await waiting.leave()
+    await waiting.abandon()
     for _ in range(4):
         await caller.pause(2 * A_WHILE_MS)
         await caller.get(task_id)
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def is_waited_for(harness: Harness) -> None:
-    """`tasks/result` at once, and a look at the task before and after its answer."""
+async def wait_for_result(harness: Harness) -> None:
+    """Send `tasks/result` immediately, and poll the task before and after its response."""
     caller = await harness.caller()
     task_id = await caller.create(harness.profile.calls[Role.COMPLETES])
     if task_id is None:
@@ -140,8 +140,8 @@ async def is_waited_for(harness: Harness) -> None:
 
 
 @probe(revisions=OLD)
-async def reports_until_it_is_cancelled(harness: Harness) -> None:
-    """A task that may report its progress is cancelled: it falls silent."""
+async def cancel_while_reporting(harness: Harness) -> None:
+    """Cancel a task that reports progress: the notifications must stop."""
     call = harness.profile.get(Role.REPORTS, Role.SLOW)
     if call is None:
         return
@@ -153,14 +153,14 @@ async def reports_until_it_is_cancelled(harness: Harness) -> None:
             return
         waiting = caller.start("tasks/result", {"taskId": task_id})
         for _ in range(8):
-            if _reports(harness, token) > 1 or waiting.is_over:
+            if _reports(harness, token) > 1 or waiting.is_done:
                 break
             await caller.pause(A_WHILE_MS)
         await caller.cancel(task_id)
         await caller.pause(A_WHILE_MS)
         heard = _reports(harness, token)
         await caller.pause(3 * A_WHILE_MS)
-        if _reports(harness, token) > heard:  # it goes on: for how long?
+        if _reports(harness, token) > heard:  # notifications continue: measure for how long
             await caller.pause(PATIENT_MS)
         await caller.get(task_id)
 
@@ -170,11 +170,11 @@ def _reports(harness: Harness, token: str) -> int:
     return sum(entry.params.get("progressToken") == token for entry in progress)
 
 
-# --- tasks that ask ------------------------------------------------------------------------------
+# --- tasks that request input --------------------------------------------------------------------
 
 
 class _Held:
-    """Questions that are heard and not answered."""
+    """Received requests that are not answered yet."""
 
     def __init__(self, caller: Caller) -> None:
         self.questions: list[Entry] = []
@@ -188,26 +188,26 @@ class _Held:
         return None
 
     async def wait_for(self, count: int) -> None:
-        """Until so many were heard, or a while is over."""
+        """Wait until that many were received, or for a short time."""
         for _ in range(40):
             if len(self.questions) >= count:
                 return
             await self._caller.pause(A_WHILE_MS)
 
     async def reply(self, question: Entry) -> None:
-        """Answer one."""
+        """Answer one request."""
         await self._caller.reply(question, answer(question.method, question.params))
 
     async def reply_to_all(self) -> None:
-        """Answer all, and those to come."""
+        """Answer all received requests, and later ones immediately."""
         self._caller.answering = lambda entry: answer(entry.method, entry.params)
         for question in self.questions:
             await self.reply(question)
 
 
 @probe(revisions=OLD)
-async def two_ask_at_once(harness: Harness) -> None:
-    """Two tasks that ask; one gets its answer while the other one waits."""
+async def two_tasks_wait_for_input(harness: Harness) -> None:
+    """Let two tasks wait for input, and answer only one of them."""
     calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
     known = [call for call in calls if call is not None]
     if not known:
@@ -215,7 +215,7 @@ async def two_ask_at_once(harness: Harness) -> None:
     caller = await harness.caller(fresh=True)
     for call in known:
         await _two_ask(caller, call)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _two_ask(caller: Caller, call: ToolCall) -> None:
@@ -251,7 +251,7 @@ async def _look(caller: Caller, ids: list[str]) -> None:
 
 @probe(Role.COMPLETES, revisions=OLD)
 async def metadata_names_another_task(harness: Harness) -> None:
-    """Each method with one task as parameter and another one in the metadata."""
+    """Send each method with one task id as parameter and another one in the metadata."""
     caller = await harness.caller()
     made = [await caller.create(harness.profile.calls[Role.COMPLETES]) for _ in range(2)]
     ids = [task_id for task_id in made if task_id is not None]
@@ -272,7 +272,7 @@ async def metadata_names_another_task(harness: Harness) -> None:
 
 @probe(Role.SLOW, revisions=OLD)
 async def cancel_names_another_task(harness: Harness) -> None:
-    """Cancel one slow task, with another one in the metadata."""
+    """Cancel a slow task, with another task's id in the metadata."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.SLOW]
     made = [await caller.create(call) for _ in range(2)]

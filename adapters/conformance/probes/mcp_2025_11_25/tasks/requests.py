@@ -1,4 +1,4 @@
-"""What 2025-11-25 refuses, lists, grants and keeps apart."""
+"""Errors, lists, ttls and isolation of tasks in 2025-11-25."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ AT_A_TIME: Final = 10
 PATIENT_MS: Final = 6_500.0
 
 
-# --- what is not there ---------------------------------------------------------------------------
+# --- unknown tasks -------------------------------------------------------------------------------
 
 
 @probe(revisions=OLD)
 async def unknown_tasks(harness: Harness) -> None:
-    """Ids that were never given, and what is no id at all."""
+    """Use unknown task ids, and values that are not ids."""
     caller = await harness.caller()
     asked = [
         caller.start(method, {"taskId": id})
@@ -45,7 +45,7 @@ async def unknown_tasks(harness: Harness) -> None:
 
 @probe(revisions=OLD)
 async def other_types_as_tasks(harness: Harness) -> None:
-    """Requests that have no tasks, with and without a wish for one."""
+    """Send requests of types without tasks, with and without `params.task`."""
     caller = await harness.caller()
     wish: dict[str, Any] = {"task": {"ttl": 60_000}}
     for method in ("ping", "tools/list"):
@@ -58,15 +58,15 @@ async def other_types_as_tasks(harness: Harness) -> None:
 
 @probe(Role.PLAIN, revisions=OLD)
 async def plain_tool_as_task(harness: Harness) -> None:
-    """A tool that cannot be a task, called as one, and plainly."""
+    """Call a tool that cannot run as a task, with and without `params.task`."""
     caller = await harness.caller()
     await caller.call(harness.profile.calls[Role.PLAIN], as_task=False)
     await caller.call(harness.profile.calls[Role.PLAIN])
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def wishes_of_the_requestor(harness: Harness) -> None:
-    """An id and an enormous lifetime are wished for."""
+async def requested_id_and_ttl(harness: Harness) -> None:
+    """Request a task id and an enormous ttl."""
     caller = await harness.caller()
     params = harness.profile.calls[Role.COMPLETES].params
     wishes: tuple[Mapping[str, Any], ...] = (
@@ -83,8 +83,8 @@ async def wishes_of_the_requestor(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD)
-async def short_life(harness: Harness) -> None:
-    """A task is read before its lifetime is over, and after, if that is soon."""
+async def short_ttl(harness: Harness) -> None:
+    """Get a task before and, if that is soon, after the end of its ttl."""
     caller = await harness.caller()
     made = await caller.call(harness.profile.calls[Role.COMPLETES], ttl=SHORT_MS)
     task = made.fields.get("task")
@@ -105,7 +105,7 @@ async def short_life(harness: Harness) -> None:
 
 @probe(Role.COMPLETES, revisions=OLD, alone=True)
 async def all_pages(harness: Harness) -> None:
-    """Make tasks until the list has two pages, read it to its end, then read tasks again."""
+    """Create tasks until the list has two pages, read all pages, then get tasks again."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.COMPLETES]
     deadline = harness.recorder.now() + LONGEST_WAIT_MS
@@ -129,7 +129,7 @@ async def all_pages(harness: Harness) -> None:
 
 
 async def _walk(caller: Caller) -> Any:
-    """Read a list to its end; the last cursor that was given."""
+    """Read all pages of a list, and return the last cursor."""
     cursor: Any = None
     last: Any = None
     for _ in range(MOST_PAGES):
@@ -141,12 +141,12 @@ async def _walk(caller: Caller) -> Any:
     return last
 
 
-# --- whose they are ------------------------------------------------------------------------------
+# --- isolation of callers ------------------------------------------------------------------------
 
 
 @probe(Role.SLOW, revisions=OLD, transports=("http",))
-async def tasks_of_somebody_else(harness: Harness) -> None:
-    """What one caller began is asked for by another one, in every way."""
+async def isolation_of_callers(harness: Harness) -> None:
+    """Use one caller's tasks as another caller, in every method."""
     if not harness.has_two_principals:
         return
     owner, other = await harness.caller("A"), await harness.caller("B")
@@ -165,23 +165,23 @@ async def tasks_of_somebody_else(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=OLD, transports=("http",))
-async def list_of_a_stranger(harness: Harness) -> None:
-    """Somebody new looks at the list."""
+async def list_as_new_caller(harness: Harness) -> None:
+    """List tasks as a new caller."""
     if harness.has_two_principals:
         return
     caller = await harness.caller()
     await caller.create(harness.profile.calls[Role.COMPLETES])
     stranger = await harness.caller(fresh=True)
     await stranger.request("tasks/list")
-    await harness.leave(stranger)
+    await harness.release(stranger)
 
 
-# --- how many ------------------------------------------------------------------------------------
+# --- limits --------------------------------------------------------------------------------------
 
 
 @probe(revisions=OLD, alone=True)
-async def very_much_at_once(harness: Harness) -> None:
-    """Many guesses at ids and many slow tasks, on a line of its own; the tasks are cancelled."""
+async def many_requests(harness: Harness) -> None:
+    """Guess many ids and create many slow tasks on a separate connection; then cancel the tasks."""
     caller = await harness.caller(fresh=True)
     for first in range(0, LOOKUPS, AT_A_TIME):
         await asyncio.gather(*(caller.get(f"guess-{first + n}") for n in range(AT_A_TIME)))
@@ -194,7 +194,7 @@ async def very_much_at_once(harness: Harness) -> None:
             break
     await asyncio.gather(*(caller.get(task_id) for task_id in ids))
     await asyncio.gather(*(caller.cancel(task_id) for task_id in ids))
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 def _can_cancel(caller: Caller) -> bool:

@@ -1,4 +1,4 @@
-"""2026-07-28: tasks from their creation to their end, and what is done to them on the way."""
+"""2026-07-28: complete task lifecycles, and requests in every status."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _ONLY: Final = ("2026-07-28",)
 _ENDING: Final = (Role.COMPLETES, Role.FAILS, Role.BREAKS, Role.REQUIRED)
 _SHORT_TTL_MS: Final = 1_500
 _LAST_PATIENCE_MS: Final = 5_500.0
-"""An answer that has no effect then has none."""
+"""Time for a response that must have no effect."""
 
 
 @probe(revisions=_ONLY)
-async def from_beginning_to_end(harness: Harness) -> None:
-    """Tasks of every kind that end by themselves, and what is done to them afterwards."""
+async def complete_lifecycles(harness: Harness) -> None:
+    """Run tasks of every kind that end by themselves, then use them."""
     caller = await harness.caller()
     other = await harness.caller(fresh=True) if harness.transport == "http" else None
     calls = [harness.profile.calls[role] for role in _ENDING if role in harness.profile.calls]
@@ -34,20 +34,20 @@ async def _live(harness: Harness, caller: Caller, other: Caller | None, call: To
     id = made.fields.get("taskId")
     if not isinstance(id, str):
         return
-    # By whoever did not make it, as soon as it is made.
+    # Also on another connection, as soon as it is created.
     reads = [] if other is None else [other.get(id)]
     await asyncio.gather(caller.get(id), caller.get(id), *reads)
     if await caller.until(id) is None:
         return
-    await _look_back(caller, id)
+    await _use_ended_task(caller, id)
     ttl = made.fields.get("ttlMs")
     if isinstance(ttl, int) and 0 <= ttl <= _SHORT_TTL_MS:
         await caller.pause(ttl + 200)
         await caller.get(id)
 
 
-async def _look_back(caller: Caller, id: str) -> None:
-    """Nothing that is done to a task after its end may change it."""
+async def _use_ended_task(caller: Caller, id: str) -> None:
+    """Send every request to an ended task: none may change it."""
     await caller.get(id)
     await caller.pause(20)
     await caller.get(id)
@@ -58,8 +58,8 @@ async def _look_back(caller: Caller, id: str) -> None:
 
 
 @probe(Role.SLOW, revisions=_ONLY)
-async def cancelled_on_the_way(harness: Harness) -> None:
-    """A task that is read at work, also elsewhere, cancelled, and cancelled again."""
+async def cancel_working_tasks(harness: Harness) -> None:
+    """Poll a working task, also on another connection, and cancel it twice."""
     caller = await harness.caller()
     other = await harness.caller(fresh=True) if harness.transport == "http" else caller
     id = await caller.create(harness.profile.calls[Role.SLOW])
@@ -79,8 +79,8 @@ async def cancelled_on_the_way(harness: Harness) -> None:
 
 
 @probe(Role.COMPLETES, revisions=_ONLY)
-async def many_at_once(harness: Harness) -> None:
-    """Tasks by the dozen, some of which try to choose their id."""
+async def many_tasks(harness: Harness) -> None:
+    """Create many tasks, some of which request an id."""
     caller = await harness.caller()
     call = harness.profile.calls[Role.COMPLETES]
     wishes = ["wished-for-by-the-caller", "00000000-0000-4000-8000-000000000000"]
@@ -91,11 +91,11 @@ async def many_at_once(harness: Harness) -> None:
     await asyncio.gather(*wishing, *(caller.create(call) for _ in range(4)))
 
 
-# --- questions -----------------------------------------------------------------------------------
+# --- input requests ------------------------------------------------------------------------------
 
 
 def _replies(task: Mapping[str, Any], words: str | None = None) -> dict[str, Any]:
-    """An answer to each open question; with words of one's own where there is room for them."""
+    """Return a response to each outstanding request, with the given text where possible."""
     asked = task.get("inputRequests")
     replies: dict[str, Any] = {}
     for key, question in asked.items() if isinstance(asked, dict) else ():
@@ -118,7 +118,7 @@ async def _update(caller: Caller, id: str, replies: Mapping[str, Any]) -> None:
 
 
 async def _asking(caller: Caller, call: ToolCall) -> tuple[str, Mapping[str, Any]] | None:
-    """A task that waits for an answer."""
+    """Yield a task that waits for input."""
     id = await caller.create(call)
     task = None if id is None else await caller.until(id, "input_required")
     if id is None or task is None or task.get("status") != "input_required":
@@ -127,8 +127,8 @@ async def _asking(caller: Caller, call: ToolCall) -> tuple[str, Mapping[str, Any
 
 
 @probe(revisions=_ONLY)
-async def answered_on_the_way(harness: Harness) -> None:
-    """Tasks that ask: read twice, answered under a wrong key, in part, twice, and too late."""
+async def answer_input_requests(harness: Harness) -> None:
+    """Answer tasks that request input: under a wrong key, partially, twice, and too late."""
     caller = await harness.caller()
     calls = [harness.profile.calls.get(role) for role in (Role.ASKS, Role.SAMPLES)]
     await asyncio.gather(*(_answer(caller, call) for call in calls if call is not None))
@@ -160,8 +160,8 @@ async def _answer(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(revisions=_ONLY)
-async def cancelled_while_asking(harness: Harness) -> None:
-    """A task that nobody answers is cancelled."""
+async def cancel_while_waiting_for_input(harness: Harness) -> None:
+    """Cancel a task that waits for input."""
     caller = await harness.caller()
     call = harness.profile.get(Role.ASKS, Role.SAMPLES)
     waiting = None if call is None else await _asking(caller, call)

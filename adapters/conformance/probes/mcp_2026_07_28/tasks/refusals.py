@@ -1,4 +1,4 @@
-"""2026-07-28: what the tasks extension must refuse, ignore, or give to the right caller only."""
+"""2026-07-28: requests that the tasks extension must reject or ignore, and isolation of callers."""
 
 import asyncio
 import uuid
@@ -20,7 +20,7 @@ _AGREED: Final = "2025-11-25"
 
 
 def _without_tasks(caller: Caller, **more: Any) -> dict[str, Any]:
-    """Metadata that does not declare the extension."""
+    """Return metadata that does not declare the extension."""
     rest = {name: value for name, value in caller.capabilities.items() if name != "extensions"}
     return {f"{META}clientCapabilities": {**rest, **more}}
 
@@ -35,7 +35,7 @@ async def _ask_everything(caller: Caller, id: Any, **options: Any) -> None:
 
 @probe(revisions=_ONLY)
 async def unknown_tasks(harness: Harness) -> None:
-    """Ids that were never issued, and what is none; declared and not."""
+    """Use unknown task ids and values that are not ids, with and without the extension."""
     caller = await harness.caller()
     unknown = str(uuid.UUID(int=harness.random.getrandbits(128), version=4))
     for id in (unknown, "", "no-such-task", 7, None):
@@ -48,7 +48,7 @@ async def unknown_tasks(harness: Harness) -> None:
 
 @probe(revisions=_ONLY)
 async def known_tasks_without_the_extension(harness: Harness) -> None:
-    """A task that exists, asked for by somebody who did not declare the extension."""
+    """Use an existing task without declaring the extension."""
     caller = await harness.caller()
     call = harness.profile.get(Role.SLOW, Role.COMPLETES)
     id = None if call is None else await caller.create(call)
@@ -62,8 +62,8 @@ async def known_tasks_without_the_extension(harness: Harness) -> None:
 
 
 @probe(revisions=_ONLY)
-async def plain_and_as_tasks(harness: Harness) -> None:
-    """The same calls with the extension and without, and with what older revisions had instead."""
+async def calls_with_and_without_tasks(harness: Harness) -> None:
+    """Make the same calls with and without the extension, and with older parameters."""
     caller = await harness.caller()
     roles = (Role.COMPLETES, Role.FAILS, Role.BREAKS)
     calls = [harness.profile.calls[role] for role in roles if role in harness.profile.calls]
@@ -75,7 +75,7 @@ async def plain_and_as_tasks(harness: Harness) -> None:
 
 
 def _served(harness: Harness) -> list[dict[str, Any]]:
-    """A call of each tool that was served so far: some may be served only as tasks, or never."""
+    """Return the parameters of one successful call per tool."""
     found = {
         call.params.get("name"): {
             k: v for k, v in call.params.items() if k in ("name", "arguments")
@@ -87,21 +87,21 @@ def _served(harness: Harness) -> list[dict[str, Any]]:
 
 
 async def _with_task_parameter(caller: Caller, params: dict[str, Any]) -> None:
-    """If calls never become tasks by themselves, do they when they are asked to?"""
+    """Call twice without and twice with `params.task`, to see if it makes a difference."""
     for asking in (False, False, True, True):
         await caller.request("tools/call", {**params, "task": {}} if asking else params)
 
 
 async def _without_waiting(harness: Harness, caller: Caller, params: dict[str, Any]) -> None:
-    """Call without the extension; a refusal comes at once."""
+    """Call without the extension, and wait only for an immediate rejection."""
     pending = caller.start("tools/call", params, meta=_without_tasks(caller))
     for _ in range(10):
-        if pending.is_over:
+        if pending.is_done:
             return
         await caller.pause(30)
     if harness.transport == "stdio":
         await caller.notify("notifications/cancelled", {"requestId": pending.id})
-    await pending.leave()
+    await pending.abandon()
 
 
 def _is_quick(call: ToolCall) -> bool:
@@ -121,8 +121,8 @@ async def _both_ways(caller: Caller, call: ToolCall) -> None:
 
 
 @probe(revisions=_ONLY, transports=("http",))
-async def tasks_of_others(harness: Harness) -> None:
-    """A task of one caller, asked for by the other and by nobody in particular."""
+async def isolation_of_callers(harness: Harness) -> None:
+    """Use one caller's task as the other caller and without credentials."""
     call = harness.profile.get(Role.SLOW, Role.COMPLETES)
     caller, other = await harness.caller("A"), await harness.caller("B", fresh=True)
     id = None if call is None else await caller.create(call)
@@ -139,22 +139,22 @@ async def tasks_of_others(harness: Harness) -> None:
 async def _listen_briefly(caller: Caller, id: str) -> None:
     stream = caller.start("subscriptions/listen", {"notifications": {"taskIds": [id]}})
     for _ in range(20):
-        if stream.is_over or stream.heard():
+        if stream.is_done or stream.heard():
             break
         await caller.pause(20)
-    await stream.leave()
+    await stream.abandon()
 
 
-# --- the older revision --------------------------------------------------------------------------
+# --- 2025-11-25 ----------------------------------------------------------------------------------
 
 
 @probe(revisions=_ONLY)
-async def the_extension_among_older_callers(harness: Harness) -> None:
-    """A session of 2025-11-25 that declares the extension; then one that asks for old tasks."""
+async def extension_in_older_sessions(harness: Harness) -> None:
+    """Declare the extension in a 2025-11-25 session; request old tasks in another."""
     call = harness.profile.get(Role.COMPLETES, Role.SLOW)
     if call is None:
         return
-    caller = await harness.stranger()
+    caller = await harness.new_caller()
     session = await _initialize(caller)
     if session is not None:
         await _old_request(caller, session, "tools/call", call.params)
@@ -166,11 +166,11 @@ async def the_extension_among_older_callers(harness: Harness) -> None:
             await _old_request(caller, session, "tasks/cancel", {"taskId": id})
     if session and harness.transport == "http":
         await caller.send(b"", method="DELETE", headers={**_NO_ROUTING, **session}, wait_ms=2_000)
-    await harness.leave(caller)
+    await harness.release(caller)
 
 
 async def _initialize(caller: Caller) -> dict[str, str] | None:
-    """The headers of a session; None if the target does not agree to that revision."""
+    """Return the headers of a session, or None if the target does not support that revision."""
     params = {
         "protocolVersion": _AGREED,
         "capabilities": {"extensions": {EXTENSION: {}}},

@@ -2,17 +2,25 @@
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import (
-    Answers,
+from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import Answers
+from tests.conformance.planting import (
+    STDIO,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Later,
+    Message,
+    ServerChange,
+    ServerMessage,
     method_of,
-    of,
+    old,
     params_of,
+    plant,
     task_id_of,
 )
-from tests.conformance.planting import Bug, Head, Later, Message, plant
 from tests.conformance.variations import tasks_in
-
-__all__: list[str] = []
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
@@ -27,129 +35,102 @@ def _related(message: Message) -> Any:
 # --- where it is wanted ----------------------------------------------------------------------
 
 
-@plant(*of("related-task-on-question", "related-task-on-task-messages"))
-class NamelessQuestions(Bug):
-    """Questions do not say whose they are."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(message) == "elicitation/create":
-            message["params"].pop("_meta", None)
-        return [message]
+@plant(*old("related-task-on-question", "related-task-on-task-messages"), base=ServerChange)
+def elicits_without_related_task(message: Message, request: Message | None) -> None:
+    if method_of(message) == "elicitation/create":
+        message["params"].pop("_meta", None)
 
 
-@plant(*of("related-task-on-progress", "related-task-on-task-messages"))
-class NamelessProgress(Bug):
-    """Progress does not say whose it is."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(message) == "notifications/progress":
-            message["params"].pop("_meta", None)
-        return [message]
+@plant(*old("related-task-on-progress", "related-task-on-task-messages"), base=ServerChange)
+def reports_progress_without_related_task(message: Message, request: Message | None) -> None:
+    if method_of(message) == "notifications/progress":
+        message["params"].pop("_meta", None)
 
 
-@plant(*of("related-task-on-result", "related-task-on-task-messages"))
-class NamelessResults(Answers):
-    """Results do not say whose they are."""
-
-    method = "tasks/result"
-
-    def change(self, result: Message, request: Message) -> None:
-        result.pop("_meta", None)
-
-
-@plant(*of("related-task-value-shape", "no-related-task-on-task-results"))
-class MetadataIsText(Answers):
-    """The id alone, where it is not wanted either."""
-
-    method = "tasks/get"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["_meta"] = {RELATED: task_id_of(request)}
+@plant(
+    *old("related-task-on-result", "related-task-on-task-messages"),
+    base=Answers,
+    method="tasks/result",
+)
+def answers_result_without_related_task(result: Message, request: Message) -> None:
+    result.pop("_meta", None)
 
 
-@plant(*of("side-channel-allowed"), also=of("request-id-not-reused"))
-class AsksTwice(Bug):
-    """A question is sent again before it is answered."""
+@plant(
+    *old("related-task-value-shape", "no-related-task-on-task-results"),
+    base=Answers,
+    method="tasks/get",
+)
+def sends_related_task_as_text(result: Message, request: Message) -> None:
+    result["_meta"] = {RELATED: task_id_of(request)}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        is_question = method_of(message) == "elicitation/create"
-        return [message, message] if is_question else [message]
+
+@plant(*old("side-channel-allowed"), also=old("request-id-not-reused"), base=ServerMessage)
+def sends_elicitations_twice(message: Message, request: Message | None) -> list[Any]:
+    is_question = method_of(message) == "elicitation/create"
+    return [message, message] if is_question else [message]
 
 
 # --- where it is not -------------------------------------------------------------------------
 
 
-@plant(*of("no-related-task-on-task-results"))
-class MetadataOnLists(Answers):
-    """A cancelled task is named twice."""
-
-    method = "tasks/cancel"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["_meta"] = {RELATED: {"taskId": task_id_of(request)}}
+@plant(*old("no-related-task-on-task-results"), base=Answers, method="tasks/cancel")
+def adds_related_task_to_cancel_result(result: Message, request: Message) -> None:
+    result["_meta"] = {RELATED: {"taskId": task_id_of(request)}}
 
 
-@plant(*of("no-related-task-on-status-notification"))
-class MetadataOnNotifications(Bug):
-    """A status notification names its task twice."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(message) == "notifications/tasks/status":
-            id = message["params"]["taskId"]
-            message["params"]["_meta"] = {RELATED: {"taskId": id}}
-        return [message]
+@plant(*old("no-related-task-on-status-notification"), base=ServerChange)
+def adds_related_task_to_status_notifications(message: Message, request: Message | None) -> None:
+    if method_of(message) == "notifications/tasks/status":
+        id = message["params"]["taskId"]
+        message["params"]["_meta"] = {RELATED: {"taskId": id}}
 
 
-@plant(*of("related-task-ignored-on-task-requests"), also=("answers",))
-class HangsOnMetadata(Bug):
-    """A look with metadata is never answered."""
-
-    def asked(self, message: Message, head: Head) -> Message | None:
-        is_get = method_of(message) == "tasks/get"
-        return None if is_get and _related(message) is not None else message
+@plant(*old("related-task-ignored-on-task-requests"), also=("answers",), base=ClientMessage)
+def never_answers_get_with_related_task(message: Message, head: Head) -> Message | Instead | None:
+    is_get = method_of(message) == "tasks/get"
+    return None if is_get and _related(message) is not None else message
 
 
-@plant(*of("related-task-ignored-on-task-requests", "task-id-param-decides"), also=of(
-    "related-task-on-result", "related-task-on-task-messages", "cancelled-before-answer",
-    "status-cancelled",
-))  # fmt: skip
-class MetadataDecides(Bug):
-    """The task in the metadata is the one that is meant."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        other = _related(message)
-        if method_of(message).startswith("tasks/") and other is not None:
-            message["params"]["taskId"] = other
-        return message
+@plant(
+    *old("related-task-ignored-on-task-requests", "task-id-param-decides"),
+    also=old(
+        "related-task-on-result",
+        "related-task-on-task-messages",
+        "cancelled-before-answer",
+        "status-cancelled",
+    ),
+    base=ClientChange,
+)
+def prefers_related_task_to_task_id(message: Message, head: Head) -> None:
+    other = _related(message)
+    if method_of(message).startswith("tasks/") and other is not None:
+        message["params"]["taskId"] = other
 
 
 # --- progress --------------------------------------------------------------------------------
 
 
-@plant(*of("progress-supported-on-tasks"), also=of(
-    "progress-token-known", "progress-after-create-result", "progress-same-token"
-))  # fmt: skip
-class AnotherToken(Bug):
-    """Progress of a task has a token of its own."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(message) == "notifications/progress" and _related(message) is not None:
-            message["params"]["progressToken"] = "own"
-        return [message]
+@plant(
+    *old("progress-supported-on-tasks"),
+    also=old("progress-token-known", "progress-after-create-result", "progress-same-token"),
+    base=ServerChange,
+)
+def reports_progress_with_another_token(message: Message, request: Message | None) -> None:
+    if method_of(message) == "notifications/progress" and _related(message) is not None:
+        message["params"]["progressToken"] = "own"
 
 
 @plant(
-    *of("cancel-stops-work"),
-    also=of("progress-operation-running", "progress-stops-at-terminal"),
-    transports=("stdio",),
+    *old("cancel-stops-work"),
+    also=old("progress-operation-running", "progress-stops-at-terminal"),
+    transports=STDIO,
 )
-class GoesOnAfterCancel(Bug):
-    """The work of a cancelled task goes on, as its progress shows."""
-
+class ReportsProgressAfterCancel(Bug):
     def __init__(self) -> None:
         self._last: dict[Any, Message] = {}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(message) == "notifications/progress" and _related(message) is not None:
             self._last[_related(message)] = message
         last = self._last.get(task_id_of(request))
@@ -165,14 +146,12 @@ class GoesOnAfterCancel(Bug):
 # --- tasks that ask --------------------------------------------------------------------------
 
 
-@plant(*of("input-required-when-asking"))
-class AsksAtWork(Bug):
-    """When somebody listens a task that asks is at work."""
-
+@plant(*old("input-required-when-asking"))
+class ShowsWorkingWhileItElicits(Bug):
     def __init__(self) -> None:
         self._heard: set[Any] = set()
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(message) in ("elicitation/create", "sampling/createMessage"):
             self._heard.add(_related(message))
         for task in tasks_in(message):
@@ -181,52 +160,46 @@ class AsksAtWork(Bug):
         return [message]
 
 
-@plant(*of("leaves-input-required-when-answered"), also=("answers",))
-class AnswerIsLost(Bug):
-    """Every second answer to a form never arrives."""
-
+@plant(*old("leaves-input-required-when-answered"), also=("answers",))
+class LosesEverySecondElicitationResponse(Bug):
     def __init__(self) -> None:
         self._forms: set[Any] = set()
         self._answers = 0
 
-    def asked(self, message: Message, head: Head) -> Message | None:
+    def client_message(self, message: Message, head: Head) -> Message | None:
         if "method" not in message and message.get("id") in self._forms:
             self._answers += 1
             if self._answers % 2 == 0:
                 return None
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(message) == "elicitation/create":
             self._forms.add(message["id"])
         return [message]
 
 
 @plant(
-    *of("status-input-required", "status-working"),
-    also=of("cancelled-same-direction"),
-    transports=("stdio",),
+    *old("status-input-required", "status-working"),
+    also=old("cancelled-same-direction"),
+    transports=STDIO,
+    base=ServerMessage,
 )
-class AsksNothing(Bug):
-    """A task needs input, and does not say which."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        return [] if method_of(message) == "elicitation/create" else [message]
+def requires_input_without_elicitation(message: Message, request: Message | None) -> list[Any]:
+    return [] if method_of(message) == "elicitation/create" else [message]
 
 
-@plant(*of("question-task-id-matches"), also=of("sse-messages-related"))
-class QuestionsNameTheFirst(Bug):
-    """All questions that are open belong to the first task that asked."""
-
+@plant(*old("question-task-id-matches"), also=old("sse-messages-related"))
+class NamesTheFirstTaskInEveryElicitation(Bug):
     def __init__(self) -> None:
         self._open: dict[Any, Any] = {}
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if "method" not in message:
             self._open.pop(message.get("id"), None)
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(message) == "elicitation/create" and _related(message) is not None:
             first = next(iter(self._open.values()), _related(message))
             self._open[message["id"]] = first

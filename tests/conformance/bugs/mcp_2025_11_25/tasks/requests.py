@@ -2,20 +2,26 @@
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import (
-    ENDS,
-    Answers,
-    Shown,
+from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import ENDS, Answers, Shown
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ResponseHead,
+    ServerChange,
+    ServerMessage,
     error,
     method_of,
-    of,
+    old,
     params_of,
+    plant,
     task_id_of,
+    variant,
 )
-from tests.conformance.planting import Bug, Head, Message, plant
 from tests.conformance.variations import tasks_in
-
-__all__: list[str] = []
 
 NAMED: Final = ("tasks/get", "tasks/result", "tasks/cancel")
 
@@ -27,14 +33,12 @@ def _refused(message: Message, request: Message | None, *methods: str) -> bool:
 # --- get -------------------------------------------------------------------------------------
 
 
-@plant(*of("get-returns-task-flat"), also=of("task-id-unique", "begins-working"))
-class NestedGet(Bug):
-    """After the result was fetched a task is wrapped."""
-
+@plant(*old("get-returns-task-flat"), also=old("task-id-unique", "begins-working"))
+class WrapsTasksAfterResultWasFetched(Bug):
     def __init__(self) -> None:
         self._fetched: set[Any] = set()
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(request) == "tasks/result":
             self._fetched.add(task_id_of(request))
         is_fetched = task_id_of(request) in self._fetched
@@ -43,65 +47,58 @@ class NestedGet(Bug):
         return [message]
 
 
-@plant(*of("get-not-upgraded-to-sse"), transports=("http",))
-class GetIsAStream(Bug):
-    """Every look opens a stream."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+@plant(*old("get-not-upgraded-to-sse"), transports=HTTP)
+class AnswersGetWithAStream(Bug):
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(request) != "tasks/get" or head.status != 200:
             return [message]
         head.headers["content-type"] = "text/event-stream"
         return [message, b": that was it\n\n"]
 
 
-@plant(*of("streamable-http-still-applies"), also=of("http-json-or-sse"), transports=("http",))
-class ListIsPlainText(Bug):
-    """A list is a text."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        if method_of(request) == "tasks/list" and head.status == 200:
-            head.headers["content-type"] = "text/plain"
+@plant(
+    *old("streamable-http-still-applies"),
+    also=old("http-json-or-sse"),
+    transports=HTTP,
+    base=ResponseHead,
+)
+def answers_task_list_as_plain_text(request: Message | None, head: Head) -> None:
+    if method_of(request) == "tasks/list" and head.status == 200:
+        head.headers["content-type"] = "text/plain"
 
 
 # --- cancel ----------------------------------------------------------------------------------
 
 
-@plant(*of("cancel-capability"), also=of("cancel-unknown-32602", "cancel-terminal-refused"))
-class NoCancelThere(Bug):
-    """Cancels are declared, and not there."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if request is not None and method_of(request) == "tasks/cancel":
-            return [error(request, -32601, "Method not found")]
-        return [message]
-
-
-@plant(*of("cancel-answers-with-task"))
-class EmptyCancel(Bug):
-    """A cancel is acknowledged, no more."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if method_of(request) == "tasks/cancel" and "result" in message:
-            message["result"] = {}
-        return [message]
+@plant(
+    *old("cancel-capability"),
+    also=old("cancel-unknown-32602", "cancel-terminal-refused"),
+    base=ServerMessage,
+)
+def does_not_implement_declared_cancel(message: Message, request: Message | None) -> list[Any]:
+    if request is not None and method_of(request) == "tasks/cancel":
+        return [error(request, -32601, "Method not found")]
+    return [message]
 
 
-@plant(*of("cancelled-before-answer", "cancel-answers-with-task"))
-class CancelsLater(Answers):
-    """A cancel is answered before it has an effect."""
-
-    method = "tasks/cancel"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["status"] = "working"
+@plant(*old("cancel-answers-with-task"), base=ServerChange)
+def answers_cancel_with_empty_result(message: Message, request: Message | None) -> None:
+    if method_of(request) == "tasks/cancel" and "result" in message:
+        message["result"] = {}
 
 
-@plant(*of("cancelled-before-answer"), also=of(
-    "cancelled-sticks", "terminal-final", "result-blocks", "last-updated-at-order"
-))  # fmt: skip
-class WorksAfterCancel(Shown):
-    """Whoever looks at once after a cancel sees the task at work."""
+@plant(
+    *old("cancelled-before-answer", "cancel-answers-with-task"), base=Answers, method="tasks/cancel"
+)
+def answers_cancel_with_working_task(result: Message, request: Message) -> None:
+    result["status"] = "working"
 
+
+@plant(
+    *old("cancelled-before-answer"),
+    also=old("cancelled-sticks", "terminal-final", "result-blocks", "last-updated-at-order"),
+)
+class ShowsWorkingRightAfterCancel(Shown):
     def change(self, task: Message, where: str) -> None:
         id = task["taskId"]
         if where == "tasks/cancel":
@@ -111,14 +108,12 @@ class WorksAfterCancel(Shown):
             task["status"] = "working"
 
 
-@plant(*of("cancel-terminal-refused"))
-class CancelAgain(Bug):
-    """Who cancels twice gets the same answer twice."""
-
+@plant(*old("cancel-terminal-refused"))
+class RepeatsTheAnswerToASecondCancel(Bug):
     def __init__(self) -> None:
         self._cancelled: dict[Any, Message] = {}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if method_of(request) == "tasks/cancel":
             id = task_id_of(request)
             if "result" in message:
@@ -129,14 +124,12 @@ class CancelAgain(Bug):
         return [message]
 
 
-@plant(*of("cancel-terminal-refused"))
-class TooLateHasAnotherCode(Bug):
-    """A task that is over is in the wrong state, which is no invalid parameter."""
-
+@plant(*old("cancel-terminal-refused"))
+class RefusesCancelOfEndedTaskWith32000(Bug):
     def __init__(self) -> None:
         self._statuses: dict[Any, Any] = {}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for task in tasks_in(message):
             self._statuses[task["taskId"]] = task["status"]
         is_over = self._statuses.get(task_id_of(request)) in ENDS
@@ -148,118 +141,78 @@ class TooLateHasAnotherCode(Bug):
 # --- errors ----------------------------------------------------------------------------------
 
 
-@plant(*of("get-unknown-32602", "result-unknown-32602", "cancel-unknown-32602"))
-class UnknownIsAResource(Bug):
-    """What is not there has a code of its own."""
-
+@plant(*old("get-unknown-32602", "result-unknown-32602", "cancel-unknown-32602"))
+class RefusesUnknownTasksWith32002(Bug):
     def __init__(self) -> None:
         self._known: set[Any] = set()
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         self._known |= {task["taskId"] for task in tasks_in(message)}
         if _refused(message, request, *NAMED) and task_id_of(request) not in self._known:
             message["error"]["code"] = -32002
         return [message]
 
 
-@plant(*of("result-unknown-32602"), also=("answers",))
-class WaitsForNothing(Bug):
-    """Who wants the result of nothing waits for ever."""
-
-    def asked(self, message: Message, head: Head) -> Message | None:
-        is_result = method_of(message) == "tasks/result"
-        return None if is_result and task_id_of(message) == "no-such-task" else message
+@plant(*old("result-unknown-32602"), also=("answers",), base=ClientMessage)
+def never_answers_result_of_unknown_task(message: Message, head: Head) -> Message | Instead | None:
+    is_result = method_of(message) == "tasks/result"
+    return None if is_result and task_id_of(message) == "no-such-task" else message
 
 
-@plant(*of("internal-error-32603"), also=of("get-unknown-32602"))
-class InternalErrorsAsTheyCome(Bug):
-    """A failure inside has any code."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if _refused(message, request, "tasks/get"):
-            message["error"] = {"code": -32000, "message": "Internal error: KeyError"}
-        return [message]
+@plant(*old("internal-error-32603"), also=old("get-unknown-32602"), base=ServerChange)
+def sends_internal_errors_with_32000(message: Message, request: Message | None) -> None:
+    if _refused(message, request, "tasks/get"):
+        message["error"] = {"code": -32000, "message": "Internal error: KeyError"}
 
 
-@plant(*of("informative-error-messages"))
-class OneErrorForAll(Bug):
-    """All is invalid."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if _refused(message, request, "tasks/get", "tasks/cancel"):
-            message["error"]["message"] = "Invalid params"
-        return [message]
+@plant(*old("informative-error-messages"), base=ServerChange)
+def sends_one_message_for_all_errors(message: Message, request: Message | None) -> None:
+    if _refused(message, request, "tasks/get", "tasks/cancel"):
+        message["error"]["message"] = "Invalid params"
 
 
 # --- lists -----------------------------------------------------------------------------------
 
 
-@plant(*of("list-capability"), also=of("list-bad-cursor-32602"))
-class NoListThere(Bug):
-    """Lists are declared, and not there."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if request is not None and method_of(request) == "tasks/list":
-            return [error(request, -32601, "Method not found")]
-        return [message]
+@plant(*old("list-capability"), also=old("list-bad-cursor-32602"), base=ServerMessage)
+def does_not_implement_declared_list(message: Message, request: Message | None) -> list[Any]:
+    if request is not None and method_of(request) == "tasks/list":
+        return [error(request, -32601, "Method not found")]
+    return [message]
 
 
-@plant(*of("list-result-shape"))
-class ListIsAnObject(Answers):
-    """Tasks by their ids."""
-
-    method = "tasks/list"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["tasks"] = {task["taskId"]: task for task in result["tasks"]}
+@plant(*old("list-result-shape"), base=Answers, method="tasks/list")
+def lists_tasks_as_object(result: Message, request: Message) -> None:
+    result["tasks"] = {task["taskId"]: task for task in result["tasks"]}
 
 
-@plant(*of("get-implies-list"))
-class EmptyList(Answers):
-    """The list is always empty."""
-
-    method = "tasks/list"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["tasks"] = []
-        result.pop("nextCursor", None)
+@plant(*old("get-implies-list"), base=Answers, method="tasks/list")
+def lists_no_tasks(result: Message, request: Message) -> None:
+    result["tasks"] = []
+    result.pop("nextCursor", None)
 
 
-@plant(*of("next-cursor-when-more", "get-implies-list"))
-class ListIsCut(Answers):
-    """Three are enough."""
-
-    method = "tasks/list"
-
-    def change(self, result: Message, request: Message) -> None:
-        del result["tasks"][3:]
-        result.pop("nextCursor", None)
+@plant(*old("next-cursor-when-more", "get-implies-list"), base=Answers, method="tasks/list")
+def lists_three_tasks_at_most(result: Message, request: Message) -> None:
+    del result["tasks"][3:]
+    result.pop("nextCursor", None)
 
 
-@plant(*of("list-no-duplicates"))
-class ListedTwice(Answers):
-    """The first comes again at the end."""
-
-    method = "tasks/list"
-
-    def change(self, result: Message, request: Message) -> None:
-        result["tasks"] += result["tasks"][:1]
+@plant(*old("list-no-duplicates"), base=Answers, method="tasks/list")
+def lists_the_first_task_twice(result: Message, request: Message) -> None:
+    result["tasks"] += result["tasks"][:1]
 
 
-@plant(*of("list-bad-cursor-32602"))
-class AnyCursor(Bug):
-    """A cursor that nobody gave is the beginning."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if _refused(message, request, "tasks/list") and "cursor" in params_of(request):
-            del message["error"]
-            message["result"] = {"tasks": []}
-        return [message]
+@plant(*old("list-bad-cursor-32602"), base=ServerChange)
+def accepts_any_cursor(message: Message, request: Message | None) -> None:
+    if _refused(message, request, "tasks/list") and "cursor" in params_of(request):
+        del message["error"]
+        message["result"] = {"tasks": []}
 
 
 # --- owners ----------------------------------------------------------------------------------
 
-SHARED: Final = of(
+SHARED: Final = old(
     "elicitation-state-per-user", "elicitation-state-not-session-only", "elicitation-bound-to-user"
 )
 """Whoever sees the task of somebody else sees what that one answered."""
@@ -274,7 +227,7 @@ class _Confuses(Bug):
         self._first: dict[str, str] = {}
         self._tokens: list[str] = []
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         token = head.headers.get("authorization", "")
         if "mcp-session-id" not in head.headers:
             return message
@@ -291,38 +244,48 @@ class _Confuses(Bug):
         return token != self._tokens[0]
 
 
-@plant(*of("foreign-get-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
-class EverybodyGets(_Confuses):
-    """Tasks of others can be read."""
-
-    methods = ("tasks/get",)
-
-
-@plant(*of("foreign-result-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
-class EverybodyFetches(_Confuses):
-    """Results of others can be fetched."""
-
-    methods = ("tasks/result",)
+variant(
+    _Confuses,
+    "gets_foreign_tasks",
+    *old("foreign-get-rejected", "bound-to-auth-context"),
+    also=SHARED,
+    transports=HTTP,
+    methods=("tasks/get",),
+)
 
 
-@plant(*of("foreign-cancel-rejected", "bound-to-auth-context"), also=SHARED, transports=("http",))
-class EverybodyCancels(_Confuses):
-    """Tasks of others can be cancelled."""
-
-    methods = ("tasks/cancel",)
-
-
-@plant(*of("foreign-not-listed", "bound-to-auth-context"), also=SHARED, transports=("http",))
-class EverybodyLists(_Confuses):
-    """Tasks of others are listed."""
-
-    methods = ("tasks/list",)
+variant(
+    _Confuses,
+    "returns_foreign_results",
+    *old("foreign-result-rejected", "bound-to-auth-context"),
+    also=SHARED,
+    transports=HTTP,
+    methods=("tasks/result",),
+)
 
 
-@plant(*of("list-not-declared-without-identity"), transports=("http",))
-class OneListForAll(_Confuses):
-    """Nobody has credentials, and all see one list."""
+variant(
+    _Confuses,
+    "cancels_foreign_tasks",
+    *old("foreign-cancel-rejected", "bound-to-auth-context"),
+    also=SHARED,
+    transports=HTTP,
+    methods=("tasks/cancel",),
+)
 
+
+variant(
+    _Confuses,
+    "lists_foreign_tasks",
+    *old("foreign-not-listed", "bound-to-auth-context"),
+    also=SHARED,
+    transports=HTTP,
+    methods=("tasks/list",),
+)
+
+
+@plant(*old("list-not-declared-without-identity"), transports=HTTP)
+class SharesOneListWithoutCredentials(_Confuses):
     is_open = True
     methods = ("tasks/list",)
 

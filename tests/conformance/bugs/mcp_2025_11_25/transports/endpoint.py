@@ -2,9 +2,20 @@
 
 import json
 
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ResponseHead,
+    old,
+    plant,
+    variant,
+)
 
-HTTP = ("http",)
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 
@@ -21,7 +32,7 @@ class _AnswersGet(Bug):
         self.ended: set[str] = set()
         self.is_done = False
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         session = head.headers.get(SESSION, "")
         if head.method == "DELETE":
             self.ended.add(session)
@@ -32,56 +43,45 @@ class _AnswersGet(Bug):
         return body
 
 
-@plant(
-    "2025-11-25:http-single-endpoint",
-    "2025-11-25:get-stream-sse-or-405",
+variant(
+    _AnswersGet,
+    "answers_get_stream_with_404",
+    *old("http-single-endpoint", "get-stream-sse-or-405"),
     transports=HTTP,
+    instead=Instead(status=404),
 )
-class GetIsElsewhere(_AnswersGet):
-    """The stream is at another URL."""
-
-    instead = Instead(status=404)
 
 
-@plant("2025-11-25:get-stream-sse-or-405", transports=HTTP)
-class GetShowsAPage(_AnswersGet):
-    """A page for people."""
+variant(
+    _AnswersGet,
+    "answers_get_stream_with_html",
+    *old("get-stream-sse-or-405"),
+    transports=HTTP,
+    instead=Instead(status=200, headers={"content-type": "text/html"}),
+)
 
-    instead = Instead(status=200, headers={"content-type": "text/html"})
 
-
-@plant("2025-11-25:http-origin-validated", "2025-11-25:http-origin-403", transports=HTTP)
-class ComesFromAnywhere(Bug):
-    """Does not look at the Origin."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+@plant(*old("http-origin-validated", "http-origin-403"), transports=HTTP)
+class IgnoresOrigin(Bug):
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         head.headers.pop("origin", None)
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         head.headers.pop("origin", None)
         return body
 
 
-@plant("2025-11-25:http-origin-403", transports=HTTP)
-class RefusesOriginsWith400(Bug):
-    """Says that the request is bad, not that its page is."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        head.status = 400 if head.status == 403 else head.status
+@plant(*old("http-origin-403"), transports=HTTP, base=ResponseHead)
+def refuses_origins_with_400(request: Message | None, head: Head) -> None:
+    head.status = 400 if head.status == 403 else head.status
 
 
-@plant(
-    "2025-11-25:http-authentication",
-    also=("2025-11-25:tool-access-controlled",),
-    transports=HTTP,
-)
-class ServesWithoutCredentials(Bug):
-    """Takes whoever says nothing for the last one who said something."""
-
+@plant(*old("http-authentication"), also=old("tool-access-controlled"), transports=HTTP)
+class TakesAnonymousCallersForTheLastOne(Bug):
     last = ""
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         self.last = head.headers.setdefault("authorization", self.last)
         return message
 
@@ -89,32 +89,23 @@ class ServesWithoutCredentials(Bug):
 # --- what a POST is told -------------------------------------------------------------------------
 
 
-@plant("2025-11-25:http-202-for-notification", transports=HTTP)
-class AcceptsWith200(Bug):
-    """All is well."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        head.status = 200 if head.status == 202 else head.status
+@plant(*old("http-202-for-notification"), transports=HTTP, base=ResponseHead)
+def accepts_notifications_with_200(request: Message | None, head: Head) -> None:
+    head.status = 200 if head.status == 202 else head.status
 
 
-@plant("2025-11-25:http-error-for-refused-notification", transports=HTTP)
-class RefusesWith200(Bug):
-    """All is well, though it is not."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
-        if "id" in message or isinstance(message.get("method"), str):
-            return message
-        error = {"code": -32600, "message": "Invalid request"}
-        return Instead(({"jsonrpc": "2.0", "error": error},))
+@plant(*old("http-error-for-refused-notification"), transports=HTTP, base=ClientMessage)
+def refuses_notifications_with_200(message: Message, head: Head) -> Message | Instead | None:
+    if "id" in message or isinstance(message.get("method"), str):
+        return message
+    error = {"code": -32600, "message": "Invalid request"}
+    return Instead(({"jsonrpc": "2.0", "error": error},))
 
 
-@plant("2025-11-25:http-json-or-sse", transports=HTTP)
-class SaysItIsText(Bug):
-    """JSON, but it does not say so."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        if request is not None and request.get("method") == "ping" and head.status == 200:
-            head.headers["content-type"] = "text/plain"
+@plant(*old("http-json-or-sse"), transports=HTTP, base=ResponseHead)
+def sends_json_as_plain_text(request: Message | None, head: Head) -> None:
+    if request is not None and request.get("method") == "ping" and head.status == 200:
+        head.headers["content-type"] = "text/plain"
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -129,17 +120,17 @@ class _RenamesSessions(Bug):
     def new_id(self, real: str) -> str:
         raise NotImplementedError
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         if SESSION in head.headers:
             real = head.headers[SESSION]
             head.headers[SESSION] = self.new_id(real)
             self.real[head.headers[SESSION]] = real
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         self._lead_back(head)
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         self._lead_back(head)
         return body
 
@@ -148,67 +139,51 @@ class _RenamesSessions(Bug):
             head.headers[SESSION] = self.real[head.headers[SESSION]]
 
 
-@plant("2025-11-25:session-id-secure", transports=HTTP)
-class NumbersSessions(_RenamesSessions):
-    """One after the other."""
-
+@plant(*old("session-id-secure"), transports=HTTP)
+class CountsSessionIds(_RenamesSessions):
     def new_id(self, real: str) -> str:
         return f"session-of-a-client-{len(self.real):06}"
 
 
-@plant("2025-11-25:session-id-visible-ascii", transports=HTTP)
-class SessionsWithSpaces(_RenamesSessions):
-    """A space within."""
-
+@plant(*old("session-id-visible-ascii"), transports=HTTP)
+class CreatesSessionIdsWithSpaces(_RenamesSessions):
     def new_id(self, real: str) -> str:
         return f"{real[:20]} {real[20:]}"
 
 
-@plant("2025-11-25:session-id-missing-400", transports=HTTP)
-class MissingSessionIsNotFound(Bug):
-    """No session is like a session that is gone."""
-
+@plant(*old("session-id-missing-400"), transports=HTTP)
+class AnswersMissingSessionWith404(Bug):
     def __init__(self) -> None:
         self.missing: list[str] = []
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         if SESSION not in head.headers and message.get("method") == "tools/list":
             self.missing.append(json.dumps(message))
         return message
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         if head.status == 400 and json.dumps(request) in self.missing:
             head.status = 404
 
 
-@plant("2025-11-25:session-ended-404", transports=HTTP)
-class EndedSessionIsBad(Bug):
-    """A session that is gone is a bad request."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        head.status = 400 if head.status == 404 else head.status
+@plant(*old("session-ended-404"), transports=HTTP, base=ResponseHead)
+def answers_ended_session_with_400(request: Message | None, head: Head) -> None:
+    head.status = 400 if head.status == 404 else head.status
 
 
 # --- versions ------------------------------------------------------------------------------------
 
 
-@plant("2025-11-25:protocol-version-assumed", transports=HTTP)
-class InsistsOnTheVersion(Bug):
-    """Knows the version of the session, and wants to hear it again."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
-        if VERSION not in head.headers and SESSION in head.headers:
-            error = {"code": -32600, "message": "No version"}
-            answer = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
-            return Instead((answer,), status=400)
-        return message
+@plant(*old("protocol-version-assumed"), transports=HTTP, base=ClientMessage)
+def requires_version_header(message: Message, head: Head) -> Message | Instead | None:
+    if VERSION not in head.headers and SESSION in head.headers:
+        error = {"code": -32600, "message": "No version"}
+        answer = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+        return Instead((answer,), status=400)
+    return message
 
 
-@plant("2025-11-25:protocol-version-bad-400", transports=HTTP)
-class DoesNotReadTheVersion(Bug):
-    """Any version will do."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
-        if VERSION in head.headers:
-            head.headers[VERSION] = "2025-11-25"
-        return message
+@plant(*old("protocol-version-bad-400"), transports=HTTP, base=ClientChange)
+def ignores_version_header(message: Message, head: Head) -> None:
+    if VERSION in head.headers:
+        head.headers[VERSION] = "2025-11-25"

@@ -5,10 +5,20 @@ from copy import deepcopy
 from typing import Any
 
 from taskmachine.adapters.transports.http.sse import event
-from tests.conformance.planting import HANG_UP, STAY, Bug, Head, Instead, Later, Message, plant
+from tests.conformance.planting import (
+    HANG_UP,
+    HTTP,
+    STAY,
+    Bug,
+    Head,
+    Instead,
+    Later,
+    Message,
+    old,
+    plant,
+)
 from tests.conformance.proxy.between import as_bytes
 
-HTTP = ("http",)
 RELATED = "io.modelcontextprotocol/related-task"
 LAST_EVENT = "last-event-id"
 
@@ -28,11 +38,9 @@ def task_of(message: Message) -> Any:
 # --- their course --------------------------------------------------------------------------------
 
 
-@plant("2025-11-25:sse-priming-event", transports=HTTP)
-class BeginsUnprimed(Bug):
-    """The first event is a message."""
-
-    def filled(self, block: bytes, head: Head) -> bytes:
+@plant(*old("sse-priming-event"), transports=HTTP)
+class SendsNoPrimingEvent(Bug):
+    def stream_block(self, block: bytes, head: Head) -> bytes:
         return b"" if b"id: " in block and head.method == "POST" else block
 
 
@@ -41,7 +49,7 @@ class _HangsUp(Bug):
 
     times = 0
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         is_stream = head.headers.get("content-type") == "text/event-stream"
         if not is_result(request) or not is_stream or head.method != "POST" or self.times == 10:
             return [message]
@@ -49,31 +57,21 @@ class _HangsUp(Bug):
         return [HANG_UP]
 
 
-@plant("2025-11-25:sse-retry-before-close", also=("answers",), transports=HTTP)
-class ClosesWithoutAWord(_HangsUp):
-    """Does not say when to come back."""
-
-    def filled(self, block: bytes, head: Head) -> bytes:
+@plant(*old("sse-retry-before-close"), also=("answers",), transports=HTTP)
+class ClosesStreamsWithoutRetry(_HangsUp):
+    def stream_block(self, block: bytes, head: Head) -> bytes:
         return re.sub(rb"retry: .*\n", b"", block)
 
 
-@plant("2025-11-25:sse-ends-with-response", also=("answers",), transports=HTTP)
-class ClosesForGood(_HangsUp):
-    """And cannot be resumed."""
-
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+@plant(*old("sse-ends-with-response"), also=("answers",), transports=HTTP)
+class ClosesStreamsWithoutResumption(_HangsUp):
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         return Instead(status=405) if LAST_EVENT in head.headers else body
 
 
-@plant(
-    "2025-11-25:sse-terminates-after-response",
-    also=("2025-11-25:sse-priming-event",),
-    transports=HTTP,
-)
-class NeverEnds(Bug):
-    """The stream stays, though everything was said."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+@plant(*old("sse-terminates-after-response"), also=old("sse-priming-event"), transports=HTTP)
+class KeepsStreamsOpenAfterResponse(Bug):
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         is_list = request is not None and request.get("method") == "tools/list"
         return [message, STAY] if is_list and head.status == 200 else [message]
 
@@ -81,13 +79,11 @@ class NeverEnds(Bug):
 # --- what is said on which -----------------------------------------------------------------------
 
 
-@plant("2025-11-25:sse-messages-related", transports=HTTP)
-class TellsOfOthers(Bug):
-    """On the stream of one task there is a word about another one."""
-
+@plant(*old("sse-messages-related"), transports=HTTP)
+class SendsMessagesOfOtherTasks(Bug):
     first: Any = None
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if (
             request is None
             or not is_result(request)
@@ -110,16 +106,16 @@ class _KnowsQuestions(Bug):
         self.questions: dict[Any, Message] = {}
         self.waiting: dict[int, Any] = {}
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and is_result(request):
             self.waiting[id(head)] = request["params"].get("taskId")
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if {"id", "method"} <= message.keys() and task_of(message) is not None:
             self.questions[task_of(message)] = deepcopy(message)
         return [message]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         if "method" not in message:
             self.questions = {
                 task: question
@@ -129,27 +125,19 @@ class _KnowsQuestions(Bug):
         return message
 
 
-@plant(
-    "2025-11-25:message-on-one-stream",
-    also=("2025-11-25:side-channel-allowed",),
-    transports=HTTP,
-)
-class AsksOnEveryStream(_KnowsQuestions):
-    """Whoever comes later is asked as well, under the same id."""
-
-    def filled(self, block: bytes, head: Head) -> bytes:
+@plant(*old("message-on-one-stream"), also=old("side-channel-allowed"), transports=HTTP)
+class ElicitsOnEveryStream(_KnowsQuestions):
+    def stream_block(self, block: bytes, head: Head) -> bytes:
         question = self.questions.get(self.waiting.get(id(head)))
         return block if question is None else block + event(as_bytes(question))
 
 
-@plant("2025-11-25:get-stream-unrelated", transports=HTTP)
-class AsksByGet(Bug):
-    """Another question comes on the wrong stream, while the right one is open."""
-
+@plant(*old("get-stream-unrelated"), transports=HTTP)
+class ElicitsOnGetStream(Bug):
     def __init__(self) -> None:
         self.count = 0
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         params = message.get("params", {})
         is_asking = head.method == "GET" and params.get("status") == "input_required"
         if not is_asking:
@@ -160,17 +148,15 @@ class AsksByGet(Bug):
         question = {"method": "elicitation/create", "params": {**form, "_meta": meta}}
         return [message, Later(0.58, {"jsonrpc": "2.0", "id": f"by-get-{self.count}", **question})]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         return None if str(message.get("id")).startswith("by-get-") else message
 
 
-@plant("2025-11-25:get-stream-no-responses", also=("answers",), transports=HTTP)
-class RespondsByGet(Bug):
-    """A response comes once more, by GET."""
-
+@plant(*old("get-stream-no-responses"), also=("answers",), transports=HTTP)
+class RepeatsResponsesOnGetStream(Bug):
     response: Message | None = None
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if head.method == "GET" and "method" in message and self.response is not None:
             return [message, self.response]
         if request is not None and request.get("method") == "initialize":
@@ -178,14 +164,12 @@ class RespondsByGet(Bug):
         return [message]
 
 
-@plant("2025-11-25:no-broadcast", transports=HTTP)
-class TellsOnEveryStream(Bug):
-    """What was told by GET is told again to whoever waits for the result."""
-
+@plant(*old("no-broadcast"), transports=HTTP)
+class RepeatsNotificationsOnResultStream(Bug):
     def __init__(self) -> None:
         self.told: dict[Any, Message] = {}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if message.get("method") == "notifications/tasks/status" and head.method == "GET":
             self.told[message["params"]["taskId"]] = deepcopy(message)
         is_stream = head.headers.get("content-type") == "text/event-stream"
@@ -198,15 +182,13 @@ class TellsOnEveryStream(Bug):
 # --- broken connections --------------------------------------------------------------------------
 
 
-@plant("2025-11-25:disconnect-is-not-cancel", transports=HTTP)
-class DisconnectCancels(Bug):
-    """Once a stream is broken, its task is cancelled when somebody looks."""
-
+@plant(*old("disconnect-is-not-cancel"), transports=HTTP)
+class CancelsTasksOnDisconnect(Bug):
     def __init__(self) -> None:
         self.waiting: dict[str, set[str]] = {}
         self.doomed: set[str] = set()
 
-    def asked(self, message: Message, head: Head) -> Message | Instead | None:
+    def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         session = head.headers.get("mcp-session-id", "")
         params = message.get("params")
         task = params.get("taskId") if isinstance(params, dict) else None
@@ -217,7 +199,7 @@ class DisconnectCancels(Bug):
                 return message | {"method": "tasks/cancel"}
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         if LAST_EVENT in head.headers:
             self.doomed |= self.waiting.get(head.headers.get("mcp-session-id", ""), set())
         return body
@@ -226,26 +208,18 @@ class DisconnectCancels(Bug):
 # --- resuming ------------------------------------------------------------------------------------
 
 
-@plant("2025-11-25:sse-event-ids-unique", transports=HTTP)
-class EveryStreamBeginsAtZero(Bug):
-    """The first event of each stream has the id 0."""
-
-    def filled(self, block: bytes, head: Head) -> bytes:
+@plant(*old("sse-event-ids-unique"), transports=HTTP)
+class StartsEventIdsAtZero(Bug):
+    def stream_block(self, block: bytes, head: Head) -> bytes:
         return re.sub(rb"id: .*\n", b"id: 0\n", block)
 
 
-@plant(
-    "2025-11-25:sse-event-ids-name-stream",
-    "2025-11-25:resume-no-other-stream",
-    transports=HTTP,
-)
-class ResumesTheFirstStream(Bug):
-    """Whatever is to be resumed, the first stream of the session is."""
-
+@plant(*old("sse-event-ids-name-stream", "resume-no-other-stream"), transports=HTTP)
+class AlwaysResumesTheFirstStream(Bug):
     def __init__(self) -> None:
         self.first: dict[str, str] = {}
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead | None:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead | None:
         if LAST_EVENT in head.headers:
             session = head.headers.get("mcp-session-id", "")
             wanted = self.first.setdefault(session, head.headers[LAST_EVENT])

@@ -2,15 +2,26 @@
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2026_07_28.transports.endpoint import VERSION, meta_of
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.bugs.mcp_2026_07_28.transports.endpoint import VERSION
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ResponseHead,
+    ServerChange,
+    meta_of,
+    new,
+    plant,
+    variant,
+)
 from tests.conformance.variations import tasks_in
-
-__all__: list[str] = []
 
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _TASKS: Final = "io.modelcontextprotocol/tasks"
-_HTTP: Final = ("http",)
 
 
 class _Answers(Bug):
@@ -19,7 +30,7 @@ class _Answers(Bug):
     method: str | None = None
     id: Any = None
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if request is not None and (request.get("method") == self.method or self._is_id(request)):
             self.change(message)
         return [message]
@@ -34,126 +45,83 @@ class _Answers(Bug):
 # --- messages --------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:jsonrpc-2-0")
-class OldJsonRpc(_Answers):
-    """The version before."""
-
-    id = "7"
-
-    def change(self, message: Message) -> None:
-        message["jsonrpc"] = "1.0"
+@plant(*new("jsonrpc-2-0"), base=_Answers, id="7")
+def answers_with_jsonrpc_1_0(message: Message) -> None:
+    message["jsonrpc"] = "1.0"
 
 
-@plant("2026-07-28:result-same-id", also=("answers",))
-class NumbersBecomeTexts(_Answers):
-    """A large id comes back as a text."""
-
-    id = 2**53 - 1
-
-    def change(self, message: Message) -> None:
-        message["id"] = str(message["id"])
+@plant(*new("result-same-id"), also=("answers",), base=_Answers, id=2**53 - 1)
+def answers_numeric_ids_as_text(message: Message) -> None:
+    message["id"] = str(message["id"])
 
 
-@plant("2026-07-28:result-field", also=("2026-07-28:tools-list-answered",))
-class ResultIsAList(_Answers):
-    """The tools themselves are the result."""
-
-    id = "7"
-
-    def change(self, message: Message) -> None:
-        message["result"] = message["result"]["tools"]
+@plant(*new("result-field"), also=new("tools-list-answered"), base=_Answers, id="7")
+def answers_with_a_list_as_result(message: Message) -> None:
+    message["result"] = message["result"]["tools"]
 
 
-@plant("2026-07-28:error-same-id", also=("answers",))
-class ErrorsHaveOtherIds(_Answers):
-    """An error for nobody."""
-
-    id = "unknown-7"
-
-    def change(self, message: Message) -> None:
-        message["id"] = "somebody"
+@plant(*new("error-same-id"), also=("answers",), base=_Answers, id="unknown-7")
+def answers_errors_with_another_id(message: Message) -> None:
+    message["id"] = "somebody"
 
 
-@plant("2026-07-28:error-code-and-message")
-class ErrorsSayNothing(_Answers):
-    """A code is all there is."""
-
-    id = "unknown-7"
-
-    def change(self, message: Message) -> None:
-        del message["error"]["message"]
-
-
-@plant("2026-07-28:error-code-integer", also=("2026-07-28:http-unknown-method-404",))
-class CodesAreTexts(_Answers):
-    """A code with quotes."""
-
-    id = "unknown-7"
-
-    def change(self, message: Message) -> None:
-        message["error"]["code"] = str(message["error"]["code"])
+@plant(*new("error-code-and-message"), base=_Answers, id="unknown-7")
+def sends_errors_without_message(message: Message) -> None:
+    del message["error"]["message"]
 
 
 @plant(
-    "2026-07-28:notification-not-answered",
-    also=(
-        "2026-07-28:http-202-for-notification",
-        "2026-07-28:http-error-for-refused-notification",
-        "2026-07-28:error-same-id",
-        "2026-07-28:invalid-cancellation-ignored",
-    ),
+    *new("error-code-integer"), also=new("http-unknown-method-404"), base=_Answers, id="unknown-7"
 )
-class NotificationsAreAnswered(Bug):
-    """What nobody knows is complained about."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if message.get("method") != "notifications/nobody-knows":
-            return message
-        error = {"code": -32601, "message": "no such notification"}
-        answer = {"jsonrpc": "2.0", "id": None, "error": error}
-        return Instead((answer,), 200, {"content-type": "application/json"})
+def sends_error_codes_as_text(message: Message) -> None:
+    message["error"]["code"] = str(message["error"]["code"])
 
 
-@plant("2026-07-28:notification-without-id", also=("2026-07-28:server-sends-no-requests",))
-class NotificationsHaveIds(Bug):
-    """So that they can be told apart."""
+@plant(
+    *new("notification-not-answered"),
+    also=new(
+        "http-202-for-notification",
+        "http-error-for-refused-notification",
+        "error-same-id",
+        "invalid-cancellation-ignored",
+    ),
+    base=ClientMessage,
+)
+def responds_to_unknown_notifications(message: Message, head: Head) -> Message | Instead | None:
+    if message.get("method") != "notifications/nobody-knows":
+        return message
+    error = {"code": -32601, "message": "no such notification"}
+    answer = {"jsonrpc": "2.0", "id": None, "error": error}
+    return Instead((answer,), 200, {"content-type": "application/json"})
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if str(message.get("method")).startswith("notifications/"):
-            message["id"] = "notification-1"
-        return [message]
+
+@plant(*new("notification-without-id"), also=new("server-sends-no-requests"), base=ServerChange)
+def sends_notifications_with_ids(message: Message, request: Message | None) -> None:
+    if str(message.get("method")).startswith("notifications/"):
+        message["id"] = "notification-1"
 
 
 # --- results ---------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:result-type-present", "2026-07-28:modern-request-served-statelessly")
-class ListsHaveNoType(_Answers):
-    """As in the revision before."""
-
-    method = "tools/list"
-
-    def change(self, message: Message) -> None:
-        message.get("result", {}).pop("resultType", None)
-
-
-@plant("2026-07-28:result-type-complete-means-final", also=("2026-07-28:tools-list-answered",))
-class CompleteIsEmpty(_Answers):
-    """Complete, with nothing in it."""
-
-    id = "7"
-
-    def change(self, message: Message) -> None:
-        del message["result"]["tools"]
+@plant(
+    *new("result-type-present", "modern-request-served-statelessly"),
+    base=_Answers,
+    method="tools/list",
+)
+def omits_result_type_of_tool_lists(message: Message) -> None:
+    message.get("result", {}).pop("resultType", None)
 
 
 @plant(
-    "2026-07-28:result-type-input-required-means-more",
-    also=("2026-07-28:mrtr-something-to-do",),
+    *new("result-type-complete-means-final"), also=new("tools-list-answered"), base=_Answers, id="7"
 )
-class AsksForNothing(_Answers):
-    """Input is required, and nobody says which."""
+def completes_without_content(message: Message) -> None:
+    del message["result"]["tools"]
 
+
+@plant(*new("result-type-input-required-means-more"), also=new("mrtr-something-to-do"))
+class RequiresInputWithoutRequests(_Answers):
     method = "tools/call"
 
     def change(self, message: Message) -> None:
@@ -164,20 +132,15 @@ class AsksForNothing(_Answers):
                 "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "n", "version": "1"}},
             }
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         is_call = request is not None and request.get("method") == "tools/call"
         if is_call and head.status == 400 and meta_of(request).get(_CAPABILITIES) == {}:
             head.status = 200
 
 
-@plant("2026-07-28:result-types-from-capabilities")
-class OwnResultType(_Answers):
-    """A type that was never heard of."""
-
-    id = "7"
-
-    def change(self, message: Message) -> None:
-        message["result"]["resultType"] = "splendid"
+@plant(*new("result-types-from-capabilities"), base=_Answers, id="7")
+def sends_unknown_result_type(message: Message) -> None:
+    message["result"]["resultType"] = "splendid"
 
 
 # --- codes -----------------------------------------------------------------------------------
@@ -188,115 +151,85 @@ class _FailsWith(Bug):
 
     code = 0
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for task in tasks_in(message):
             if "error" in task:
                 task["error"]["code"] = self.code
         return [message]
 
 
-@plant("2026-07-28:legacy-codes-avoided")
-class LegacyCode(_FailsWith):
-    """A code that anybody may have used."""
-
-    code = -32001
+variant(_FailsWith, "fails_tasks_with_legacy_code", *new("legacy-codes-avoided"), code=-32001)
 
 
-@plant("2026-07-28:reserved-codes-not-invented")
-class InventedCode(_FailsWith):
-    """A code that MCP may define one day."""
-
-    code = -32055
+variant(
+    _FailsWith, "fails_tasks_with_reserved_code", *new("reserved-codes-not-invented"), code=-32055
+)
 
 
-@plant("2026-07-28:old-codes-not-sent")
-class CodeOfTheRevisionBefore(_FailsWith):
-    """A code that is not there any more."""
-
-    code = -32042
+variant(_FailsWith, "fails_tasks_with_old_code", *new("old-codes-not-sent"), code=-32042)
 
 
-@plant("2026-07-28:own-codes-outside-range")
-class OwnCodeInTheWrongPlace(_FailsWith):
-    """A code that JSON-RPC keeps for itself."""
-
-    code = -32150
+variant(_FailsWith, "fails_tasks_with_jsonrpc_code", *new("own-codes-outside-range"), code=-32150)
 
 
-@plant("2026-07-28:reserved-codes-as-defined", also=("2026-07-28:http-unknown-method-404",))
-class VersionsAreToBlame(_Answers):
-    """-32022 for what has nothing to do with versions."""
-
-    id = "unknown-7"
-
-    def change(self, message: Message) -> None:
-        data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
-        message["error"] |= {"code": -32022, "data": data}
+@plant(
+    *new("reserved-codes-as-defined"),
+    also=new("http-unknown-method-404"),
+    base=_Answers,
+    id="unknown-7",
+)
+def sends_32022_for_unknown_methods(message: Message) -> None:
+    data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
+    message["error"] |= {"code": -32022, "data": data}
 
 
 # --- capabilities ----------------------------------------------------------------------------
 
 
 @plant(
-    "2026-07-28:undeclared-capability-32021",
-    also=(
-        "2026-07-28:missing-capability-names-extension",
-        "2026-07-28:listen-missing-capability-32021",
-    ),
+    *new("undeclared-capability-32021"),
+    also=new("missing-capability-names-extension", "listen-missing-capability-32021"),
+    base=ServerChange,
 )
-class DoesNotSayWhatIsMissing(Bug):
-    """-32021 and no word which capability."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("error", {}).get("code") == -32021:
-            del message["error"]["data"]
-        return [message]
+def omits_missing_capabilities(message: Message, request: Message | None) -> None:
+    if message.get("error", {}).get("code") == -32021:
+        del message["error"]["data"]
 
 
-@plant("2026-07-28:undeclared-capability-400", transports=_HTTP)
-class MissingCapabilitiesAreOk(Bug):
-    """-32021 with status 200."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        declared = meta_of(request).get(_CAPABILITIES)
-        if declared == {} and head.status == 400 and VERSION in meta_of(request):
-            head.status = 200
+@plant(*new("undeclared-capability-400"), transports=HTTP, base=ResponseHead)
+def refuses_missing_capability_with_200(request: Message | None, head: Head) -> None:
+    declared = meta_of(request).get(_CAPABILITIES)
+    if declared == {} and head.status == 400 and VERSION in meta_of(request):
+        head.status = 200
 
 
 @plant(
-    "2026-07-28:undeclared-capability-not-used",
-    also=("2026-07-28:elicitation-declared-modes-only", "2026-07-28:mrtr-declared-kinds-only"),
+    *new("undeclared-capability-not-used"),
+    also=new("elicitation-declared-modes-only", "mrtr-declared-kinds-only"),
+    base=ClientChange,
 )
-class EverybodyCanAnswer(Bug):
-    """Whoever knows tasks is asked."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        declared = meta_of(message).get(_CAPABILITIES)
-        if isinstance(declared, dict) and "extensions" in declared:
-            declared["elicitation"] = {"form": {}}
-        return message
+def elicits_from_every_client_with_tasks(message: Message, head: Head) -> None:
+    declared = meta_of(message).get(_CAPABILITIES)
+    if isinstance(declared, dict) and "extensions" in declared:
+        declared["elicitation"] = {"form": {}}
 
 
 @plant(
-    "2026-07-28:no-state-from-earlier-requests",
-    "2026-07-28:one-sided-extension",
-    "2026-07-28:result-types-from-capabilities",
-    also=(
-        "2026-07-28:get-missing-capability-32021",
-        "2026-07-28:update-missing-capability-32021",
-        "2026-07-28:cancel-missing-capability-32021",
-        "2026-07-28:legacy-capability-is-undeclared",
-        "2026-07-28:no-task-for-undeclared",
-        "2026-07-28:task-parameter-ignored",
+    *new("no-state-from-earlier-requests", "one-sided-extension", "result-types-from-capabilities"),
+    also=new(
+        "get-missing-capability-32021",
+        "update-missing-capability-32021",
+        "cancel-missing-capability-32021",
+        "legacy-capability-is-undeclared",
+        "no-task-for-undeclared",
+        "task-parameter-ignored",
     ),
 )
-class CapabilitiesAreRemembered(Bug):
-    """Who declared the extension once has it for ever."""
-
+class RemembersCapabilities(Bug):
     def __init__(self) -> None:
         self._is_declared = False
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         declared = meta_of(message).get(_CAPABILITIES)
         if isinstance(declared, dict):
             self._is_declared |= "extensions" in declared

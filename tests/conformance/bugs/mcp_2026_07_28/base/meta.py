@@ -7,16 +7,26 @@ from tests.conformance.bugs.mcp_2026_07_28.transports.endpoint import (
     NEW,
     VERSION,
     ModernOnly,
-    meta_of,
     refusal,
 )
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
-
-__all__: list[str] = []
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    ResponseHead,
+    ServerChange,
+    meta_of,
+    new,
+    plant,
+    variant,
+)
 
 _MCP: Final = "io.modelcontextprotocol/"
 _CAPABILITIES: Final = _MCP + "clientCapabilities"
-_HTTP: Final = ("http",)
 
 # --- keys ------------------------------------------------------------------------------------
 
@@ -27,96 +37,75 @@ class _Adds(Bug):
     key = ""
     value: Any = True
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if "tools" in message.get("result", {}):
             message["result"].setdefault("_meta", {})[self.key] = self.value
         return [message]
 
 
-@plant("2026-07-28:meta-prefix-format")
-class EmptyLabel(_Adds):
-    """Two dots."""
-
-    key = "org..example/key"
+variant(_Adds, "adds_meta_key_with_empty_label", *new("meta-prefix-format"), key="org..example/key")
 
 
-@plant("2026-07-28:meta-label-format")
-class LabelWithAHyphenFirst(_Adds):
-    """A label that begins with a hyphen."""
-
-    key = "org.-example/key"
-
-
-@plant("2026-07-28:meta-name-format")
-class NameWithAHyphenFirst(_Adds):
-    """A name that begins with a hyphen."""
-
-    key = "org.example/-key"
+variant(
+    _Adds,
+    "adds_meta_label_that_starts_with_hyphen",
+    *new("meta-label-format"),
+    key="org.-example/key",
+)
 
 
-@plant("2026-07-28:meta-prefix-reverse-dns")
-class DomainForwards(_Adds):
-    """As one writes it on a letter."""
-
-    key = "example.org/key"
-
-
-@plant("2026-07-28:meta-prefix-reserved")
-class KeyOfMcp(_Adds):
-    """As if MCP had said so."""
-
-    key = "dev.mcp/key"
+variant(
+    _Adds,
+    "adds_meta_name_that_starts_with_hyphen",
+    *new("meta-name-format"),
+    key="org.example/-key",
+)
 
 
-@plant("2026-07-28:trace-context-format")
-class TraceOfNothing(_Adds):
-    """A trace that cannot be followed."""
-
-    key = "traceparent"
-    value = "here"
+variant(_Adds, "adds_meta_prefix_as_domain", *new("meta-prefix-reverse-dns"), key="example.org/key")
 
 
-@plant("2026-07-28:meta-no-assumptions")
-class UnknownKeysAreRefused(Bug):
-    """What is reserved must be known."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_list = message.get("method") == "tools/list"
-        is_strange = is_list and _MCP + "nobody-knows" in meta_of(message)
-        return refusal(message, -32602, "unknown metadata") if is_strange else message
+variant(_Adds, "adds_meta_key_of_mcp", *new("meta-prefix-reserved"), key="dev.mcp/key")
 
 
-@plant("2026-07-28:meta-missing-32602")
-class NoCapabilitiesAreNone(Bug):
-    """What is missing is empty."""
+variant(
+    _Adds,
+    "sends_invalid_traceparent",
+    *new("trace-context-format"),
+    key="traceparent",
+    value="here",
+)
 
-    def asked(self, message: Message, head: Head) -> Message:
-        if VERSION in meta_of(message):
-            meta_of(message).setdefault(_CAPABILITIES, {"extensions": {_MCP + "tasks": {}}})
-        return message
+
+@plant(*new("meta-no-assumptions"), base=ClientMessage)
+def refuses_unknown_keys_in_meta(message: Message, head: Head) -> Message | Instead | None:
+    is_list = message.get("method") == "tools/list"
+    is_strange = is_list and _MCP + "nobody-knows" in meta_of(message)
+    return refusal(message, -32602, "unknown metadata") if is_strange else message
 
 
-@plant("2026-07-28:meta-missing-400", transports=_HTTP)
-class MissingMetaIsOk(Bug):
-    """The refusal has status 200."""
+@plant(*new("meta-missing-32602"), base=ClientChange)
+def fills_in_missing_capabilities(message: Message, head: Head) -> None:
+    if VERSION in meta_of(message):
+        meta_of(message).setdefault(_CAPABILITIES, {"extensions": {_MCP + "tasks": {}}})
 
-    def answered(self, request: Message | None, head: Head) -> None:
-        found = meta_of(request)
-        if VERSION in found and _CAPABILITIES not in found and head.status == 400:
-            head.status = 200
+
+@plant(*new("meta-missing-400"), transports=HTTP, base=ResponseHead)
+def refuses_missing_meta_with_200(request: Message | None, head: Head) -> None:
+    found = meta_of(request)
+    if VERSION in found and _CAPABILITIES not in found and head.status == 400:
+        head.status = 200
 
 
 # --- state -----------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:many-conversations", also=("2026-07-28:task-id-string",))
-class TasksAreMixedUp(Bug):
-    """Now and then another task is shown."""
-
+@plant(*new("many-conversations"), also=new("task-id-string"))
+class ShowsAnotherTask(Bug):
     def __init__(self) -> None:
         self._gets = 0
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         is_get = request is not None and request.get("method") == "tasks/get"
         if request is not None and is_get and "taskId" in message.get("result", {}):
             self._gets += 1
@@ -126,22 +115,17 @@ class TasksAreMixedUp(Bug):
 
 
 @plant(
-    "2026-07-28:connection-not-required",
-    also=(
-        "2026-07-28:kept-until-ttl",
-        "2026-07-28:durable-before-create-answer",
-        "2026-07-28:wait-for-consistency",
-        "2026-07-28:get-working",
+    *new("connection-not-required"),
+    also=new(
+        "kept-until-ttl", "durable-before-create-answer", "wait-for-consistency", "get-working"
     ),
-    transports=_HTTP,
+    transports=HTTP,
 )
-class TasksBelongToALine(Bug):
-    """Who counts from one again is somebody else."""
-
+class BindsTasksToConnections(Bug):
     def __init__(self) -> None:
         self._created: dict[str, int] = {}
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         params = message.get("params")
         task_id = params.get("taskId") if isinstance(params, dict) else None
         since, id = self._created.get(str(task_id), 0), message.get("id")
@@ -149,23 +133,18 @@ class TasksBelongToALine(Bug):
             return refusal(message, -32602, "no such task", 200)
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         if message.get("result", {}).get("resultType") == "task" and isinstance(message["id"], int):
             self._created[message["result"]["taskId"]] = message["id"]
         return [message]
 
 
-@plant(
-    "2026-07-28:state-by-explicit-id",
-    also=("2026-07-28:get-unknown-32602", "2026-07-28:task-id-string"),
-)
-class TheLastTaskIsMeant(Bug):
-    """Who names no task means the one before."""
-
+@plant(*new("state-by-explicit-id"), also=new("get-unknown-32602", "task-id-string"))
+class FillsInMissingTaskId(Bug):
     def __init__(self) -> None:
         self._last: str | None = None
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         params = message.get("params")
         if message.get("method") == "tasks/get" and isinstance(params, dict):
             if "taskId" not in params and self._last is not None:
@@ -178,15 +157,11 @@ class TheLastTaskIsMeant(Bug):
 # --- names -----------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:server-info-sent")
-class TasksAreAnonymous(Bug):
-    """Answers about tasks do not say whose they are."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        is_get = request is not None and request.get("method") == "tasks/get"
-        if is_get and "result" in message:
-            message["result"].get("_meta", {}).pop(_MCP + "serverInfo", None)
-        return [message]
+@plant(*new("server-info-sent"), base=ServerChange)
+def omits_server_info_of_tasks(message: Message, request: Message | None) -> None:
+    is_get = request is not None and request.get("method") == "tasks/get"
+    if is_get and "result" in message:
+        message["result"].get("_meta", {}).pop(_MCP + "serverInfo", None)
 
 
 def _client(message: Message) -> Any:
@@ -194,107 +169,73 @@ def _client(message: Message) -> Any:
     return info.get("name") if isinstance(info, dict) else None
 
 
-@plant("2026-07-28:info-changes-nothing")
-class SomeClientsAreNotServed(Bug):
-    """A name that it does not like."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_list = message.get("method") == "tools/list"
-        is_it = is_list and _client(message) == "somebody-else"
-        return refusal(message, -32602, "not for you") if is_it else message
+@plant(*new("info-changes-nothing"), base=ClientMessage)
+def refuses_a_client_by_name(message: Message, head: Head) -> Message | Instead | None:
+    is_list = message.get("method") == "tools/list"
+    is_it = is_list and _client(message) == "somebody-else"
+    return refusal(message, -32602, "not for you") if is_it else message
 
 
 @plant(
-    "2026-07-28:info-not-for-security",
-    also=("2026-07-28:auth-on-each-request", "2026-07-28:info-changes-nothing"),
-    transports=_HTTP,
+    *new("info-not-for-security"),
+    also=new("auth-on-each-request", "info-changes-nothing"),
+    transports=HTTP,
+    base=ClientChange,
 )
-class NamesAreTrusted(Bug):
-    """Who has the name of the creator may see the task."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        is_get, is_named = message.get("method") == "tasks/get", _client(message) != "somebody-else"
-        if is_get and is_named and head.headers.get("authorization") == f"Bearer {TOKENS[1]}":
-            head.headers["authorization"] = f"Bearer {TOKENS[0]}"
-        return message
+def authorizes_by_client_name(message: Message, head: Head) -> None:
+    is_get, is_named = message.get("method") == "tasks/get", _client(message) != "somebody-else"
+    if is_get and is_named and head.headers.get("authorization") == f"Bearer {TOKENS[1]}":
+        head.headers["authorization"] = f"Bearer {TOKENS[0]}"
 
 
-@plant("2026-07-28:subscription-id-in-meta")
-class NotificationsOfNoSubscription(Bug):
-    """Nobody knows why they came."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("method") == "notifications/subscriptions/acknowledged":
-            message["params"]["_meta"].pop(_MCP + "subscriptionId")
-        return [message]
+@plant(*new("subscription-id-in-meta"), base=ServerChange)
+def acknowledges_without_subscription_id(message: Message, request: Message | None) -> None:
+    if message.get("method") == "notifications/subscriptions/acknowledged":
+        message["params"]["_meta"].pop(_MCP + "subscriptionId")
 
 
 # --- versions --------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:unsupported-version-32022")
-class DoesNotSayWhichVersions(Bug):
-    """-32022 and no list."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if message.get("error", {}).get("code") == -32022:
-            message["error"].pop("data")
-        return [message]
+@plant(*new("unsupported-version-32022"), base=ServerChange)
+def omits_supported_versions(message: Message, request: Message | None) -> None:
+    if message.get("error", {}).get("code") == -32022:
+        message["error"].pop("data")
 
 
-@plant("2026-07-28:unsupported-version-32022")
-class AnyVersionIsFine(Bug):
-    """Whatever version a request is of, it is served."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        version = meta_of(message).get(VERSION)
-        is_same = head.headers.get("mcp-protocol-version", version) == version
-        if version == "1900-01-01" and is_same:
-            meta_of(message)[VERSION] = NEW
-        return message
+@plant(*new("unsupported-version-32022"), base=ClientChange)
+def serves_any_version(message: Message, head: Head) -> None:
+    version = meta_of(message).get(VERSION)
+    is_same = head.headers.get("mcp-protocol-version", version) == version
+    if version == "1900-01-01" and is_same:
+        meta_of(message)[VERSION] = NEW
 
 
-@plant("2026-07-28:discover-implemented", also=("2026-07-28:http-unknown-method-404",))
-class DiscoveryNeedsANumber(Bug):
-    """With a text as its id it is not there."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_it = message.get("method") == "server/discover" and isinstance(message.get("id"), str)
-        return refusal(message, -32601, status=404) if is_it else message
+@plant(*new("discover-implemented"), also=new("http-unknown-method-404"), base=ClientMessage)
+def discovers_only_with_numeric_id(message: Message, head: Head) -> Message | Instead | None:
+    is_it = message.get("method") == "server/discover" and isinstance(message.get("id"), str)
+    return refusal(message, -32601, status=404) if is_it else message
 
 
-@plant("2026-07-28:discover-result-fields")
-class DiscoveryHasNoVersions(Bug):
-    """It says everything but that, now and then."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if isinstance(message.get("id"), str):
-            message.get("result", {}).pop("supportedVersions", None)
-        return [message]
+@plant(*new("discover-result-fields"), base=ServerChange)
+def discovers_without_versions(message: Message, request: Message | None) -> None:
+    if isinstance(message.get("id"), str):
+        message.get("result", {}).pop("supportedVersions", None)
 
 
-@plant("2026-07-28:extension-id-format")
-class ExtensionOfNobody(Bug):
-    """A name without a prefix."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        capabilities = message.get("result", {}).get("capabilities")
-        if isinstance(capabilities, dict) and "extensions" in capabilities:
-            capabilities["extensions"]["splendid"] = {}
-        return [message]
+@plant(*new("extension-id-format"), base=ServerChange)
+def declares_extension_without_prefix(message: Message, request: Message | None) -> None:
+    capabilities = message.get("result", {}).get("capabilities")
+    if isinstance(capabilities, dict) and "extensions" in capabilities:
+        capabilities["extensions"]["splendid"] = {}
 
 
-@plant("2026-07-28:initialize-refusal-names-versions")
-class JustNo(ModernOnly):
-    """Whoever comes with `initialize` is told nothing."""
-
+@plant(*new("initialize-refusal-names-versions"))
+class RefusesInitializeWithoutReason(ModernOnly):
     words = "no"
 
 
-@plant("2026-07-28:initialize-selects-legacy")
-class SessionsNeedMeta(Bug):
-    """The rules of this revision for everybody."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_old = message.get("method") == "tools/list" and not meta_of(message)
-        return refusal(message, -32602, "no metadata") if is_old else message
+@plant(*new("initialize-selects-legacy"), base=ClientMessage)
+def requires_meta_of_legacy_sessions(message: Message, head: Head) -> Message | Instead | None:
+    is_old = message.get("method") == "tools/list" and not meta_of(message)
+    return refusal(message, -32602, "no metadata") if is_old else message

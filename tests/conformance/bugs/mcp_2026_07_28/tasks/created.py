@@ -4,18 +4,18 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.conformance.bugs.mcp_2026_07_28.extension import (
-    ENDS,
-    Answers,
-    Shown,
+from tests.conformance.bugs.mcp_2026_07_28.extension import ENDS, Answers, Shown
+from tests.conformance.planting import (
+    HTTP,
+    Head,
+    Instead,
+    Message,
     error,
-    ext,
     method_of,
-    named_task,
+    new,
+    plant,
+    task_id_of,
 )
-from tests.conformance.planting import Head, Instead, Message, plant
-
-__all__: list[str] = []
 
 _GETS = ("tasks/get",)
 
@@ -23,10 +23,8 @@ _GETS = ("tasks/get",)
 # --- ids and fields ------------------------------------------------------------------------------
 
 
-@plant(*ext("task-id-from-server"))
-class ExtOneIdForTwo(Shown):
-    """Every third task has the id of the one before."""
-
+@plant(*new("task-id-from-server"))
+class ReusesTaskIds(Shown):
     methods = ("tools/call",)
     last: Any = None
     count = 0
@@ -38,59 +36,42 @@ class ExtOneIdForTwo(Shown):
         self.last = task["taskId"]
 
 
-@plant(*ext("task-id-from-server"))
-class ExtWishesAreFulfilled(Answers):
-    """Who wishes for an id gets it."""
-
-    methods = ("tools/call",)
-
-    def change(self, message: Message, request: Message) -> Message:
-        wish = request["params"].get("taskId")
-        if wish is not None and "taskId" in message.get("result", {}):
-            message["result"]["taskId"] = wish
-        return message
+@plant(*new("task-id-from-server"), base=Answers, methods=("tools/call",))
+def uses_task_id_of_params(message: Message, request: Message) -> Message:
+    wish = request["params"].get("taskId")
+    if wish is not None and "taskId" in message.get("result", {}):
+        message["result"]["taskId"] = wish
+    return message
 
 
-@plant(*ext("task-id-string"), also=ext("many-conversations"))
-class ExtAnotherTaskShown(Shown):
-    """Asked for one task, it shows another."""
-
-    methods = _GETS
-
-    def change(self, task: Message) -> None:
-        task["taskId"] = f"{task['taskId']}-or-another"
+@plant(*new("task-id-string"), also=new("many-conversations"), base=Shown, methods=_GETS)
+def answers_get_with_another_id(task: Message) -> None:
+    task["taskId"] = f"{task['taskId']}-or-another"
 
 
-@plant(*ext("status-message-optional"))
-class ExtStatusMessageIsObject(Shown):
-    """A message with a structure."""
-
-    def change(self, task: Message) -> None:
-        if task.get("status") != "failed":
-            task["statusMessage"] = {"text": "at work"}
+@plant(*new("status-message-optional"), base=Shown)
+def sends_status_message_as_object(task: Message) -> None:
+    if task.get("status") != "failed":
+        task["statusMessage"] = {"text": "at work"}
 
 
-@plant(*ext("kept-until-ttl"))
-class ExtGoneAfterFirstRead(Answers):
-    """Once its outcome was read a task is gone, whatever its ttl says."""
-
+@plant(*new("kept-until-ttl"))
+class DeletesTasksAfterFirstRead(Answers):
     methods = _GETS
 
     def __init__(self) -> None:
         self.read: set[Any] = set()
 
     def change(self, message: Message, request: Message) -> Message:
-        if named_task(request) in self.read:
+        if task_id_of(request) in self.read:
             return error(request, -32602, "Failed to retrieve task: Task not found")
         if message.get("result", {}).get("status") in ENDS:
-            self.read.add(named_task(request))
+            self.read.add(task_id_of(request))
         return message
 
 
-@plant(*ext("purged-reads-as-not-found", "standard-jsonrpc-errors"))
-class ExtExpiredHasItsOwnCode(Answers):
-    """Tasks have a short life, and then an error of their own."""
-
+@plant(*new("purged-reads-as-not-found", "standard-jsonrpc-errors"))
+class RefusesExpiredTasksWith31410(Answers):
     methods = ("tools/call", *_GETS)
 
     def __init__(self) -> None:
@@ -101,7 +82,7 @@ class ExtExpiredHasItsOwnCode(Answers):
         if "taskId" in task:
             task["ttlMs"] = 1_000
             self.ends.setdefault(task["taskId"], time.monotonic() + 1)
-        if time.monotonic() > self.ends.get(named_task(request), float("inf")):
+        if time.monotonic() > self.ends.get(task_id_of(request), float("inf")):
             return error(request, -31_410, "Failed to retrieve task: Task has expired")
         return message
 
@@ -110,70 +91,56 @@ class ExtExpiredHasItsOwnCode(Answers):
 
 
 @plant(
-    *ext("create-result-type-task"),
-    also=ext("structured-result-conforms", "result-type-complete-means-final"),
+    *new("create-result-type-task"),
+    also=new("structured-result-conforms", "result-type-complete-means-final"),
+    base=Shown,
+    methods=("tools/call",),
 )
-class ExtCreateSaysComplete(Shown):
-    """A new task looks like a result."""
-
-    methods = ("tools/call",)
-
-    def change(self, task: Message) -> None:
-        task["resultType"] = "complete"
+def creates_tasks_as_complete(task: Message) -> None:
+    task["resultType"] = "complete"
 
 
 @plant(
-    *ext("create-result-flat"),
-    also=ext("modern-request-served-statelessly"),
+    *new("create-result-flat"),
+    also=new("modern-request-served-statelessly"),
+    base=Answers,
+    methods=("tools/call",),
 )
-class ExtCreateIsNested(Answers):
-    """The shape of the older revision."""
-
-    methods = ("tools/call",)
-
-    def change(self, message: Message, request: Message) -> Message:
-        if message.get("result", {}).get("resultType") == "task":
-            task = message["result"]
-            kept = {name: task.pop(name) for name in ("resultType", "_meta") if name in task}
-            message["result"] = {**kept, "task": task}
-        return message
+def creates_nested_tasks(message: Message, request: Message) -> Message:
+    if message.get("result", {}).get("resultType") == "task":
+        task = message["result"]
+        kept = {name: task.pop(name) for name in ("resultType", "_meta") if name in task}
+        message["result"] = {**kept, "task": task}
+    return message
 
 
-@plant(*ext("seed-status", "status-values"))
-class ExtSubmittedFirst(Shown):
-    """A status of the inside gets out."""
-
-    methods = ("tools/call",)
-
-    def change(self, task: Message) -> None:
-        task["status"] = "submitted"
+@plant(*new("seed-status", "status-values"), base=Shown, methods=("tools/call",))
+def creates_submitted_tasks(task: Message) -> None:
+    task["status"] = "submitted"
 
 
 @plant(
-    *ext("only-tools-call", "result-type-task-only-on-create"),
-    also=ext("ids-unguessable", "task-id-from-server", "result-types-from-capabilities"),
+    *new("only-tools-call", "result-type-task-only-on-create"),
+    also=new("ids-unguessable", "task-id-from-server", "result-types-from-capabilities"),
+    base=Answers,
+    methods=("tools/list",),
 )
-class ExtListBecomesTask(Answers):
-    """The list of tools is a task, too."""
-
-    methods = ("tools/list",)
-
-    def change(self, message: Message, request: Message) -> Message:
-        if "result" in message:
-            message["result"] |= {
-                "resultType": "task",
-                "taskId": f"list-{time.monotonic_ns()}-7d2f1c5a9be04e6f",
-                "status": "working",
-                "createdAt": "2026-11-16T10:00:00Z",
-                "lastUpdatedAt": "2026-11-16T10:00:00Z",
-                "ttlMs": None,
-            }
-        return message
+def answers_tool_list_as_task(message: Message, request: Message) -> Message:
+    if "result" in message:
+        message["result"] |= {
+            "resultType": "task",
+            "taskId": f"list-{time.monotonic_ns()}-7d2f1c5a9be04e6f",
+            "status": "working",
+            "createdAt": "2026-11-16T10:00:00Z",
+            "lastUpdatedAt": "2026-11-16T10:00:00Z",
+            "ttlMs": None,
+        }
+    return message
 
 
 @plant(
-    *ext("result-type-task-reserved"),
-    also=ext(
+    *new("result-type-task-reserved"),
+    also=new(
         "task-required-fields",
         "created-at-iso",
         "last-updated-at-iso",
@@ -181,50 +148,42 @@ class ExtListBecomesTask(Answers):
         "task-parameter-ignored",
         "task-id-from-server",
     ),
+    base=Answers,
+    methods=("tools/call",),
 )
-class ExtTaskWithoutTask(Answers):
-    """Plain results are said to be tasks."""
-
-    methods = ("tools/call",)
-
-    def change(self, message: Message, request: Message) -> Message:
-        result = message.get("result", {})
-        is_declared = "extensions" in str(request["params"].get("_meta"))
-        if result.get("resultType") == "complete" and is_declared:
-            result["resultType"] = "task"
-        return message
+def marks_plain_results_as_tasks(message: Message, request: Message) -> Message:
+    result = message.get("result", {})
+    is_declared = "extensions" in str(request["params"].get("_meta"))
+    if result.get("resultType") == "complete" and is_declared:
+        result["resultType"] = "task"
+    return message
 
 
 @plant(
-    *ext("durable-before-create-answer"),
-    also=ext("wait-for-consistency", "get-working", "kept-until-ttl", "connection-not-required"),
+    *new("durable-before-create-answer"),
+    also=new("wait-for-consistency", "get-working", "kept-until-ttl", "connection-not-required"),
 )
-class ExtNotThereYet(Answers):
-    """The first read of a task does not find it."""
-
+class DoesNotFindTaskAtFirstRead(Answers):
     methods = _GETS
 
     def __init__(self) -> None:
         self.read: set[Any] = set()
 
     def change(self, message: Message, request: Message) -> Message:
-        if "result" not in message or named_task(request) in self.read:
+        if "result" not in message or task_id_of(request) in self.read:
             return message
-        self.read.add(named_task(request))
+        self.read.add(task_id_of(request))
         return error(request, -32602, "Failed to retrieve task: Task not found")
 
 
 @plant(
-    *ext("wait-for-consistency"),
-    also=ext(
-        *("durable-before-create-answer", "get-working", "connection-not-required"),
-        "kept-until-ttl",
+    *new("wait-for-consistency"),
+    also=new(
+        "durable-before-create-answer", "get-working", "connection-not-required", "kept-until-ttl"
     ),
-    transports=("http",),
+    transports=HTTP,
 )
-class ExtNotThereElsewhere(Answers):
-    """Only the connection that made a task finds it; others count their requests anew."""
-
+class DoesNotFindTaskOnOtherConnections(Answers):
     methods = ("tools/call", *_GETS)
 
     def __init__(self) -> None:
@@ -234,39 +193,29 @@ class ExtNotThereElsewhere(Answers):
         task, id = message.get("result", {}), request["id"]
         if method_of(request) == "tools/call" and "taskId" in task and isinstance(id, int):
             self.made[task["taskId"]] = id
-        elif isinstance(id, int) and id < self.made.get(named_task(request), 0):
+        elif isinstance(id, int) and id < self.made.get(task_id_of(request), 0):
             return error(request, -32602, "Failed to retrieve task: Task not found")
         return message
 
 
-@plant(*ext("mrtr-before-create"))
-class ExtCreateAsksToCallAgain(Shown):
-    """There is a task, and the call should be repeated."""
-
-    methods = ("tools/call",)
-
-    def change(self, task: Message) -> None:
-        task["requestState"] = "call again"
+@plant(*new("mrtr-before-create"), base=Shown, methods=("tools/call",))
+def creates_tasks_with_request_state(task: Message) -> None:
+    task["requestState"] = "call again"
 
 
 # --- statuses ------------------------------------------------------------------------------------
 
 
-@plant(*ext("status-cancelled"))
-class ExtCancelsByItself(Shown):
-    """What completed is shown as cancelled, without a word."""
-
-    def change(self, task: Message) -> None:
-        if task.get("status") == "completed":
-            task["status"] = "cancelled"
-            task.pop("result", None)
-            task.pop("statusMessage", None)
+@plant(*new("status-cancelled"), base=Shown)
+def shows_completed_as_cancelled(task: Message) -> None:
+    if task.get("status") == "completed":
+        task["status"] = "cancelled"
+        task.pop("result", None)
+        task.pop("statusMessage", None)
 
 
-@plant(*ext("get-working"), also=ext("info-changes-nothing"))
-class ExtNotReadyYet(Answers):
-    """The second read of a task at work is an error, unless progress was asked for."""
-
+@plant(*new("get-working"), also=new("info-changes-nothing"))
+class RefusesSecondReadOfWorkingTask(Answers):
     methods = ("tools/call", *_GETS)
 
     def __init__(self) -> None:
@@ -284,10 +233,8 @@ class ExtNotReadyYet(Answers):
         return message
 
 
-@plant(*ext("reads-do-not-write", "last-updated-at-iso"), also=ext("info-changes-nothing"))
-class ExtReadsTouch(Shown):
-    """Whoever looks at a task changes it."""
-
+@plant(*new("reads-do-not-write", "last-updated-at-iso"), also=new("info-changes-nothing"))
+class UpdatesTasksByReading(Shown):
     methods = _GETS
 
     def change(self, task: Message) -> None:
@@ -298,17 +245,14 @@ class ExtReadsTouch(Shown):
 
 
 @plant(
-    *ext("task-questions-not-mrtr", "get-result-type-complete"),
-    also=ext("mrtr-no-other-requests", "mrtr-supported-requests"),
+    *new("task-questions-not-mrtr", "get-result-type-complete"),
+    also=new("mrtr-no-other-requests", "mrtr-supported-requests"),
+    base=Shown,
+    methods=_GETS,
 )
-class ExtGetIsRoundTrip(Shown):
-    """A task that asks is a call that asks."""
-
-    methods = _GETS
-
-    def change(self, task: Message) -> None:
-        if task.get("status") == "input_required":
-            task["resultType"] = "input_required"
+def shows_input_required_as_round_trip(task: Message) -> None:
+    if task.get("status") == "input_required":
+        task["resultType"] = "input_required"
 
 
 # --- outcomes ------------------------------------------------------------------------------------
@@ -318,74 +262,57 @@ class _Outcomes(Shown):
     methods = ("tasks/get", "notifications")
 
 
-@plant(*ext("failed-only-for-jsonrpc-errors", "is-error-is-completed"))
-class ExtIsErrorFails(_Outcomes):
-    """As in the older revision."""
-
-    def change(self, task: Message) -> None:
-        if task.get("result", {}).get("isError"):
-            task.pop("result")
-            failed = {"code": -32603, "message": "The tool failed"}
-            task.update(status="failed", error=failed, statusMessage="The tool failed")
+@plant(*new("failed-only-for-jsonrpc-errors", "is-error-is-completed"), base=_Outcomes)
+def fails_tasks_with_tool_errors(task: Message) -> None:
+    if task.get("result", {}).get("isError"):
+        task.pop("result")
+        failed = {"code": -32603, "message": "The tool failed"}
+        task.update(status="failed", error=failed, statusMessage="The tool failed")
 
 
 @plant(
-    *ext("is-error-is-completed"),
-    also=ext(
-        *("result-is-underlying", "input-responses-validated", "structured-result-conforms"),
+    *new("is-error-is-completed"),
+    also=new(
+        "result-is-underlying",
+        "input-responses-validated",
+        "structured-result-conforms",
         "tool-input-validated",
     ),
+    base=_Outcomes,
 )
-class ExtIsErrorLost(_Outcomes):
-    """Nobody learns that the tool failed."""
-
-    def change(self, task: Message) -> None:
-        task.get("result", {}).pop("isError", None)
+def loses_is_error(task: Message) -> None:
+    task.get("result", {}).pop("isError", None)
 
 
-@plant(*ext("result-is-underlying"))
-class ExtResultIsSummary(_Outcomes):
-    """Not the result, but a word about it."""
-
-    def change(self, task: Message) -> None:
-        if "result" in task:
-            task["result"]["content"] = [{"type": "text", "text": "Done."}]
+@plant(*new("result-is-underlying"), base=_Outcomes)
+def replaces_results_by_summary(task: Message) -> None:
+    if "result" in task:
+        task["result"]["content"] = [{"type": "text", "text": "Done."}]
 
 
-@plant(*ext("error-is-underlying"))
-class ExtErrorIsGeneral(_Outcomes):
-    """Not the error, but that there was one."""
-
-    def change(self, task: Message) -> None:
-        if "error" in task:
-            task["error"] = {"code": -32603, "message": "The request failed"}
+@plant(*new("error-is-underlying"), base=_Outcomes)
+def replaces_errors_by_32603(task: Message) -> None:
+    if "error" in task:
+        task["error"] = {"code": -32603, "message": "The request failed"}
 
 
-@plant(*ext("failed-on-jsonrpc-error"), also=ext("structured-result-conforms"))
-class ExtErrorIsResult(_Outcomes):
-    """An error is as good a result as any."""
-
-    def change(self, task: Message) -> None:
-        if "error" in task:
-            task.update(status="completed", result=task.pop("error"))
+@plant(*new("failed-on-jsonrpc-error"), also=new("structured-result-conforms"), base=_Outcomes)
+def completes_with_error_as_result(task: Message) -> None:
+    if "error" in task:
+        task.update(status="completed", result=task.pop("error"))
 
 
-@plant(*ext("failed-status-message"))
-class ExtFailsWithoutWords(_Outcomes):
-    """It failed, and does not say why."""
-
-    def change(self, task: Message) -> None:
-        if task.get("status") == "failed":
-            task.pop("statusMessage", None)
+@plant(*new("failed-status-message"), base=_Outcomes)
+def fails_without_status_message(task: Message) -> None:
+    if task.get("status") == "failed":
+        task.pop("statusMessage", None)
 
 
-@plant(*ext("internal-error-32603", "get-unknown-32602", "standard-jsonrpc-errors"))
-class ExtInternalErrorHasOtherCode(Answers):
-    """An empty id is too much for it, and the code says nothing."""
-
+@plant(*new("internal-error-32603", "get-unknown-32602", "standard-jsonrpc-errors"))
+class SendsInternalErrorWith31000(Answers):
     methods = _GETS
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if method_of(message) == "tasks/get" and named_task(message) == "":
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
+        if method_of(message) == "tasks/get" and task_id_of(message) == "":
             return Instead((error(message, -31_000, "Internal error"),))
         return message

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from tests.conformance.bugs.mcp_2026_07_28.extension import (
-    ENDS,
-    TASKS,
-    Answers,
-    Shown,
+from tests.conformance.bugs.mcp_2026_07_28.extension import ENDS, TASKS, Answers, Shown, is_modern
+from tests.conformance.planting import (
+    Bug,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
     error,
-    ext,
-    is_modern,
     method_of,
-    named_task,
+    new,
+    plant,
+    task_id_of,
+    variant,
 )
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
-
-__all__: list[str] = []
 
 
 def _replies(request: Message) -> dict[str, Any]:
@@ -27,26 +27,26 @@ def _replies(request: Message) -> dict[str, Any]:
 
 
 class _Asking(Shown):
-    """Changes what a task asks."""
+    """Change the input requests of a task."""
+
+    hook = "change_requests"
 
     methods = ("tasks/get",)
 
     def change(self, task: Message) -> None:
         if task.get("status") == "input_required":
-            self.change_questions(task, task["inputRequests"])
+            self.change_requests(task, task["inputRequests"])
 
-    def change_questions(self, task: Message, asked: dict[str, Any]) -> None:
+    def change_requests(self, task: Message, asked: dict[str, Any]) -> None:
         """In place."""
 
 
 @plant(
-    *ext("key-not-two-requests", "keys-unique-for-life"),
-    also=ext("notification-is-whole-task", "info-changes-nothing"),
+    *new("key-not-two-requests", "keys-unique-for-life"),
+    also=new("notification-is-whole-task", "info-changes-nothing"),
 )
-class ExtQuestionChanges(_Asking):
-    """Another question under the same key with each poll."""
-
-    def change_questions(self, task: Message, asked: dict[str, Any]) -> None:
+class ChangesInputRequestsWithEachPoll(_Asking):
+    def change_requests(self, task: Message, asked: dict[str, Any]) -> None:
         for question in asked.values():
             words = f"{self.times[task['taskId']]} times asked"
             field = "message" if "message" in question["params"] else "systemPrompt"
@@ -54,15 +54,15 @@ class ExtQuestionChanges(_Asking):
 
 
 @plant(
-    *ext("key-not-reused-after-answer", "keys-unique-for-life"),
-    also=ext(
-        *("terminal-final", "notification-is-whole-task", "last-updated-at-iso"),
+    *new("key-not-reused-after-answer", "keys-unique-for-life"),
+    also=new(
+        "terminal-final",
+        "notification-is-whole-task",
+        "last-updated-at-iso",
         "info-changes-nothing",
     ),
 )
-class ExtKeyComesBack(Shown):
-    """Once it was answered the question goes, and is asked again."""
-
+class RepeatsAnsweredInputRequests(Shown):
     methods = ("tasks/get",)
 
     def __init__(self) -> None:
@@ -88,30 +88,26 @@ class ExtKeyComesBack(Shown):
 
 
 @plant(
-    *ext("input-requests-complete", "questions-repeated-until-answered"),
-    also=ext("get-input-required-has-requests", "info-changes-nothing"),
+    *new("input-requests-complete", "questions-repeated-until-answered"),
+    also=new("get-input-required-has-requests", "info-changes-nothing"),
 )
-class ExtQuestionLeftOut(_Asking):
-    """Every second poll does not show it."""
-
-    def change_questions(self, task: Message, asked: dict[str, Any]) -> None:
+class HidesInputRequestsInEverySecondPoll(_Asking):
+    def change_requests(self, task: Message, asked: dict[str, Any]) -> None:
         if self.times[task["taskId"]] % 2 == 0:
             task["inputRequests"] = {}
 
 
 @plant(
-    *ext("questions-answered-by-update"),
-    also=ext("elicitation-refusals-handled", "server-info-sent"),
+    *new("questions-answered-by-update"),
+    also=new("elicitation-refusals-handled", "server-info-sent"),
+    base=ClientMessage,
 )
-class ExtAnswersLost(Bug):
-    """Answers are acknowledged, and forgotten."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if method_of(message) == "tasks/update" and _replies(message) and is_modern(message):
-            return Instead(
-                ({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}},)
-            )
-        return message
+def loses_acknowledged_responses(message: Message, head: Head) -> Message | Instead | None:
+    if method_of(message) == "tasks/update" and _replies(message) and is_modern(message):
+        return Instead(
+            ({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}},)
+        )
+    return message
 
 
 class _Updates(Bug):
@@ -122,7 +118,7 @@ class _Updates(Bug):
         self.answered_keys: dict[Any, set[str]] = {}
         self.over: set[Any] = set()
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         task = message.get("result", message.get("params", {}))
         if isinstance(task, dict) and isinstance(task.get("taskId"), str):
             self.keys.setdefault(task["taskId"], set()).update(task.get("inputRequests", {}))
@@ -130,8 +126,8 @@ class _Updates(Bug):
                 self.over.add(task["taskId"])
         return [message]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        id = named_task(message)
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
+        id = task_id_of(message)
         if method_of(message) == "tasks/update" and isinstance(id, str) and is_modern(message):
             if _replies(message) and self.is_refused(id, set(_replies(message))):
                 return Instead((error(message, -32602, "Invalid params: nobody asked"),))
@@ -143,41 +139,29 @@ class _Updates(Bug):
         return False
 
 
-@plant(*ext("ignore-never-issued-keys"), also=ext("input-responses-extra-ignored"))
-class ExtUnknownKeyRefused(_Updates):
-    """Who answers what nobody asked is told off."""
-
+@plant(*new("ignore-never-issued-keys"), also=new("input-responses-extra-ignored"))
+class RefusesUnknownResponseKeys(_Updates):
     def is_refused(self, id: str, keys: set[str]) -> bool:
         return id in self.keys and not keys & self.keys[id]
 
 
-@plant(*ext("ignore-answered-keys"), also=ext("ignore-superseded-keys"))
-class ExtSecondAnswerRefused(_Updates):
-    """Who answers twice is told off."""
-
+@plant(*new("ignore-answered-keys"), also=new("ignore-superseded-keys"))
+class RefusesSecondResponse(_Updates):
     def is_refused(self, id: str, keys: set[str]) -> bool:
         answered = self.answered_keys.get(id, set()) & self.keys.get(id, set())
         return bool(keys & answered)
 
 
-@plant(
-    *ext("ignore-superseded-keys"),
-    also=ext("ignore-answered-keys", "ignore-never-issued-keys"),
-)
-class ExtLateAnswerRefused(_Updates):
-    """Who answers too late is told off."""
-
+@plant(*new("ignore-superseded-keys"), also=new("ignore-answered-keys", "ignore-never-issued-keys"))
+class RefusesLateResponse(_Updates):
     def is_refused(self, id: str, keys: set[str]) -> bool:
         return id in self.over
 
 
-@plant(*ext("partial-stays-input-required"), also=ext("partial-answers"))
-class ExtOneAnswerIsEnough(_Asking):
-    """It asks two questions, and goes on with one answer."""
-
-    def change_questions(self, task: Message, asked: dict[str, Any]) -> None:
-        more = {"message": "And why?", "requestedSchema": {"type": "object", "properties": {}}}
-        asked["why"] = {"method": "elicitation/create", "params": {"mode": "form", **more}}
+@plant(*new("partial-stays-input-required"), also=new("partial-answers"), base=_Asking)
+def continues_with_one_of_two_responses(task: Message, asked: dict[str, Any]) -> None:
+    more = {"message": "And why?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked["why"] = {"method": "elicitation/create", "params": {"mode": "form", **more}}
 
 
 # --- acknowledgements ----------------------------------------------------------------------------
@@ -190,18 +174,14 @@ class _Chatty(Answers):
         return message
 
 
-@plant(*ext("update-ack-empty"))
-class ExtUpdateTells(_Chatty):
-    """The acknowledgement says more."""
-
-    methods = ("tasks/update",)
+variant(
+    _Chatty, "acknowledges_update_with_status", *new("update-ack-empty"), methods=("tasks/update",)
+)
 
 
-@plant(*ext("cancel-ack-empty"))
-class ExtCancelTells(_Chatty):
-    """The acknowledgement says more."""
-
-    methods = ("tasks/cancel",)
+variant(
+    _Chatty, "acknowledges_cancel_with_status", *new("cancel-ack-empty"), methods=("tasks/cancel",)
+)
 
 
 class _Untyped(Answers):
@@ -210,29 +190,27 @@ class _Untyped(Answers):
         return message
 
 
-@plant(
-    *ext("update-result-type-complete"),
-    also=ext("result-type-present", "modern-request-served-statelessly"),
+variant(
+    _Untyped,
+    "acknowledges_update_without_type",
+    *new("update-result-type-complete"),
+    also=new("result-type-present", "modern-request-served-statelessly"),
+    methods=("tasks/update",),
 )
-class ExtUpdateUntyped(_Untyped):
-    """The acknowledgement has no type."""
-
-    methods = ("tasks/update",)
 
 
-@plant(
-    *ext("cancel-result-type-complete"),
-    also=ext("result-type-present", "modern-request-served-statelessly"),
+variant(
+    _Untyped,
+    "acknowledges_cancel_without_type",
+    *new("cancel-result-type-complete"),
+    also=new("result-type-present", "modern-request-served-statelessly"),
+    methods=("tasks/cancel",),
 )
-class ExtCancelUntyped(_Untyped):
-    """The acknowledgement has no type."""
-
-    methods = ("tasks/cancel",)
 
 
 class _NoCancel(_Updates):
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        id = named_task(message)
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
+        id = task_id_of(message)
         is_known = isinstance(id, str) and id in self.keys and TASKS in str(message)
         if method_of(message) == "tasks/cancel" and is_known and self.is_kept(id):
             return Instead((error(message, -32603, "The task cannot be cancelled"),))
@@ -243,17 +221,13 @@ class _NoCancel(_Updates):
         return False
 
 
-@plant(*ext("cancel-cooperative"), also=ext("cancelled-request-stopped"))
-class ExtRunningCannotBeCancelled(_NoCancel):
-    """What has begun goes on."""
-
+@plant(*new("cancel-cooperative"), also=new("cancelled-request-stopped"))
+class RefusesCancelOfRunningTask(_NoCancel):
     def is_kept(self, id: Any) -> bool:
         return id not in self.over
 
 
-@plant(*ext("cancel-terminal-acked"))
-class ExtEndedCannotBeCancelled(_NoCancel):
-    """As in the older revision."""
-
+@plant(*new("cancel-terminal-acked"))
+class RefusesCancelOfEndedTask(_NoCancel):
     def is_kept(self, id: Any) -> bool:
         return id in self.over

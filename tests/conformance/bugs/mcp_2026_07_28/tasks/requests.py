@@ -7,14 +7,22 @@ from tests.conformance.bugs.mcp_2026_07_28.extension import (
     Answers,
     capabilities,
     declare,
-    error,
-    ext,
     is_modern,
-    method_of,
 )
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
-
-__all__: list[str] = []
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    error,
+    method_of,
+    new,
+    plant,
+    variant,
+)
 
 _METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 
@@ -27,136 +35,129 @@ class _Declaring(Bug):
 
     methods: tuple[str, ...] = ()
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if method_of(message) in self.methods:
             declare(message)
         return message
 
 
-_NOT_NEEDED: Final = ext("undeclared-capability-32021", "no-state-from-earlier-requests")
+_NOT_NEEDED: Final = new("undeclared-capability-32021", "no-state-from-earlier-requests")
 
 
-@plant(
-    *ext("get-missing-capability-32021"),
-    also=(*ext("legacy-capability-is-undeclared", "standard-jsonrpc-errors"), *_NOT_NEEDED),
+variant(
+    _Declaring,
+    "allows_get_without_capability",
+    *new("get-missing-capability-32021"),
+    also=(*new("legacy-capability-is-undeclared", "standard-jsonrpc-errors"), *_NOT_NEEDED),
+    methods=("tasks/get",),
 )
-class ExtGetForEverybody(_Declaring):
-    """Who did not declare the extension may read."""
-
-    methods = ("tasks/get",)
 
 
-@plant(*ext("update-missing-capability-32021"), also=_NOT_NEEDED)
-class ExtUpdateForEverybody(_Declaring):
-    """Who did not declare the extension may answer."""
-
-    methods = ("tasks/update",)
-
-
-@plant(*ext("cancel-missing-capability-32021"), also=_NOT_NEEDED)
-class ExtCancelForEverybody(_Declaring):
-    """Who did not declare the extension may cancel."""
-
-    methods = ("tasks/cancel",)
+variant(
+    _Declaring,
+    "allows_update_without_capability",
+    *new("update-missing-capability-32021"),
+    also=_NOT_NEEDED,
+    methods=("tasks/update",),
+)
 
 
-@plant(
-    *ext("no-task-for-undeclared", "legacy-capability-is-undeclared", "task-parameter-ignored"),
+variant(
+    _Declaring,
+    "allows_cancel_without_capability",
+    *new("cancel-missing-capability-32021"),
+    also=_NOT_NEEDED,
+    methods=("tasks/cancel",),
+)
+
+
+variant(
+    _Declaring,
+    "creates_tasks_without_capability",
+    *new("no-task-for-undeclared", "legacy-capability-is-undeclared", "task-parameter-ignored"),
     also=(
         *_NOT_NEEDED,
-        *ext(
+        *new(
             "one-sided-extension",
             "undeclared-capability-not-used",
             "result-types-from-capabilities",
         ),
     ),
+    methods=("tools/call",),
 )
-class ExtTasksForEverybody(_Declaring):
-    """Who did not declare the extension gets tasks."""
-
-    methods = ("tools/call",)
 
 
 @plant(
-    *ext("missing-capability-names-extension"),
-    also=ext("undeclared-capability-32021", "one-sided-extension"),
+    *new("missing-capability-names-extension"),
+    also=new("undeclared-capability-32021", "one-sided-extension"),
+    base=Answers,
+    methods=("tools/call", *_METHODS),
 )
-class ExtRefusalNamesNothing(Answers):
-    """Something is missing, and nobody knows what."""
-
-    methods = ("tools/call", *_METHODS)
-
-    def change(self, message: Message, request: Message) -> Message:
-        if message.get("error", {}).get("code") == -32021:
-            message["error"]["data"] = {}
-        return message
+def refuses_without_required_capabilities(message: Message, request: Message) -> Message:
+    if message.get("error", {}).get("code") == -32021:
+        message["error"]["data"] = {}
+    return message
 
 
 @plant(
-    *ext("missing-capability-32021"),
-    also=ext("undeclared-capability-32021", "one-sided-extension", "tool-protocol-errors"),
+    *new("missing-capability-32021"),
+    also=new("undeclared-capability-32021", "one-sided-extension", "tool-protocol-errors"),
+    base=Answers,
+    methods=("tools/call",),
 )
-class ExtTaskOnlyToolIsHidden(Answers):
-    """A tool that needs a task is not there for others, as in the older revision."""
-
-    methods = ("tools/call",)
-
-    def change(self, message: Message, request: Message) -> Message:
-        if message.get("error", {}).get("code") == -32021 and TASKS in str(message):
-            return error(request, -32601, "Method not found: the tool needs a task")
-        return message
+def refuses_task_only_tool_with_32601(message: Message, request: Message) -> Message:
+    if message.get("error", {}).get("code") == -32021 and TASKS in str(message):
+        return error(request, -32601, "Method not found: the tool needs a task")
+    return message
 
 
-@plant(*ext("informative-error-messages"))
-class ExtErrorsAreAllAlike(Answers):
-    """One message for everything."""
-
-    methods = _METHODS
-
-    def change(self, message: Message, request: Message) -> Message:
-        if "error" in message:
-            message["error"]["message"] = "Error"
-        return message
+@plant(*new("informative-error-messages"), base=Answers, methods=_METHODS)
+def sends_the_same_error_message(message: Message, request: Message) -> Message:
+    if "error" in message:
+        message["error"]["message"] = "Error"
+    return message
 
 
 class _StillThere(Bug):
     method: ClassVar[str]
     result: ClassVar[Message]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         if method_of(message) == self.method and is_modern(message):
             answer = {"resultType": "complete", **self.result}
             return Instead(({"jsonrpc": "2.0", "id": message["id"], "result": answer},))
         return message
 
 
-@plant(*ext("no-tasks-list"), also=ext("server-info-sent"))
-class ExtListIsThere(_StillThere):
-    """As in the older revision."""
+variant(
+    _StillThere,
+    "still_implements_tasks_list",
+    *new("no-tasks-list"),
+    also=new("server-info-sent"),
+    method="tasks/list",
+    result={"tasks": []},
+)
 
-    method = "tasks/list"
-    result: ClassVar[Message] = {"tasks": []}
 
-
-@plant(*ext("tasks-result-gone-32601"), also=ext("server-info-sent"))
-class ExtResultIsThere(_StillThere):
-    """As in the older revision."""
-
-    method = "tasks/result"
-    result: ClassVar[Message] = {"content": []}
+variant(
+    _StillThere,
+    "still_implements_tasks_result",
+    *new("tasks-result-gone-32601"),
+    also=new("server-info-sent"),
+    method="tasks/result",
+    result={"content": []},
+)
 
 
 @plant(
-    *ext("auth-on-each-request"),
-    also=ext("tool-access-controlled", "http-authentication", "request-state-bound-to-principal"),
-    transports=("http",),
+    *new("auth-on-each-request"),
+    also=new("tool-access-controlled", "http-authentication", "request-state-bound-to-principal"),
+    transports=HTTP,
 )
-class ExtEverybodyIsA(Bug):
-    """Nobody looks at the credentials of task requests: whoever came first may see everything."""
-
+class IgnoresCredentialsOfTaskRequests(Bug):
     first: str | None = None
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         self.first = self.first or head.headers.get("authorization")
         if method_of(message) in (*_METHODS, "subscriptions/listen") and self.first is not None:
             head.headers["authorization"] = self.first
@@ -167,6 +168,7 @@ class ExtEverybodyIsA(Bug):
 
 
 class _Discover(Answers):
+    hook = "change_capabilities"
     methods = ("server/discover",)
 
     def change(self, message: Message, request: Message) -> Message:
@@ -179,106 +181,77 @@ class _Discover(Answers):
 
 
 @plant(
-    *ext("server-declares-in-discover", "legacy-servers-migrate"),
-    also=ext("result-types-from-capabilities", "one-sided-extension"),
+    *new("server-declares-in-discover", "legacy-servers-migrate"),
+    also=new("result-types-from-capabilities", "one-sided-extension"),
+    base=_Discover,
 )
-class ExtUndeclared(_Discover):
-    """Tasks, without a word about it."""
-
-    def change_capabilities(self, declared: Message) -> None:
-        declared["extensions"].pop(TASKS)
+def creates_tasks_without_declaration(declared: Message) -> None:
+    declared["extensions"].pop(TASKS)
 
 
 @plant(
-    *ext("extension-identifier", "server-declares-in-discover", "legacy-servers-migrate"),
-    also=ext("extension-id-format", "result-types-from-capabilities", "one-sided-extension"),
+    *new("extension-identifier", "server-declares-in-discover", "legacy-servers-migrate"),
+    also=new("extension-id-format", "result-types-from-capabilities", "one-sided-extension"),
+    base=_Discover,
 )
-class ExtMisnamed(_Discover):
-    """Nearly its name."""
-
-    def change_capabilities(self, declared: Message) -> None:
-        declared["extensions"]["modelcontextprotocol.io/tasks"] = declared["extensions"].pop(TASKS)
+def declares_extension_under_another_name(declared: Message) -> None:
+    declared["extensions"]["modelcontextprotocol.io/tasks"] = declared["extensions"].pop(TASKS)
 
 
-@plant(*ext("capability-empty-object"), also=ext("discover-result-fields"))
-class ExtDeclaredByTrue(_Discover):
-    """A switch instead of an object."""
-
-    def change_capabilities(self, declared: Message) -> None:
-        declared["extensions"][TASKS] = True
+@plant(*new("capability-empty-object"), also=new("discover-result-fields"), base=_Discover)
+def declares_extension_as_true(declared: Message) -> None:
+    declared["extensions"][TASKS] = True
 
 
-@plant(*ext("legacy-capabilities-not-advertised"))
-class ExtOldCapabilitiesToo(_Discover):
-    """Both, to be on the safe side."""
-
-    def change_capabilities(self, declared: Message) -> None:
-        declared["tasks"] = {"list": {}, "cancel": {}}
+@plant(*new("legacy-capabilities-not-advertised"), base=_Discover)
+def declares_legacy_capabilities(declared: Message) -> None:
+    declared["tasks"] = {"list": {}, "cancel": {}}
 
 
-@plant(*ext("extension-label-reserved"))
-class ExtLabelInMeta(Answers):
-    """The label of the extension marks its answers."""
-
-    methods = _METHODS
-
-    def change(self, message: Message, request: Message) -> Message:
-        if "result" in message:
-            message["result"].setdefault("_meta", {})[TASKS] = {}
-        return message
+@plant(*new("extension-label-reserved"), base=Answers, methods=_METHODS)
+def uses_extension_label_in_meta(message: Message, request: Message) -> Message:
+    if "result" in message:
+        message["result"].setdefault("_meta", {})[TASKS] = {}
+    return message
 
 
 @plant(
-    *ext("server-decides-alone"),
-    also=ext("capability-empty-object", "reserved-codes-as-defined"),
+    *new("server-decides-alone"),
+    also=new("capability-empty-object", "reserved-codes-as-defined"),
+    base=ClientChange,
 )
-class ExtTasksOnRequest(Bug):
-    """Only who asks for a task gets one, as in the older revision."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        if method_of(message) == "tools/call" and "task" not in message["params"]:
-            capabilities(message).pop("extensions", None)
-        return message
+def creates_tasks_only_on_request(message: Message, head: Head) -> None:
+    if method_of(message) == "tools/call" and "task" not in message["params"]:
+        capabilities(message).pop("extensions", None)
 
 
-@plant(*ext("task-parameter-ignored"))
-class ExtTaskParameterRefused(Bug):
-    """It is unknown, so it is wrong."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_call = method_of(message) == "tools/call" and is_modern(message)
-        if is_call and "task" in message["params"]:
-            return Instead((error(message, -32602, "Invalid params: params.task"),))
-        return message
+@plant(*new("task-parameter-ignored"), base=ClientMessage)
+def refuses_task_parameter(message: Message, head: Head) -> Message | Instead | None:
+    is_call = method_of(message) == "tools/call" and is_modern(message)
+    if is_call and "task" in message["params"]:
+        return Instead((error(message, -32602, "Invalid params: params.task"),))
+    return message
 
 
 @plant(
-    *ext("legacy-capability-is-undeclared"),
-    also=(*_NOT_NEEDED, *ext("get-missing-capability-32021")),
+    *new("legacy-capability-is-undeclared"),
+    also=(*_NOT_NEEDED, *new("get-missing-capability-32021")),
+    base=ClientChange,
 )
-class ExtOldCapabilityCounts(Bug):
-    """Who could handle old tasks can handle new ones."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        is_meant = method_of(message) in ("tools/call", "tasks/get")
-        if is_meant and "tasks" in capabilities(message) and "task" not in message["params"]:
-            declare(message)
-        return message
+def accepts_legacy_capability(message: Message, head: Head) -> None:
+    is_meant = method_of(message) in ("tools/call", "tasks/get")
+    if is_meant and "tasks" in capabilities(message) and "task" not in message["params"]:
+        declare(message)
 
 
 # --- the older revision --------------------------------------------------------------------------
 
 
-@plant(
-    *ext("extension-not-under-2025-11-25"),
-    also=ext("initialize-selects-legacy"),
-)
-class ExtOnOldSessions(Bug):
-    """Who names the extension gets tasks in any revision."""
-
+@plant(*new("extension-not-under-2025-11-25"), also=new("initialize-selects-legacy"))
+class CreatesTasksInLegacySessions(Bug):
     is_named = False
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if method_of(message) == "initialize":
             self.is_named = TASKS in str(message)
         if method_of(message) == "tools/call" and self.is_named and not is_modern(message):
@@ -286,12 +259,13 @@ class ExtOnOldSessions(Bug):
         return message
 
 
-@plant(*ext("legacy-tasks-still-served"), also=ext("initialize-selects-legacy", "both-eras"))
-class ExtOldTasksForgotten(Bug):
-    """Old tasks are made, and not served."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_old = not is_modern(message) and "_meta" not in (message.get("params") or {})
-        if is_old and method_of(message) in ("tasks/get", "tasks/cancel"):
-            return Instead((error(message, -32601, "Method not found"),))
-        return message
+@plant(
+    *new("legacy-tasks-still-served"),
+    also=new("initialize-selects-legacy", "both-eras"),
+    base=ClientMessage,
+)
+def does_not_serve_legacy_tasks(message: Message, head: Head) -> Message | Instead | None:
+    is_old = not is_modern(message) and "_meta" not in (message.get("params") or {})
+    if is_old and method_of(message) in ("tasks/get", "tasks/cancel"):
+        return Instead((error(message, -32601, "Method not found"),))
+    return message

@@ -4,21 +4,25 @@ import json
 from typing import Any, Final
 
 from tests.conformance.broken_server import TOKENS
-from tests.conformance.planting import Bug, Head, Instead, Later, Message, plant
-
-__all__ = ["NEW", "VERSION", "ModernOnly", "meta_of", "refusal"]
+from tests.conformance.planting import (
+    HTTP,
+    STDIO,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Later,
+    Message,
+    ResponseHead,
+    ServerMessage,
+    meta_of,
+    new,
+    plant,
+)
 
 NEW: Final = "2026-07-28"
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-_HTTP: Final = ("http",)
-_PIPES: Final = ("stdio",)
-
-
-def meta_of(message: Message | None) -> dict[str, Any]:
-    """The `_meta` of a request."""
-    params = None if message is None else message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return meta if isinstance(meta, dict) else {}
 
 
 def refusal(message: Message, code: int, words: str = "no", status: int = 400) -> Instead:
@@ -31,74 +35,52 @@ def refusal(message: Message, code: int, words: str = "no", status: int = 400) -
 # --- the endpoint ----------------------------------------------------------------------------
 
 
-@plant("2026-07-28:http-single-endpoint", transports=_HTTP)
-class SubscriptionsLiveElsewhere(Bug):
-    """One method has another address."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_listen = message.get("method") == "subscriptions/listen"
-        return Instead(status=405) if is_listen else message
+@plant(*new("http-single-endpoint"), transports=HTTP, base=ClientMessage)
+def refuses_listen_with_405(message: Message, head: Head) -> Message | Instead | None:
+    is_listen = message.get("method") == "subscriptions/listen"
+    return Instead(status=405) if is_listen else message
 
 
-@plant("2026-07-28:http-origin-validated", "2026-07-28:http-origin-403", transports=_HTTP)
-class EveryOriginIsWelcome(Bug):
-    """`Origin` is not looked at."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        head.headers.pop("origin", None)
-        return message
+@plant(*new("http-origin-validated", "http-origin-403"), transports=HTTP, base=ClientChange)
+def accepts_every_origin(message: Message, head: Head) -> None:
+    head.headers.pop("origin", None)
 
 
-@plant("2026-07-28:http-origin-403", transports=_HTTP)
-class ForeignOriginsAreBadRequests(Bug):
-    """400 instead of 403."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        return Instead(status=400) if "origin" in head.headers else message
+@plant(*new("http-origin-403"), transports=HTTP, base=ClientMessage)
+def answers_foreign_origins_with_400(message: Message, head: Head) -> Message | Instead | None:
+    return Instead(status=400) if "origin" in head.headers else message
 
 
 @plant(
-    "2026-07-28:http-authentication",
-    also=("2026-07-28:auth-on-each-request", "2026-07-28:tool-access-controlled"),
-    transports=_HTTP,
+    *new("http-authentication"),
+    also=new("auth-on-each-request", "tool-access-controlled"),
+    transports=HTTP,
+    base=ClientChange,
 )
-class NobodyIsSomebody(Bug):
-    """Who has no token is taken for the first one."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        head.headers.setdefault("authorization", f"Bearer {TOKENS[0]}")
-        return message
+def takes_anonymous_callers_for_a(message: Message, head: Head) -> None:
+    head.headers.setdefault("authorization", f"Bearer {TOKENS[0]}")
 
 
 # --- statuses and types ----------------------------------------------------------------------
 
 
-@plant("2026-07-28:http-202-for-notification", transports=_HTTP)
-class NotificationsAreOk(Bug):
-    """200 instead of 202."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        head.status = 200 if head.status == 202 else head.status
+@plant(*new("http-202-for-notification"), transports=HTTP, base=ResponseHead)
+def answers_notifications_with_200(request: Message | None, head: Head) -> None:
+    head.status = 200 if head.status == 202 else head.status
 
 
-@plant("2026-07-28:http-error-for-refused-notification", transports=_HTTP)
-class RefusalsOfNotificationsAreOk(Bug):
-    """An error in the body, and 200."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        if "id" in message or isinstance(message.get("method"), str):
-            return message
-        return Instead(({"jsonrpc": "2.0", "error": {"code": -32600, "message": "no"}},))
+@plant(*new("http-error-for-refused-notification"), transports=HTTP, base=ClientMessage)
+def sends_notification_errors_with_200(message: Message, head: Head) -> Message | Instead | None:
+    if "id" in message or isinstance(message.get("method"), str):
+        return message
+    return Instead(({"jsonrpc": "2.0", "error": {"code": -32600, "message": "no"}},))
 
 
-@plant("2026-07-28:http-json-or-sse", transports=_HTTP)
-class ListsArePlainText(Bug):
-    """JSON that says it is text."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        is_list = request is not None and request.get("method") == "tools/list"
-        if is_list and head.status == 200:
-            head.headers["content-type"] = "text/plain; charset=utf-8"
+@plant(*new("http-json-or-sse"), transports=HTTP, base=ResponseHead)
+def lists_tools_as_plain_text(request: Message | None, head: Head) -> None:
+    is_list = request is not None and request.get("method") == "tools/list"
+    if is_list and head.status == 200:
+        head.headers["content-type"] = "text/plain; charset=utf-8"
 
 
 def _differ(message: Message, head: Head) -> bool:
@@ -106,58 +88,42 @@ def _differ(message: Message, head: Head) -> bool:
     return version is not None and meta_of(message).get(VERSION, version) != version
 
 
-@plant("2026-07-28:http-version-mismatch-32020", transports=_HTTP)
-class TheVersionInTheBodyCounts(Bug):
-    """What the header says is overwritten."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        if _differ(message, head) and meta_of(message)[VERSION] == NEW:
-            head.headers["mcp-protocol-version"] = NEW
-        return message
+@plant(*new("http-version-mismatch-32020"), transports=HTTP, base=ClientChange)
+def prefers_version_in_body(message: Message, head: Head) -> None:
+    if _differ(message, head) and meta_of(message)[VERSION] == NEW:
+        head.headers["mcp-protocol-version"] = NEW
 
 
-@plant("2026-07-28:http-version-mismatch-32020", transports=_HTTP)
-class DifferentVersionsAreInvalid(Bug):
-    """Another code than the one for headers."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        return refusal(message, -32600) if _differ(message, head) else message
+@plant(*new("http-version-mismatch-32020"), transports=HTTP, base=ClientMessage)
+def refuses_version_mismatch_with_32600(message: Message, head: Head) -> Message | Instead | None:
+    return refusal(message, -32600) if _differ(message, head) else message
 
 
-@plant("2026-07-28:http-unsupported-version-400", transports=_HTTP)
-class UnknownVersionsAreOk(Bug):
-    """The error comes with 200."""
-
+@plant(*new("http-unsupported-version-400"), transports=HTTP)
+class RefusesUnknownVersionsWith200(Bug):
     def __init__(self) -> None:
         self._unknown: list[Any] = []
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         if meta_of(message).get(VERSION, NEW) != NEW and not _differ(message, head):
             self._unknown.append(message.get("id"))
         return message
 
-    def answered(self, request: Message | None, head: Head) -> None:
+    def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and request["id"] in self._unknown and head.status == 400:
             head.status = 200
 
 
-@plant("2026-07-28:http-unknown-method-404", transports=_HTTP)
-class UnknownMethodsAreOk(Bug):
-    """The error comes with 200."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
-        if request is not None and "id" in request and head.status == 404:
-            head.status = 200
+@plant(*new("http-unknown-method-404"), transports=HTTP, base=ResponseHead)
+def refuses_unknown_methods_with_200(request: Message | None, head: Head) -> None:
+    if request is not None and "id" in request and head.status == 404:
+        head.status = 200
 
 
-@plant("2026-07-28:http-version-header-missing-refused", transports=_HTTP)
-class NoVersionIsThisVersion(Bug):
-    """A missing header is filled in."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        if VERSION in meta_of(message):
-            head.headers.setdefault("mcp-protocol-version", meta_of(message)[VERSION])
-        return message
+@plant(*new("http-version-header-missing-refused"), transports=HTTP, base=ClientChange)
+def fills_in_missing_version_header(message: Message, head: Head) -> None:
+    if VERSION in meta_of(message):
+        head.headers.setdefault("mcp-protocol-version", meta_of(message)[VERSION])
 
 
 # --- without earlier revisions ---------------------------------------------------------------
@@ -168,7 +134,7 @@ class ModernOnly(Bug):
 
     words = f"this server speaks {NEW}"
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         head.headers.pop("mcp-session-id", None)
         if message.get("method") == "initialize":
             return refusal(message, -32601, self.words)
@@ -176,10 +142,10 @@ class ModernOnly(Bug):
             return refusal(message, -32602, "no version")
         return message
 
-    def came(self, body: bytes, head: Head) -> bytes | Instead:
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead:
         return Instead(status=405) if head.method in ("GET", "DELETE") else body
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         result, error = message.get("result", {}), message.get("error", {})
         if "supportedVersions" in result:
             result["supportedVersions"] = [NEW]
@@ -188,112 +154,88 @@ class ModernOnly(Bug):
         return [message]
 
 
-@plant("2026-07-28:http-get-delete-405", transports=_HTTP)
-class GetIsNotFound(ModernOnly):
-    """404 instead of 405."""
-
-    def came(self, body: bytes, head: Head) -> bytes | Instead:
+@plant(*new("http-get-delete-405"), transports=HTTP)
+class AnswersGetAndDeleteWith404(ModernOnly):
+    def client_bytes(self, body: bytes, head: Head) -> bytes | Instead:
         return Instead(status=404) if head.method in ("GET", "DELETE") else body
 
 
-@plant("2026-07-28:http-session-id-ignored", transports=_HTTP)
-class SessionsAreUnknown(ModernOnly):
-    """Who names a session is sent away."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+@plant(*new("http-session-id-ignored"), transports=HTTP)
+class RefusesSessionHeader(ModernOnly):
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         if "mcp-session-id" in head.headers:
             return refusal(message, -32600, "no such session", 404)
-        return super().asked(message, head)
+        return super().client_message(message, head)
 
 
-@plant("2026-07-28:http-session-id-ignored", transports=_HTTP)
-class SessionsAreGiven(ModernOnly):
-    """Every list comes with a session."""
-
-    def answered(self, request: Message | None, head: Head) -> None:
+@plant(*new("http-session-id-ignored"), transports=HTTP)
+class AssignsSessionIds(ModernOnly):
+    def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and request.get("method") == "tools/list":
             head.headers["mcp-session-id"] = "1"
 
 
-@plant("2026-07-28:http-last-event-id-ignored", transports=_HTTP)
-class EventsAreUnknown(ModernOnly):
-    """Who names an event is sent away."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+@plant(*new("http-last-event-id-ignored"), transports=HTTP)
+class RefusesLastEventId(ModernOnly):
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         if "last-event-id" in head.headers:
             return refusal(message, -32600, "no such event")
-        return super().asked(message, head)
+        return super().client_message(message, head)
 
 
 # --- every transport -------------------------------------------------------------------------
 
 
 @plant(
-    "2026-07-28:messages-utf8",
-    also=("answers", "2026-07-28:binding-delivers", "2026-07-28:stdio-stdout-only-mcp"),
+    *new("messages-utf8"),
+    also=("answers", *new("binding-delivers", "stdio-stdout-only-mcp")),
+    base=ServerMessage,
 )
-class Latin1(Bug):
-    """What is not ASCII is written in the old way."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        id = message.get("id")
-        if not isinstance(id, str) or id.isascii() or "result" not in message:
-            return [message]
-        return [json.dumps(message, ensure_ascii=False).encode("latin-1", "replace")]
+def answers_in_latin_1(message: Message, request: Message | None) -> list[Any]:
+    id = message.get("id")
+    if not isinstance(id, str) or id.isascii() or "result" not in message:
+        return [message]
+    return [json.dumps(message, ensure_ascii=False).encode("latin-1", "replace")]
 
 
-@plant(
-    "2026-07-28:binding-delivers",
-    also=("answers",),
-    transports=_HTTP,
-)
-class SomeAnswersAreLost(Bug):
-    """The stream ends, and there was nothing on it."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        stream = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
-        return Instead(headers=stream) if message.get("id") == "7" else message
+@plant(*new("binding-delivers"), also=("answers",), transports=HTTP, base=ClientMessage)
+def ends_streams_without_response(message: Message, head: Head) -> Message | Instead | None:
+    stream = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
+    return Instead(headers=stream) if message.get("id") == "7" else message
 
 
 # --- pipes -----------------------------------------------------------------------------------
 
 
-@plant("2026-07-28:stdio-stdout-only-mcp", transports=_PIPES)
-class LogsToTheOutput(Bug):
-    """A line for whoever watches."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        is_list = request is not None and request.get("method") == "tools/list"
-        return [b"INFO: tools were listed\n", message] if is_list else [message]
+@plant(*new("stdio-stdout-only-mcp"), transports=STDIO, base=ServerMessage)
+def logs_to_stdout(message: Message, request: Message | None) -> list[Any]:
+    is_list = request is not None and request.get("method") == "tools/list"
+    return [b"INFO: tools were listed\n", message] if is_list else [message]
 
 
 @plant(
-    "2026-07-28:stdio-no-embedded-newlines",
-    also=("2026-07-28:stdio-stdout-only-mcp",),
-    transports=_PIPES,
+    *new("stdio-no-embedded-newlines"),
+    also=new("stdio-stdout-only-mcp"),
+    transports=STDIO,
+    base=ServerMessage,
 )
-class WritesBeautifully(Bug):
-    """A message with newlines in it."""
-
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        if request is None or request.get("method") != "tools/list":
-            return [message]
-        told = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}
-        return [json.dumps(told, indent=2).encode() + b"\n", message]
+def writes_messages_with_newlines(message: Message, request: Message | None) -> list[Any]:
+    if request is None or request.get("method") != "tools/list":
+        return [message]
+    told = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}
+    return [json.dumps(told, indent=2).encode() + b"\n", message]
 
 
-@plant("2026-07-28:stdio-exit-on-eof", transports=_PIPES)
-class StaysForAWhile(Bug):
-    """There is something to say in seven seconds, whoever listens then."""
-
+@plant(*new("stdio-exit-on-eof"), transports=STDIO)
+class ExitsLateOnEof(Bug):
     def __init__(self) -> None:
         self._is_told = False
 
-    def asked(self, message: Message, head: Head) -> Message:
+    def client_message(self, message: Message, head: Head) -> Message:
         self._is_told |= message.get("method") == "notifications/nobody-knows"
         return message
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         is_call = request is not None and request.get("method") == "tools/call"
         if not is_call or not self._is_told:
             return [message]

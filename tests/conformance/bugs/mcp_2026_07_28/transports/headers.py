@@ -5,11 +5,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.conformance.bugs.mcp_2026_07_28.transports.endpoint import refusal
-from tests.conformance.planting import Bug, Head, Instead, Message, plant
+from tests.conformance.planting import (
+    HTTP,
+    Bug,
+    ClientChange,
+    ClientMessage,
+    Head,
+    Instead,
+    Message,
+    new,
+    plant,
+    variant,
+)
 
-__all__: list[str] = []
-
-_HTTP: Final = ("http",)
 _NAMED_BY: Final = {"tools/call": "name"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
@@ -36,78 +44,55 @@ def _wrong(message: Message, head: Head) -> dict[str, str]:
 # --- method and name -------------------------------------------------------------------------
 
 
-@plant("2026-07-28:header-body-mismatch-rejected", transports=_HTTP)
-class TheBodyCounts(Bug):
-    """What the headers say is overwritten, unless it is nearly the same."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        for name, value in _wrong(message, head).items():
-            if head.headers[name].lower() != value.lower():
-                head.headers[name] = value
-        return message
+@plant(*new("header-body-mismatch-rejected"), transports=HTTP, base=ClientChange)
+def prefers_body_to_headers(message: Message, head: Head) -> None:
+    for name, value in _wrong(message, head).items():
+        if head.headers[name].lower() != value.lower():
+            head.headers[name] = value
 
 
-@plant("2026-07-28:header-values-case-sensitive", transports=_HTTP)
-class CaseDoesNotCount(Bug):
-    """Capital letters are like others."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        for name, value in _wrong(message, head).items():
-            if head.headers[name].lower() == value.lower():
-                head.headers[name] = value
-        return message
+@plant(*new("header-values-case-sensitive"), transports=HTTP, base=ClientChange)
+def ignores_case_of_header_values(message: Message, head: Head) -> None:
+    for name, value in _wrong(message, head).items():
+        if head.headers[name].lower() == value.lower():
+            head.headers[name] = value
 
 
-@plant("2026-07-28:header-mismatch-400", transports=_HTTP)
-class MismatchesAreUnprocessable(Bug):
-    """422 instead of 400."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        return refusal(message, -32020, status=422) if _wrong(message, head) else message
+@plant(*new("header-mismatch-400"), transports=HTTP, base=ClientMessage)
+def refuses_header_mismatch_with_422(message: Message, head: Head) -> Message | Instead | None:
+    return refusal(message, -32020, status=422) if _wrong(message, head) else message
 
 
-@plant("2026-07-28:header-mismatch-32020", transports=_HTTP)
-class MismatchesAreInvalid(Bug):
-    """-32600 instead of -32020."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        return refusal(message, -32600) if _wrong(message, head) else message
+@plant(*new("header-mismatch-32020"), transports=HTTP, base=ClientMessage)
+def refuses_header_mismatch_with_32600(message: Message, head: Head) -> Message | Instead | None:
+    return refusal(message, -32600) if _wrong(message, head) else message
 
 
-@plant("2026-07-28:header-missing-rejected", transports=_HTTP)
-class HeadersAreOptional(Bug):
-    """What is missing is filled in."""
-
-    def asked(self, message: Message, head: Head) -> Message:
-        for name, value in _right(message).items():
-            head.headers.setdefault(name, value)
-        return message
+@plant(*new("header-missing-rejected"), transports=HTTP, base=ClientChange)
+def fills_in_missing_headers(message: Message, head: Head) -> None:
+    for name, value in _right(message).items():
+        head.headers.setdefault(name, value)
 
 
 @plant(
-    "2026-07-28:header-values-decoded",
-    "2026-07-28:header-decoded-before-compare",
-    also=("2026-07-28:reserved-codes-as-defined", "2026-07-28:standard-jsonrpc-errors"),
-    transports=_HTTP,
+    *new("header-values-decoded", "header-decoded-before-compare"),
+    also=new("reserved-codes-as-defined", "standard-jsonrpc-errors"),
+    transports=HTTP,
+    base=ClientMessage,
 )
-class TakesBase64Literally(Bug):
-    """A name in Base64 is another name."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        is_encoded = head.headers.get("mcp-name", "").startswith("=?base64?")
-        return refusal(message, -32020) if is_encoded else message
+def does_not_decode_base64_headers(message: Message, head: Head) -> Message | Instead | None:
+    is_encoded = head.headers.get("mcp-name", "").startswith("=?base64?")
+    return refusal(message, -32020) if is_encoded else message
 
 
 @plant(
-    "2026-07-28:header-names-case-insensitive",
-    also=("2026-07-28:reserved-codes-as-defined",),
-    transports=_HTTP,
+    *new("header-names-case-insensitive"),
+    also=new("reserved-codes-as-defined"),
+    transports=HTTP,
+    base=ClientMessage,
 )
-class LosesHeaders(Bug):
-    """Now and then headers in lower case are not seen."""
-
-    def asked(self, message: Message, head: Head) -> Message | Instead:
-        return refusal(message, -32020, "no headers") if message.get("id") == "7" else message
+def loses_lower_case_headers(message: Message, head: Head) -> Message | Instead | None:
+    return refusal(message, -32020, "no headers") if message.get("id") == "7" else message
 
 
 # --- parameters ------------------------------------------------------------------------------
@@ -121,13 +106,13 @@ class _Marked(Bug):
 
     marks: Final = {"heap": ("pebbles", "mcp-param-pebbles"), "glance": ("at", "mcp-param-at")}
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for tool in message.get("result", {}).get("tools", ()):
             if tool["name"] == "glance":
                 tool["inputSchema"]["properties"]["at"]["type"] = ["string", "null"]
         return [message]
 
-    def asked(self, message: Message, head: Head) -> Message | Instead:
+    def client_message(self, message: Message, head: Head) -> Message | Instead:
         params = message.get("params")
         if message.get("method") != "tools/call" or not isinstance(params, dict):
             return message
@@ -171,68 +156,58 @@ class _Marked(Bug):
         return header not in (str(value), f"{value}.0")
 
 
-@plant("2026-07-28:param-header-matches-body", transports=_HTTP)
-class ParametersAreNotCompared(_Marked):
-    """Some header is enough."""
-
+@plant(*new("param-header-matches-body"), transports=HTTP)
+class DoesNotCompareParameterHeaders(_Marked):
     def is_different(self, value: Any, header: str) -> bool:
         return False
 
 
-@plant("2026-07-28:param-header-failure-32020", transports=_HTTP)
-class WrongParametersAreInvalid(_Marked):
-    """-32602 instead of -32020."""
-
-    code = -32602
-
-
-@plant("2026-07-28:param-header-bad-characters", transports=_HTTP)
-class GarbageIsWelcome(_Marked):
-    """What cannot be decoded is not compared."""
-
-    minds_garbage = False
+variant(
+    _Marked,
+    "refuses_parameter_mismatch_with_32602",
+    *new("param-header-failure-32020"),
+    transports=HTTP,
+    code=-32602,
+)
 
 
-@plant("2026-07-28:param-header-missing-rejected", transports=_HTTP)
-class ParameterHeadersAreOptional(_Marked):
-    """Who sends none is served."""
+variant(
+    _Marked,
+    "accepts_undecodable_parameter_headers",
+    *new("param-header-bad-characters"),
+    transports=HTTP,
+    minds_garbage=False,
+)
 
+
+@plant(*new("param-header-missing-rejected"), transports=HTTP)
+class DoesNotRequireParameterHeaders(_Marked):
     def is_missing(self, arguments: Mapping[str, Any], name: str, header: str | None) -> bool:
         return False
 
 
 @plant(
-    "2026-07-28:param-header-not-expected-for-null",
-    also=("2026-07-28:reserved-codes-as-defined",),
-    transports=_HTTP,
+    *new("param-header-not-expected-for-null"),
+    also=new("reserved-codes-as-defined"),
+    transports=HTTP,
 )
-class NullNeedsAHeader(_Marked):
-    """Null is a value like others."""
-
+class RequiresHeaderForNull(_Marked):
     def is_missing(self, arguments: Mapping[str, Any], name: str, header: str | None) -> bool:
         return (name not in arguments) != (header is None)
 
 
 @plant(
-    "2026-07-28:param-header-not-expected-if-absent",
-    also=("2026-07-28:reserved-codes-as-defined",),
-    transports=_HTTP,
+    *new("param-header-not-expected-if-absent"),
+    also=new("reserved-codes-as-defined"),
+    transports=HTTP,
 )
-class EveryMarkNeedsAHeader(_Marked):
-    """The header is expected whatever the arguments are."""
-
+class RequiresHeaderForAbsentParameter(_Marked):
     def is_missing(self, arguments: Mapping[str, Any], name: str, header: str | None) -> bool:
         return header is None and not (name in arguments and arguments[name] is None)
 
 
-@plant(
-    "2026-07-28:header-integers-numeric",
-    also=("2026-07-28:reserved-codes-as-defined",),
-    transports=_HTTP,
-)
-class IntegersAreTexts(_Marked):
-    """42.0 is not 42."""
-
+@plant(*new("header-integers-numeric"), also=new("reserved-codes-as-defined"), transports=HTTP)
+class ComparesIntegersAsText(_Marked):
     def is_different(self, value: Any, header: str) -> bool:
         return header != str(value)
 
@@ -241,11 +216,13 @@ class IntegersAreTexts(_Marked):
 
 
 class _MarksSchema(Bug):
-    """Changes the schema of one tool."""
+    """Change the input schema of one tool."""
+
+    hook = "mark"
 
     tool = "drift"
 
-    def said(self, message: Message, request: Message | None, head: Head) -> list[Any]:
+    def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         for tool in message.get("result", {}).get("tools", ()):
             if tool["name"] == self.tool:
                 self.mark(tool["inputSchema"])
@@ -255,70 +232,49 @@ class _MarksSchema(Bug):
         """In place."""
 
 
-@plant("2026-07-28:x-mcp-header-not-empty", transports=_HTTP)
-class EmptyMark(_MarksSchema):
-    """A header without a name."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["along"]["x-mcp-header"] = ""
+@plant(*new("x-mcp-header-not-empty"), transports=HTTP, base=_MarksSchema)
+def declares_empty_header_name(schema: dict[str, Any]) -> None:
+    schema["properties"]["along"]["x-mcp-header"] = ""
 
 
-@plant("2026-07-28:x-mcp-header-token", transports=_HTTP)
-class MarkWithSpaces(_MarksSchema):
-    """A name that no header can have."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["along"]["x-mcp-header"] = "Along What"
+@plant(*new("x-mcp-header-token"), transports=HTTP, base=_MarksSchema)
+def declares_header_name_with_space(schema: dict[str, Any]) -> None:
+    schema["properties"]["along"]["x-mcp-header"] = "Along What"
 
 
 @plant(
-    "2026-07-28:x-mcp-header-no-control",
-    also=("2026-07-28:x-mcp-header-token",),
-    transports=_HTTP,
+    *new("x-mcp-header-no-control"),
+    also=new("x-mcp-header-token"),
+    transports=HTTP,
+    base=_MarksSchema,
 )
-class MarkWithNewline(_MarksSchema):
-    """A name that ends the header."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["along"]["x-mcp-header"] = "Along\r\nX-Evil"
+def declares_header_name_with_newline(schema: dict[str, Any]) -> None:
+    schema["properties"]["along"]["x-mcp-header"] = "Along\r\nX-Evil"
 
 
-@plant("2026-07-28:x-mcp-header-unique", transports=_HTTP)
-class MarkTwice(_MarksSchema):
-    """Two parameters in one header."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        schema["properties"]["along"]["x-mcp-header"] = "Along"
-        schema["properties"]["beyond"] = {"type": "string", "x-mcp-header": "ALONG"}
+@plant(*new("x-mcp-header-unique"), transports=HTTP, base=_MarksSchema)
+def declares_header_name_twice(schema: dict[str, Any]) -> None:
+    schema["properties"]["along"]["x-mcp-header"] = "Along"
+    schema["properties"]["beyond"] = {"type": "string", "x-mcp-header": "ALONG"}
 
 
-@plant("2026-07-28:x-mcp-header-primitive", transports=_HTTP)
-class MarkOnNumber(_MarksSchema):
-    """A number is no integer."""
-
-    tool = "linger"
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        field = schema["properties"]["duration_seconds"]
-        field.update({"type": "number", "x-mcp-header": "Duration"})
+@plant(*new("x-mcp-header-primitive"), transports=HTTP, base=_MarksSchema, tool="linger")
+def declares_header_of_number(schema: dict[str, Any]) -> None:
+    field = schema["properties"]["duration_seconds"]
+    field.update({"type": "number", "x-mcp-header": "Duration"})
 
 
-@plant("2026-07-28:x-mcp-header-reachable", transports=_HTTP)
-class MarkOnAnyProperty(_MarksSchema):
-    """A parameter without a name of its own."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        schema["patternProperties"] = {"^x-": {"type": "string", "x-mcp-header": "Any"}}
+@plant(*new("x-mcp-header-reachable"), transports=HTTP, base=_MarksSchema)
+def declares_header_of_pattern_property(schema: dict[str, Any]) -> None:
+    schema["patternProperties"] = {"^x-": {"type": "string", "x-mcp-header": "Any"}}
 
 
 @plant(
-    "2026-07-28:x-mcp-header-chain",
-    also=("2026-07-28:x-mcp-header-reachable",),
-    transports=_HTTP,
+    *new("x-mcp-header-chain"),
+    also=new("x-mcp-header-reachable"),
+    transports=HTTP,
+    base=_MarksSchema,
 )
-class MarkInChoice(_MarksSchema):
-    """A parameter that is there only sometimes."""
-
-    def mark(self, schema: dict[str, Any]) -> None:
-        marked = {"type": "string", "x-mcp-header": "Along"}
-        schema["anyOf"] = [{"properties": {"along": marked}}, {}]
+def declares_header_in_any_of(schema: dict[str, Any]) -> None:
+    marked = {"type": "string", "x-mcp-header": "Along"}
+    schema["anyOf"] = [{"properties": {"along": marked}}, {}]

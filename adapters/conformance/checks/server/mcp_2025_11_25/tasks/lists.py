@@ -1,4 +1,4 @@
-"""What `tasks/list` of 2025-11-25 shows: all tasks of the requestor, once, page by page."""
+"""Checks of `tasks/list` (2025-11-25)."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.conformance.checks.reading.sightings import Life, lives
+from taskmachine.adapters.conformance.checks.reading.task_rules import TaskRecord, task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2025_11_25 import (
     INVALID_PARAMS,
     TASK_FIELDS,
     declares,
+    has_tasks_capability,
     is_overloaded,
-    knows_tasks,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -20,30 +20,30 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 MANY: Final = 200
-"""A page of so many tasks is not limited, or hardly."""
+"""Minimum size of a page that is reported as not limited."""
 
-A_LIST: Final = "a target that declares tasks.list"
+A_LIST: Final = "a target that declares 'tasks.list'"
 
 
 @attrs.frozen(eq=False)
-class Walk:
-    """A list, read from its beginning to its end by the cursors that were given."""
+class Traversal:
+    """A list, read from its first to its last page by the returned cursors."""
 
     pages: Sequence[Exchange]
     is_quiet: bool
-    """Whether nothing was begun or cancelled meanwhile, as far as we know."""
+    """Whether no task was started or cancelled meanwhile, as far as the tester knows."""
 
     @property
     def ids(self) -> list[Any]:
-        """Of all tasks on all pages."""
+        """Return the ids of all tasks on all pages."""
         return [id for page in self.pages for id in _ids(page)]
 
-    def is_around(self, sighting: Sighting) -> bool:
-        """Whether the task was certainly there before it, and nobody asked on another line."""
+    def is_after(self, sighting: Sighting) -> bool:
+        """Return whether the sighting precedes the first request for a page."""
         return sighting.entry.number < self.pages[0].request.number
 
     def is_before(self, sighting: Sighting) -> bool:
-        """Whether the task was asked for after it."""
+        """Return whether the task was read after the last page."""
         last = self.pages[-1].response
         is_asked = sighting.exchange is not None and sighting.where == "get"
         if not is_asked or sighting.exchange is None or last is None:
@@ -51,15 +51,16 @@ class Walk:
         return sighting.exchange.request.number > last.number
 
 
-@check("2025-11-25:list-capability", needs="tasks")
+@check("2025-11-25:list-capability", needs="a target that declares 'tasks'")
 def list_is_declared(history: History) -> Iterator[Observation]:
-    """`tasks/list` is served where it is declared, and only there."""
+    """Check that `tasks/list` succeeds where it is declared, and only there."""
     for exchange in history.calls("tasks/list"):
-        if not knows_tasks(history, exchange) or not exchange.is_answered:
+        if not has_tasks_capability(history, exchange) or not exchange.is_answered:
             continue
         if not declares(history, exchange, "list"):
             if exchange.error is None:
-                yield warning("'tasks/list' is served, but not declared", exchange)
+                words = "the target serves 'tasks/list' without declaring 'tasks.list'"
+                yield warning(words, exchange)
             else:
                 yield good(exchange)
         elif exchange.error is None:
@@ -67,21 +68,22 @@ def list_is_declared(history: History) -> Iterator[Observation]:
         elif (
             "cursor" not in exchange.params and _is_plain(exchange) and not is_overloaded(exchange)
         ):
-            yield bad(f"'tasks/list' is declared, but answers with {exchange.code}", exchange)
+            words = f"the target declares 'tasks.list', but responds with error {exchange.code}"
+            yield bad(words, exchange)
 
 
 @check("2025-11-25:list-result-shape", needs=A_LIST)
 def list_has_its_shape(history: History) -> Iterator[Observation]:
-    """A page is an array of whole tasks, and perhaps a cursor."""
+    """Check that a page is an array of complete tasks with an optional cursor."""
     for exchange in history.calls("tasks/list"):
         if exchange.error is not None or not exchange.is_answered:
             continue
         tasks = exchange.fields.get("tasks")
         cursor = exchange.fields.get("nextCursor", "")
         if not isinstance(tasks, list):
-            yield bad("'tasks/list' answers without an array 'tasks'", exchange)
+            yield bad("the result of 'tasks/list' has no array 'tasks'", exchange)
         elif any(not isinstance(t, dict) or {*TASK_FIELDS} - {*t} for t in tasks):
-            yield bad("'tasks/list' shows a task that is not whole", exchange)
+            yield bad("'tasks/list' returns a task that lacks required fields", exchange)
         elif not isinstance(cursor, str):
             yield bad(f"'nextCursor' is {cursor!r}, not a string", exchange)
         else:
@@ -90,57 +92,59 @@ def list_has_its_shape(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:list-paginated", needs="a list with more than one page")
 def lists_have_pages(history: History) -> Iterator[Observation]:
-    """A page is limited; how large it may be is not said."""
+    """Check that pages are limited; the specification sets no maximum."""
     for exchange in history.calls("tasks/list"):
         if isinstance(exchange.fields.get("nextCursor"), str):
             yield good(exchange)
         elif len(_ids(exchange)) >= MANY:
-            yield note(f"a page of {len(_ids(exchange))} tasks", exchange)
+            words = f"a page of 'tasks/list' has {len(_ids(exchange))} tasks and no cursor"
+            yield note(words, exchange)
 
 
 @check("2025-11-25:next-cursor-when-more", needs=A_LIST)
-def a_list_that_goes_on_says_so(history: History) -> Iterator[Observation]:
-    """As long as there are more tasks there is a cursor."""
-    for walk, life, later in _expected(history):
-        if life.id in walk.ids:
-            yield good(*walk.pages[-1:])
-        elif walk.ids:
-            words = "a list shows some tasks, has no cursor, and lacks a task that is there"
-            yield bad(words, walk.pages[-1], later)
+def incomplete_lists_have_cursors(history: History) -> Iterator[Observation]:
+    """Check that a list has a cursor while more tasks follow."""
+    for traversal, record, later in _expected(history):
+        if record.id in traversal.ids:
+            yield good(*traversal.pages[-1:])
+        elif traversal.ids:
+            words = "'tasks/list' ended without a cursor, but lacks a task that exists"
+            yield bad(words, traversal.pages[-1], later)
 
 
 @check("2025-11-25:get-implies-list", needs=A_LIST)
-def what_can_be_read_is_listed(history: History) -> Iterator[Observation]:
-    """A task that can be read is in the list of whoever can read it."""
-    for walk, life, later in _expected(history):
-        if life.id in walk.ids:
-            yield good(*walk.pages[-1:], later)
+def readable_tasks_are_listed(history: History) -> Iterator[Observation]:
+    """Check that the list contains each task that the same caller can read."""
+    for traversal, record, later in _expected(history):
+        if record.id in traversal.ids:
+            yield good(*traversal.pages[-1:], later)
         else:
-            yield bad("a task can be read, but is not in the list", *walk.pages[-1:], later)
+            words = "the caller can read a task with 'tasks/get' that is missing from 'tasks/list'"
+            yield bad(words, *traversal.pages[-1:], later)
 
 
 @check("2025-11-25:list-no-duplicates", needs=A_LIST)
-def nothing_is_listed_twice(history: History) -> Iterator[Observation]:
-    """Each task is listed once; across pages that is only a warning."""
+def tasks_are_listed_once(history: History) -> Iterator[Observation]:
+    """Check that each task is listed once; repetition across pages is only a warning."""
     for exchange in history.calls("tasks/list"):
         ids = [repr(id) for id in _ids(exchange)]
         if len(ids) > len({*ids}):
-            yield bad("a page shows a task twice", exchange)
+            yield bad("one page of 'tasks/list' contains the same task twice", exchange)
         elif len(ids) > 1:
             yield good(exchange)
-    for walk in _walks(history):
-        distinct = sum(len({repr(id) for id in _ids(page)}) for page in walk.pages)
-        if walk.is_quiet and distinct > len({repr(id) for id in walk.ids}):
-            yield warning("two pages show the same task", *walk.pages)
+    for traversal in _traversals(history):
+        distinct = sum(len({repr(id) for id in _ids(page)}) for page in traversal.pages)
+        if traversal.is_quiet and distinct > len({repr(id) for id in traversal.ids}):
+            yield warning("two pages of 'tasks/list' contain the same task", *traversal.pages)
 
 
 @check("2025-11-25:list-bad-cursor-32602", needs=A_LIST)
 def unknown_cursors_are_refused(history: History) -> Iterator[Observation]:
-    """A cursor that was never given: -32602."""
+    """Check that an unknown cursor is rejected with -32602."""
     given = {repr(e.fields.get("nextCursor")) for e in history.calls("tasks/list")}
     for exchange in history.calls("tasks/list"):
         cursor = exchange.params.get("cursor")
-        # Nothing at all may count as no cursor.
+        # An empty cursor may count as none.
         if cursor in (None, "") or repr(cursor) in given or not declares(history, exchange, "list"):
             continue
         if not exchange.is_answered or is_overloaded(exchange):
@@ -148,9 +152,10 @@ def unknown_cursors_are_refused(history: History) -> Iterator[Observation]:
         if exchange.code == INVALID_PARAMS:
             yield good(exchange)
         elif exchange.error is not None:
-            yield bad(f"a cursor that was never given is refused with {exchange.code}", exchange)
+            words = f"the target rejects an unknown cursor with {exchange.code}, not -32602"
+            yield bad(words, exchange)
         else:
-            yield bad("a cursor that was never given is accepted", exchange)
+            yield bad("the target accepts a cursor that it never issued", exchange)
 
 
 def _ids(page: Exchange) -> list[Any]:
@@ -160,14 +165,14 @@ def _ids(page: Exchange) -> list[Any]:
 
 
 def _is_plain(exchange: Exchange) -> bool:
-    """Whether nothing is wrong with the parameters."""
+    """Return whether the parameters are valid."""
     params = exchange.request.body.get("params", {})
     return isinstance(params, dict) and {*params} <= {"cursor", "_meta"}
 
 
 @lru_cache(maxsize=4)
-def _walks(history: History) -> tuple[Walk, ...]:
-    """All lists that were read to their end."""
+def _traversals(history: History) -> tuple[Traversal, ...]:
+    """Return all lists that were read to their end."""
     open_pages: dict[tuple[int, str], list[Exchange]] = {}
     found = []
     for exchange in history.calls("tasks/list"):
@@ -182,12 +187,12 @@ def _walks(history: History) -> tuple[Walk, ...]:
         if isinstance(following, str):
             open_pages[line, repr(following)] = pages
         elif following is None:
-            found.append(Walk(pages, _is_quiet(history, pages)))
+            found.append(Traversal(pages, _is_quiet(history, pages)))
     return tuple(found)
 
 
 def _is_quiet(history: History, pages: Sequence[Exchange]) -> bool:
-    """Whether no task was begun or cancelled while these pages were read."""
+    """Return whether no task was started or cancelled while these pages were read."""
     if len(pages) == 1:
         return True
     last = pages[-1].response
@@ -198,15 +203,15 @@ def _is_quiet(history: History, pages: Sequence[Exchange]) -> bool:
     )
 
 
-def _expected(history: History) -> Iterator[tuple[Walk, Life, Sighting]]:
-    """Each walk with each task that could be read on its line both before and after it."""
-    known = list(lives(history))
-    for walk in _walks(history):
-        line = walk.pages[0].request.line
-        if not walk.is_quiet or not declares(history, walk.pages[0], "list"):
+def _expected(history: History) -> Iterator[tuple[Traversal, TaskRecord, Sighting]]:
+    """Yield each complete list with each task readable on its connection before and after it."""
+    known = list(task_records(history))
+    for traversal in _traversals(history):
+        line = traversal.pages[0].request.line
+        if not traversal.is_quiet or not declares(history, traversal.pages[0], "list"):
             continue
-        for life in known:
-            seen = [s for s in life.sightings if s.entry.line == line and s.exchange is not None]
-            later = next((s for s in seen if walk.is_before(s)), None)
-            if later is not None and any(walk.is_around(s) for s in seen):
-                yield walk, life, later
+        for record in known:
+            seen = [s for s in record.sightings if s.entry.line == line and s.exchange is not None]
+            later = next((s for s in seen if traversal.is_before(s)), None)
+            if later is not None and any(traversal.is_after(s) for s in seen):
+                yield traversal, record, later

@@ -1,4 +1,4 @@
-"""Transports of 2025-11-25: bytes, pipes, the endpoint, who may come, and what a POST is told."""
+"""Checks of the 2025-11-25 transports: encoding, stdio, endpoint, access, responses to POST."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.messages import is_well_formed, message_fault
-from taskmachine.adapters.conformance.checks.reading.posts import Post, live_session, posts
+from taskmachine.adapters.conformance.checks.reading.posts import Post, is_in_live_session, posts
 from taskmachine.adapters.conformance.history import MISSING, Entry, Exchange, History, Kind
 from taskmachine.adapters.conformance.judging import (
     Observation,
@@ -22,18 +22,18 @@ from taskmachine.adapters.conformance.judging import (
 __all__: list[str] = []
 
 _REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
-_NOBODYS_ORIGIN: Final = re.compile(r"https?://([\w-]+\.)*(example|invalid|test)(:\d+)?")
+_RESERVED_ORIGIN: Final = re.compile(r"https?://([\w-]+\.)*(example|invalid|test)(:\d+)?")
 
 
-# --- bytes ---------------------------------------------------------------------------------------
+# --- encoding -------------------------------------------------------------------------------------
 
 
-@check("2025-11-25:messages-utf8", needs="messages of the target")
+@check("2025-11-25:messages-utf8", needs="messages sent by the target")
 def messages_are_utf8(history: History) -> Iterator[Observation]:
-    """What is heard can be decoded, and ids beyond ASCII come back as they were."""
+    """Check that messages are UTF-8, and that ids outside ASCII are returned unchanged."""
     for entry in history.heard:
         if entry.message is MISSING and _REPLACED in (entry.text or ""):
-            yield bad("the target sent bytes that are no UTF-8", entry)
+            yield bad("the target sent bytes that are not UTF-8", entry)
         elif entry.message is not MISSING:
             yield good(entry)
     answers = [e for e in history.heard if e.is_response and isinstance(e.body.get("id"), str)]
@@ -42,12 +42,12 @@ def messages_are_utf8(history: History) -> Iterator[Observation]:
         if sent.kind is Kind.SENT and sent.is_request and isinstance(id, str) and not id.isascii():
             for answer in answers:
                 if answer.line == sent.line and answer.body["id"] in _misreadings(id):
-                    words = f"the id {id!r} came back as {answer.body['id']!r}"
+                    words = f"the request id {id!r} was returned as {answer.body['id']!r}"
                     yield bad(words, sent, answer)
 
 
 def _misreadings(text: str) -> set[str]:
-    """What becomes of a text that is written or read in another encoding."""
+    """Return what a text becomes when it is encoded or decoded with a wrong encoding."""
     raw = text.encode()
     return {
         raw.decode("latin-1"),
@@ -59,14 +59,14 @@ def _misreadings(text: str) -> set[str]:
     } - {text}
 
 
-def _torn(history: History) -> list[list[Entry]]:
-    """Lines that are no JSON each, but together: one message with newlines in it."""
-    torn = []
+def _split_messages(history: History) -> list[list[Entry]]:
+    """Return groups of lines that are JSON only together: one message with embedded newlines."""
+    split = []
     for is_text, run in groupby(history.heard, lambda entry: entry.message is MISSING):
         lines = list(run)
         if is_text and len(lines) > 1 and len({entry.line for entry in lines}) == 1:
-            torn += [lines] if _is_json("\n".join(entry.text or "" for entry in lines)) else []
-    return torn
+            split += [lines] if _is_json("\n".join(entry.text or "" for entry in lines)) else []
+    return split
 
 
 def _is_json(text: str) -> bool:
@@ -79,10 +79,10 @@ def _is_json(text: str) -> bool:
 
 @check("2025-11-25:stdio-no-embedded-newlines", needs="stdio")
 def messages_are_lines(history: History) -> Iterator[Observation]:
-    """A message is one line."""
+    """Check that each message is a single line."""
     if history.transport != "stdio":
         return
-    for lines in _torn(history):
+    for lines in _split_messages(history):
         yield bad(f"a message is spread over {len(lines)} lines", *lines)
     for entry in history.heard:
         if entry.message is not MISSING:
@@ -91,31 +91,34 @@ def messages_are_lines(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:stdio-stdout-only-mcp", needs="stdio")
 def output_is_messages(history: History) -> Iterator[Observation]:
-    """Nothing but messages is written to the output."""
+    """Check that the target writes nothing but messages to stdout."""
     if history.transport != "stdio":
         return
-    torn = {entry.number for lines in _torn(history) for entry in lines}
+    split = {entry.number for lines in _split_messages(history) for entry in lines}
     for entry in history.heard:
-        if entry.message is MISSING and entry.number not in torn:
-            yield bad("a line on stdout is no JSON", entry)
+        if entry.message is MISSING and entry.number not in split:
+            yield bad("the target wrote a line to stdout that is not JSON", entry)
         elif entry.message is not MISSING:
             is_other = message_fault(entry.message) and not {"jsonrpc", "id"} & entry.body.keys()
-            yield bad("a line on stdout is no message", entry) if is_other else good(entry)
+            if is_other:
+                yield bad("the target wrote a line to stdout that is not a JSON-RPC message", entry)
+            else:
+                yield good(entry)
 
 
 cannot_check(
-    "Output on stderr is allowed and never read as a finding.",
+    "Output on stderr is always allowed, so there is nothing to judge.",
     "2025-11-25:stdio-stderr-free",
 )
 
 
-# --- the endpoint, and who may come --------------------------------------------------------------
+# --- endpoint and access --------------------------------------------------------------------------
 
 
 def _fresh_gets(history: History) -> Iterator[Post]:
-    """GETs that ask for a stream as they should, while no other one is open in the session.
+    """Yield valid GET requests for a stream, without another one open in the session.
 
-    A second one at the same time may be refused: there is no need for two.
+    The target may reject a second concurrent GET stream.
     """
     gets = [post for post in posts(history) if post.method == "GET" and post.resumes is None]
     for post in gets:
@@ -128,8 +131,8 @@ def _fresh_gets(history: History) -> Iterator[Post]:
         if (
             "text/event-stream" in post.sent_headers.get("accept", "")
             and "origin" not in post.sent_headers
-            and live_session(history, post)
-            and _is_introduced(history, post)
+            and is_in_live_session(history, post)
+            and _is_initialized(history, post)
             and not is_second
             and not post.is_undecided
             and post.status != 403
@@ -137,92 +140,93 @@ def _fresh_gets(history: History) -> Iterator[Post]:
             yield post
 
 
-def _is_introduced(history: History, post: Post) -> bool:
-    """Whether `initialize` was answered on its line before."""
+def _is_initialized(history: History, post: Post) -> bool:
+    """Return whether `initialize` had succeeded on the connection."""
     return any(
-        hello.request.line == post.line
-        and hello.response is not None
-        and hello.response.number < post.sent.number
-        and hello.fields.get("protocolVersion") == post.sent_headers.get("mcp-protocol-version")
-        for hello in history.calls("initialize")
+        initialize.request.line == post.line
+        and initialize.response is not None
+        and initialize.response.number < post.sent.number
+        and initialize.fields.get("protocolVersion")
+        == post.sent_headers.get("mcp-protocol-version")
+        for initialize in history.calls("initialize")
     )
 
 
 @check("2025-11-25:http-single-endpoint", needs="HTTP")
 def one_endpoint(history: History) -> Iterator[Observation]:
-    """The URL takes POST and GET."""
+    """Check that the URL accepts POST and GET."""
     for post in _fresh_gets(history):
         if post.status in (404, 501):
-            yield bad(
-                f"GET is unknown at the URL that takes POST: HTTP status {post.status}",
-                *post.entries,
-            )
+            words = f"the URL that accepts POST responds to GET with HTTP status {post.status}"
+            yield bad(words, *post.entries)
         else:
             yield good(*post.entries)
 
 
 @check("2025-11-25:get-stream-sse-or-405", needs="HTTP")
 def get_is_a_stream_or_405(history: History) -> Iterator[Observation]:
-    """A GET gets a stream of events or 405."""
+    """Check that the response to a GET is an SSE stream or 405."""
     for post in _fresh_gets(history):
         if post.is_stream or post.status == 405:
             yield good(*post.entries)
         else:
-            kind = f" and {post.kind!r}" if post.kind else ""
-            yield bad(f"a GET got HTTP status {post.status}{kind}", *post.entries)
+            kind = f" and the content type {post.kind!r}" if post.kind else ""
+            words = f"a GET got HTTP status {post.status}{kind}, neither an SSE stream nor 405"
+            yield bad(words, *post.entries)
 
 
 def _foreign_posts(history: History) -> Iterator[Post]:
-    """Requests from pages of nobody; a 405 or 401 says nothing of the Origin."""
+    """Yield requests with an Origin of a reserved domain; 401 and 405 are unrelated to it."""
     for post in posts(history):
-        is_foreign = _NOBODYS_ORIGIN.fullmatch(post.sent_headers.get("origin", ""))
+        is_foreign = _RESERVED_ORIGIN.fullmatch(post.sent_headers.get("origin", ""))
         if is_foreign and not post.is_undecided and post.status != 405:
             yield post
 
 
 @check("2025-11-25:http-origin-validated", needs="HTTP")
 def foreign_origins_are_refused(history: History) -> Iterator[Observation]:
-    """A request with a foreign `Origin` is not served."""
+    """Check that a request with a foreign `Origin` is rejected."""
     for post in _foreign_posts(history):
         if post.status < 300:
             origin = post.sent_headers["origin"]
-            yield bad(f"a {post.method} with 'Origin: {origin}' was served", *post.entries)
+            yield bad(f"the target accepted a {post.method} with 'Origin: {origin}'", *post.entries)
         else:
             yield good(*post.entries)
 
 
 @check("2025-11-25:http-origin-403", needs="HTTP")
 def foreign_origins_get_403(history: History) -> Iterator[Observation]:
-    """It is refused with 403."""
+    """Check that the rejection has status 403."""
     for post in _foreign_posts(history):
         if post.status == 403:
             yield good(*post.entries)
         else:
-            yield bad(f"a foreign 'Origin' got HTTP status {post.status}, not 403", *post.entries)
+            words = f"a request with a foreign 'Origin' got HTTP status {post.status}, not 403"
+            yield bad(words, *post.entries)
 
 
-@check("2025-11-25:http-origin-403-body", needs="a target that refuses a foreign 'Origin'")
+@check("2025-11-25:http-origin-403-body", needs="a target that rejects a foreign 'Origin'")
 def body_of_403(history: History) -> Iterator[Observation]:
-    """The body of the refusal is none, or an error without an id."""
+    """Check that the rejection has no body, or a JSON-RPC error without an id."""
     return (_without_id(post) for post in _foreign_posts(history) if post.status == 403)
 
 
 def _without_id(post: Post) -> Observation:
     body: Any = {} if post.response is None else post.response.body
     if body.get("id") is not None:
-        return note("the refusal has an id in its body", *post.entries)
+        return note("the body of the HTTP error has an 'id'", *post.entries)
     return good(*post.entries)
 
 
 cannot_check(
-    "Through the one URL that was given nobody sees on which other addresses the target listens.",
+    "The tester reaches only the given URL and cannot see on which addresses the target listens.",
     "2025-11-25:http-bind-localhost",
 )
 
 
 @check("2025-11-25:http-authentication", needs="HTTP")
 def callers_are_authenticated(history: History) -> Iterator[Observation]:
-    """Who comes without credentials is not served; if nobody has any that is worth a note."""
+    """Check that requests without credentials are rejected; without any credentials, add a note."""
     if history.transport != "http":
         return
     has_credentials = any(who is not None for who in history.principals.values())
@@ -232,23 +236,23 @@ def callers_are_authenticated(history: History) -> Iterator[Observation]:
         if exchange.status == 401:
             yield good(exchange)
         elif isinstance(exchange.result, dict) and has_credentials:
-            yield bad(f"{exchange.method!r} was served without credentials", exchange)
+            yield bad(f"the target served {exchange.method!r} without credentials", exchange)
         elif isinstance(exchange.result, dict):
-            yield note("requests without an 'Authorization' header are served", exchange)
+            yield note("the target serves requests without an 'Authorization' header", exchange)
             return
 
 
-# --- what a POST is told -------------------------------------------------------------------------
+# --- responses to POST ----------------------------------------------------------------------------
 
 
 def _is_one_way(entry: Entry) -> bool:
-    """Whether a proper notification or response was sent."""
+    """Return whether it is a well-formed notification or response."""
     return (entry.is_notification or entry.is_response) and is_well_formed(entry)
 
 
 @check("2025-11-25:http-202-for-notification", needs="HTTP")
 def notifications_get_202(history: History) -> Iterator[Observation]:
-    """An accepted notification or response gets 202 and nothing else."""
+    """Check that an accepted notification or response gets 202 without a body."""
     for post in posts(history):
         if post.method != "POST" or not _is_one_way(post.sent) or not 200 <= post.status < 300:
             continue
@@ -256,16 +260,16 @@ def notifications_get_202(history: History) -> Iterator[Observation]:
         if post.status != 202:
             yield bad(f"a {what} got HTTP status {post.status}, not 202", *post.entries)
         elif post.has_body:
-            yield bad(f"the 202 for a {what} has a body", *post.entries)
+            yield bad(f"the 202 response to a {what} has a body", *post.entries)
         else:
             yield good(*post.entries)
 
 
 @check("2025-11-25:http-error-for-refused-notification", needs="HTTP")
 def refused_notifications_get_an_error_status(history: History) -> Iterator[Observation]:
-    """What is refused has an HTTP error status.
+    """Check that a rejected notification or response gets an HTTP error status.
 
-    A notification whose method is no string cannot have been understood by anybody.
+    A notification whose method is not a string cannot be valid.
     """
     for post in posts(history):
         body = post.sent.body
@@ -277,14 +281,16 @@ def refused_notifications_get_an_error_status(history: History) -> Iterator[Obse
         if post.status >= 400:
             yield good(*post.entries)
         elif is_refused and post.status < 300:
-            yield bad(f"a refused notification got HTTP status {post.status}", *post.entries)
+            words = f"a rejected notification or response got HTTP status {post.status}"
+            yield bad(words, *post.entries)
         elif post.status < 300 and not isinstance(body.get("method", ""), str):
-            yield warning("a notification whose 'method' is no string was accepted", *post.entries)
+            words = "the target accepted a notification whose 'method' is not a string"
+            yield warning(words, *post.entries)
 
 
-@check("2025-11-25:http-refused-notification-body", needs="a notification that is refused")
+@check("2025-11-25:http-refused-notification-body", needs="a notification that is rejected")
 def body_of_refused_notifications(history: History) -> Iterator[Observation]:
-    """The body of the refusal is none, or an error without an id."""
+    """Check that the rejection has no body, or a JSON-RPC error without an id."""
     for post in posts(history):
         is_request = {"id", "method"} <= post.sent.body.keys()
         if post.method == "POST" and post.sent.body and not is_request and post.status >= 400:
@@ -293,7 +299,7 @@ def body_of_refused_notifications(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:http-json-or-sse", needs="HTTP")
 def answers_are_json_or_events(history: History) -> Iterator[Observation]:
-    """The answer to a request says that it is JSON or a stream of events."""
+    """Check that the content type of the response to a request is JSON or an SSE stream."""
     for exchange in history.exchanges:
         if 200 <= exchange.status < 300:
             kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -304,5 +310,9 @@ def answers_are_json_or_events(history: History) -> Iterator[Observation]:
 
 
 def _unexpected(exchange: Exchange, kind: str) -> str:
-    told = f"the Content-Type {kind!r}" if kind else "no Content-Type"
-    return f"the answer to {exchange.method!r} has {told}"
+    content_type = (
+        f"the content type {kind!r}, not JSON or an SSE stream"
+        if kind
+        else "no 'Content-Type' header"
+    )
+    return f"the response to {exchange.method!r} has {content_type}"

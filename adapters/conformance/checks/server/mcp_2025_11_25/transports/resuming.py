@@ -1,9 +1,9 @@
-"""Events of 2025-11-25 with ids, and streams that are resumed by them."""
+"""Checks of SSE event ids and resumed streams (2025-11-25)."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from taskmachine.adapters.conformance.checks.reading.posts import Post, posts, sources
+from taskmachine.adapters.conformance.checks.reading.posts import Post, posts, stream_origins
 from taskmachine.adapters.conformance.history import Entry, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
@@ -11,16 +11,16 @@ __all__: list[str] = []
 
 
 def _resumed(history: History) -> Iterator[tuple[Post, Post]]:
-    """Each stream that was resumed: where it began, and what went on."""
-    begun = sources(history)
+    """Yield the original request and the resuming GET of each resumed stream."""
+    begun = stream_origins(history)
     for post in posts(history):
         if post.number in begun and post.is_stream:
             yield begun[post.number], post
 
 
-@check("2025-11-25:sse-event-ids", needs="a target that answers with a stream of events")
+@check("2025-11-25:sse-event-ids", needs="a target that responds with an SSE stream")
 def events_may_have_ids(history: History) -> Iterator[Observation]:
-    """With an id or without: both are fine."""
+    """Record streams with events; event ids are optional."""
     for post in posts(history):
         if post.is_stream and post.events:
             yield good(post.sent, post.events[0])
@@ -28,7 +28,7 @@ def events_may_have_ids(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:sse-event-ids-unique", needs="events with ids")
 def event_ids_are_unique(history: History) -> Iterator[Observation]:
-    """No two events of a session have the same id; one that is told again is the same event."""
+    """Check that event ids are unique in a session; a replayed event keeps its id."""
     first: dict[tuple[int, str], Entry] = {}
     for post in posts(history):
         for entry in post.events:
@@ -36,13 +36,14 @@ def event_ids_are_unique(history: History) -> Iterator[Observation]:
             if not id:
                 continue
             one = first.setdefault((post.line, id), entry)
-            if one is entry or _is_told_again(post, one, entry):
+            if one is entry or _is_replay(post, one, entry):
                 yield good(entry)
             else:
-                yield bad(f"two events of a session have the id {id!r}", one, post.sent, entry)
+                words = f"two different events of a session have the same id {id!r}"
+                yield bad(words, one, post.sent, entry)
 
 
-def _is_told_again(post: Post, one: Entry, entry: Entry) -> bool:
+def _is_replay(post: Post, one: Entry, entry: Entry) -> bool:
     is_same = entry.kind is Kind.EVENT or entry.message == one.message
     return post.resumes is not None and is_same and one.post != entry.post
 
@@ -54,7 +55,7 @@ def _is_told_again(post: Post, one: Entry, entry: Entry) -> bool:
     needs="a target whose streams can be resumed",
 )
 def streams_can_be_resumed(history: History) -> Iterator[Observation]:
-    """After a broken connection the stream goes on."""
+    """Record streams that continue after a disconnect."""
     for source, post in _resumed(history):
         if post.heard:
             yield good(*source.entries[:2], *post.entries)
@@ -66,36 +67,38 @@ def streams_can_be_resumed(history: History) -> Iterator[Observation]:
     needs="a target whose streams can be resumed",
 )
 def the_same_stream_is_resumed(history: History) -> Iterator[Observation]:
-    """What is told again is of the stream that the event id is of.
+    """Check that replayed messages belong to the stream of the given event id.
 
-    New messages may come there: a target that cannot resume may open a fresh stream.
+    New messages are allowed: a target without resumption may open a fresh stream.
     """
-    begun = sources(history)
+    begun = stream_origins(history)
     asked = {
         (post.line, id_key(post.sent.body["id"])): post
         for post in posts(history)
         if post.is_request
     }
-    told: dict[tuple[Any, ...], Post] = {}  # where a question, or an event, was heard first
+    first_streams: dict[
+        tuple[Any, ...], Post
+    ] = {}  # the stream on which a request or event was first received
     for post in posts(history):
         source = begun.get(post.number, post)
         for entry in post.heard:
             keys = list(_keys(post, entry))
-            origins = [told.setdefault(key, source) for key in keys]
+            origins = [first_streams.setdefault(key, source) for key in keys]
             if entry.is_response:
                 origins += filter(None, [asked.get((post.line, id_key(entry.body.get("id"))))])
             if post.number not in begun:
                 continue
             other = next((origin for origin in origins if origin is not source), None)
             if other is not None:
-                words = "a message of another stream came when a stream was resumed"
+                words = "a resumed stream replayed a message of a different stream"
                 yield bad(words, source.sent, other.sent, post.sent, entry)
             elif entry.is_response:
                 yield good(source.sent, post.sent, entry)
 
 
 def _keys(post: Post, entry: Entry) -> Iterator[tuple[Any, ...]]:
-    """What tells a message from all others of a session."""
+    """Yield keys that identify a message in its session."""
     if entry.is_request:
         yield "question", post.line, id_key(entry.body["id"])
     if entry.http is not None and entry.http.event_id:

@@ -1,4 +1,4 @@
-"""Streams of 2025-11-25: how they begin and end, and what is said on which of them."""
+"""Checks of SSE streams: their events, their end, and which messages they carry (2025-11-25)."""
 
 import json
 from bisect import bisect_right
@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from taskmachine.adapters.conformance.checks.reading.order import SOON_MS
 from taskmachine.adapters.conformance.checks.reading.posts import (
     Post,
+    connections_of_this_version,
     continuations,
-    is_open_with,
-    lines_of_this_version,
     posts,
-    sources,
+    stream_origins,
     streams_of,
+    was_open_at,
 )
 from taskmachine.adapters.conformance.history import Entry, Exchange, History, Kind, id_key
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note
@@ -21,28 +22,27 @@ from taskmachine.adapters.conformance.judging import Observation, bad, check, go
 __all__: list[str] = []
 
 _VERSION: Final = "mcp-protocol-version"
-SOON_MS: Final = 5_000.0
 UNDERWAY_MS: Final = 500.0
-"""What was heard on one connection may have been sent so long before what another one brought."""
+"""Messages of different connections may arrive in the wrong order within this time."""
 
-_STREAM: Final = "a target that answers with a stream of events"
-_LISTENING: Final = "a target that offers a stream by GET"
+_STREAM: Final = "a target that responds with an SSE stream"
+_GET_STREAM: Final = "a target that supports GET streams"
 
 
 def _streams(history: History) -> Iterator[Post]:
-    """Requests that were answered by a stream."""
+    """Yield requests whose response is a stream."""
     return (post for post in posts(history) if post.is_request and post.is_stream)
 
 
-def _listening(history: History) -> Iterator[Post]:
-    """Streams by GET that do not resume another one."""
+def _get_streams(history: History) -> Iterator[Post]:
+    """Yield GET streams that do not resume another one."""
     for post in posts(history):
         if post.method == "GET" and post.is_stream and post.resumes is None:
             yield post
 
 
 def _is_excused(history: History, post: Post) -> bool:
-    """Whether no response is due: the request was cancelled, its session ended, or it was lost."""
+    """Return whether no response is due: request cancelled, session ended, or connection lost."""
     ended = history.entries[-1].number if post.end is None else post.end.number
     for other in posts(history):
         if other.line != post.line or not post.sent.number < other.sent.number < ended:
@@ -56,7 +56,7 @@ def _is_excused(history: History, post: Post) -> bool:
 
 
 def _own_tasks(history: History, post: Post) -> set[Any]:
-    """The tasks that a request is about: it names one, or makes one."""
+    """Return the tasks that a request concerns: it names or creates them."""
     named = post.sent.params.get("taskId")
     if isinstance(named, str):
         return {named}
@@ -65,22 +65,22 @@ def _own_tasks(history: History, post: Post) -> set[Any]:
 
 @lru_cache(maxsize=4)
 def _made(history: History) -> dict[int, set[Any]]:
-    """The tasks that each request made."""
+    """Return the tasks that each request created."""
     made: dict[int, set[Any]] = {}
     for id, created in history.created.items():
         made.setdefault(created.request.number, set()).add(id)
     return made
 
 
-# --- their course --------------------------------------------------------------------------------
+# --- beginning and end ----------------------------------------------------------------------------
 
 
 @check("2025-11-25:sse-priming-event", needs=_STREAM)
 def streams_are_primed(history: History) -> Iterator[Observation]:
-    """A stream begins with an event that has an id and no data."""
-    lines = lines_of_this_version(history)
+    """Check that a stream begins with an event that has an id and no data."""
+    lines = connections_of_this_version(history)
     for post in _streams(history):
-        # Without the header an older version is meant, of which nothing was said of that.
+        # Without the header an older version is assumed, which does not have this rule.
         version = (post.sent_headers or {_VERSION: history.revision}).get(_VERSION)
         is_said = version == history.revision or post.sent.method == "initialize"
         if post.events and post.line in lines and is_said:
@@ -88,13 +88,13 @@ def streams_are_primed(history: History) -> Iterator[Observation]:
             if first.kind is Kind.EVENT and first.http is not None and first.http.event_id:
                 yield good(post.sent, first)
             else:
-                words = "a stream does not begin with an event that has an id and no data"
+                words = "an SSE stream does not begin with an event that has an id and no data"
                 yield bad(words, *post.entries[:2], first)
 
 
 @check("2025-11-25:sse-ends-with-response", needs=_STREAM)
 def streams_bring_the_response(history: History) -> Iterator[Observation]:
-    """A stream brings the response, at once or after it was resumed."""
+    """Check that a stream carries the response, possibly after it was resumed."""
     for post in _streams(history):
         later = continuations(history, post)
         if post.response is not None or any(more.response is not None for more in later):
@@ -102,17 +102,18 @@ def streams_bring_the_response(history: History) -> Iterator[Observation]:
         elif not post.is_ended or _is_excused(history, post):
             continue
         elif not post.event_ids:
-            yield bad("a stream ended without the response", *post.entries)
+            yield bad("an SSE stream ended without the response to its request", *post.entries)
         elif refused := [more for more in later if 400 <= more.status < 500]:
-            words = "a stream ended without the response, and cannot be resumed"
+            words = "an SSE stream ended without the response to its request, and cannot be resumed"
             yield bad(words, *post.entries, *refused[0].entries)
 
 
 @check("2025-11-25:sse-terminates-after-response", needs=_STREAM)
 def streams_end_after_the_response(history: History) -> Iterator[Observation]:
-    """After the response a stream ends soon.
+    """Check that a stream ends soon after the response.
 
-    That it did not counts only if something else was heard meanwhile: we were not asleep.
+    A stream that stayed open counts only if the tester received other messages meanwhile, so it was
+    not suspended itself.
     """
     times = [entry.at for entry in history.entries if entry.kind in (Kind.HEAD, Kind.HEARD)]
     last = history.entries[-1].at if history.entries else 0.0
@@ -123,7 +124,7 @@ def streams_end_after_the_response(history: History) -> Iterator[Observation]:
         open_ms = (last if post.end is None else post.end.at) - began
         awake = bisect_right(times, began + SOON_MS) - bisect_right(times, began + SOON_MS / 2)
         if open_ms > SOON_MS and awake:
-            words = f"a stream was open for {open_ms / 1000:.0f} s after the response"
+            words = f"an SSE stream stayed open for {open_ms / 1000:.0f} s after the response"
             yield bad(words, *post.entries)
         elif post.is_ended:
             yield good(*post.entries)
@@ -131,7 +132,7 @@ def streams_end_after_the_response(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:sse-may-close-connection", needs="a target that closes streams early")
 def early_closes_can_be_resumed(history: History) -> Iterator[Observation]:
-    """A connection that was closed before the response is taken up again."""
+    """Record streams that were closed before the response and then resumed."""
     for post in _streams(history):
         if post.is_ended and post.response is None:
             yield from (
@@ -141,7 +142,7 @@ def early_closes_can_be_resumed(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:sse-retry-before-close", needs="a target that closes streams early")
 def early_closes_come_with_retry(history: History) -> Iterator[Observation]:
-    """Before such a close there is a `retry`."""
+    """Check that the target sends `retry` before it closes a stream early."""
     for post in _streams(history):
         later = [more for more in continuations(history, post) if more.is_stream]
         if (
@@ -151,23 +152,23 @@ def early_closes_come_with_retry(history: History) -> Iterator[Observation]:
             or not later
         ):
             continue
-        # One that came behind the last event is remembered by whoever resumes.
-        told = [event.http.retry_ms for event in later[0].events[:1] if event.http is not None]
+        # A client that resumes also remembers a `retry` after the last event.
+        retries = [event.http.retry_ms for event in later[0].events[:1] if event.http is not None]
         if _has_retry(post):
             yield good(*post.entries)
-        elif told == [None]:
-            words = "a connection was closed before the response, without 'retry'"
+        elif retries == [None]:
+            words = "the target closed an SSE stream before the response without sending 'retry'"
             yield bad(words, *post.entries, *later[0].entries)
 
 
 def _has_retry(post: Post) -> bool:
-    """Whether a `retry` came with, or before, one of the events."""
+    """Return whether a `retry` came with or before one of the events."""
     return any(event.http is not None and event.http.retry_ms is not None for event in post.events)
 
 
 @check("2025-11-25:sse-session-expiry-ends-stream", needs="a session that ends")
 def streams_end_with_their_session(history: History) -> Iterator[Observation]:
-    """A stream without a response that ends after its session was ended: that is fine."""
+    """Record streams that end without a response after their session was ended."""
     ended = [
         post for post in posts(history) if post.method == "DELETE" and 200 <= post.status < 300
     ]
@@ -178,12 +179,12 @@ def streams_end_with_their_session(history: History) -> Iterator[Observation]:
                 yield good(*post.entries)
 
 
-# --- what is said on which -----------------------------------------------------------------------
+# --- which messages a stream carries --------------------------------------------------------------
 
 
 @check("2025-11-25:sse-messages-before-response", needs=_STREAM)
 def messages_precede_the_response(history: History) -> Iterator[Observation]:
-    """Questions and notifications before the response are fine."""
+    """Record requests and notifications that precede the response."""
     for post in _streams(history):
         if post.heard and not post.heard[0].is_response:
             yield good(post.sent, post.heard[0])
@@ -191,7 +192,7 @@ def messages_precede_the_response(history: History) -> Iterator[Observation]:
 
 @check("2025-11-25:sse-messages-related", needs="a stream with messages about a task")
 def messages_belong_to_the_request(history: History) -> Iterator[Observation]:
-    """What is said of a task on the stream of another task is in the wrong place."""
+    """Check that messages about a task do not come on the stream of another task's request."""
     tokens = _tokens(history)
     for post in _streams(history):
         own = _own_tasks(history, post)
@@ -201,12 +202,12 @@ def messages_belong_to_the_request(history: History) -> Iterator[Observation]:
                 if about in own:
                     yield good(post.sent, entry)
                 else:
-                    words = f"{entry.method!r} came on the stream of a request about another task"
+                    words = f"{entry.method!r} came on the stream of a request for a different task"
                     yield bad(words, post.sent, entry)
 
 
 def _tokens(history: History) -> dict[tuple[str, Any], str]:
-    """Which task each progress token stands for; one that was used twice for none."""
+    """Map each progress token that was used once to its task."""
     found: dict[tuple[str, Any], str] = {}
     twice: set[tuple[str, Any]] = set()
     for task_id, created in history.created.items():
@@ -218,7 +219,7 @@ def _tokens(history: History) -> dict[tuple[str, Any], str]:
 
 
 def _task_of(entry: Entry, tokens: dict[tuple[str, Any], str]) -> str | None:
-    """The task that a message is about, if it says so."""
+    """Return the task that a message names, or whose progress token it has."""
     about = entry.related_task
     if entry.method == "notifications/tasks/status":
         about = entry.params.get("taskId")
@@ -227,86 +228,87 @@ def _task_of(entry: Entry, tokens: dict[tuple[str, Any], str]) -> str | None:
     return about if isinstance(about, str) else None
 
 
-@check("2025-11-25:get-stream-messages", needs=_LISTENING)
+@check("2025-11-25:get-stream-messages", needs=_GET_STREAM)
 def messages_on_the_get_stream(history: History) -> Iterator[Observation]:
-    """Questions and notifications on the GET stream are fine."""
-    for post in _listening(history):
+    """Record requests and notifications on GET streams."""
+    for post in _get_streams(history):
         yield from (good(post.sent, entry) for entry in post.heard if not entry.is_response)
 
 
-@check("2025-11-25:get-stream-unrelated", needs="a task that asks, and a stream by GET")
-def questions_come_on_their_own_stream(history: History) -> Iterator[Observation]:
-    """While `tasks/result` streams for a task, its question does not come by GET instead."""
+@check("2025-11-25:get-stream-unrelated", needs="a task that requests input, and a GET stream")
+def requests_come_on_result_stream(history: History) -> Iterator[Observation]:
+    """Check that a task's request does not come by GET while `tasks/result` streams for it."""
     waiting = [post for post in _streams(history) if post.sent.method == "tasks/result"]
-    for get in _listening(history):
+    for get in _get_streams(history):
         for entry in get.heard:
             for post in waiting if entry.is_request else ():
                 is_same = post.line == get.line and entry.related_task in _own_tasks(history, post)
                 if is_same and _was_running(post, entry):
-                    words = "a question came by GET while the stream of its task was open"
+                    words = "a task's request came by GET while its 'tasks/result' stream was open"
                     yield bad(words, *post.entries[:2], get.sent, entry)
         for post in waiting:
             for entry in post.heard:
-                if entry.is_request and post.line == get.line and is_open_with(get, entry):
+                if entry.is_request and post.line == get.line and was_open_at(get, entry):
                     yield good(post.sent, entry)
 
 
 def _was_running(post: Post, entry: Entry) -> bool:
-    """Whether the target certainly could have used that stream."""
-    if post.head is None or not is_open_with(post, entry):
+    """Return whether the target could certainly have used that stream."""
+    if post.head is None or not was_open_at(post, entry):
         return False
     is_early = post.response is None or post.response.number > entry.number
     return is_early and entry.at - post.head.at > UNDERWAY_MS
 
 
-@check("2025-11-25:get-stream-no-responses", needs=_LISTENING)
+@check("2025-11-25:get-stream-no-responses", needs=_GET_STREAM)
 def no_responses_by_get(history: History) -> Iterator[Observation]:
-    """A GET stream has no response, unless it resumes the stream of a request."""
-    begun = sources(history)
+    """Check that a GET stream carries no response, unless it resumes the stream of a request."""
+    begun = stream_origins(history)
     for post in posts(history):
         source = begun.get(post.number)
         is_request = source is not None and source.is_request
         if post.method != "GET" or not post.is_stream or is_request:
             continue
         if post.resumes is not None and source is None:
-            continue  # of what it is the rest, nobody can say
+            continue  # it is unknown which stream this continues
         if post.response is not None:
-            yield bad("a response came on a GET stream", post.sent, post.response)
+            words = "the target sent a response on an unrelated GET stream"
+            yield bad(words, post.sent, post.response)
         elif post.heard:
             yield good(post.sent, post.heard[0])
 
 
 @check("2025-11-25:get-stream-server-may-close", needs="a target that closes the GET stream")
 def get_stream_closed(history: History) -> Iterator[Observation]:
-    """The target may close it at any time."""
-    return (good(*post.entries) for post in _listening(history) if post.is_ended)
+    """Record GET streams that the target closed, which is always allowed."""
+    return (good(*post.entries) for post in _get_streams(history) if post.is_ended)
 
 
 @check("2025-11-25:get-stream-retry-before-close", needs="a GET stream that is closed and resumed")
 def get_stream_closed_with_retry(history: History) -> Iterator[Observation]:
-    """Who closes the connection and lets the stream go on says `retry` before.
+    """Note a GET stream that the target closed without `retry` and the client resumed.
 
-    That a stream was not ended for good, which is allowed, shows only if it can be resumed; and a
-    `retry` behind the last event is not seen.  So this is never more than a note.
+    It is never more than a note: the stream may have been meant to end, and the tester does not see
+    a `retry` after the last event.
     """
-    for post in _listening(history):
+    for post in _get_streams(history):
         later = [more for more in continuations(history, post) if more.is_stream and more.heard]
         if not post.is_ended or not later:
             continue
         if _has_retry(post):
             yield good(*post.entries)
         else:
-            words = "a GET stream was closed and could be resumed, but no 'retry' was seen"
+            words = "the target closed a resumable GET stream without sending 'retry'"
             yield note(words, *post.entries, *later[0].entries)
 
 
-# --- one message, one stream ---------------------------------------------------------------------
+# --- one stream per message -----------------------------------------------------------------------
 
 
 def _twice(history: History, entries: list[tuple[Any, Entry]]) -> Iterator[Observation]:
-    """Messages with the same key: bad if both came on streams that were open at the same time."""
+    """Yield bad for messages with the same key on streams that were open at the same time."""
     by_number = {post.number: post for post in posts(history)}
-    begun = sources(history)
+    begun = stream_origins(history)
     first: dict[Any, Entry] = {}
     for key, entry in entries:
         one, other = first.setdefault(key, entry), by_number.get(entry.post)
@@ -314,46 +316,45 @@ def _twice(history: History, entries: list[tuple[Any, Entry]]) -> Iterator[Obser
         if other is None or before is None:
             continue
         is_replay = begun.get(other.number, other) is begun.get(before.number, before)
-        if one is not entry and not is_replay and is_open_with(before, entry):
-            yield bad(
-                f"the same {entry.method!r} came on two streams",
-                before.sent,
-                one,
-                other.sent,
-                entry,
-            )
-        elif one is entry and _has_company(history, other, entry):
+        if one is not entry and not is_replay and was_open_at(before, entry):
+            words = f"the target sent the same {entry.method!r} on two streams"
+            yield bad(words, before.sent, one, other.sent, entry)
+        elif one is entry and _had_another_stream(history, other, entry):
             yield good(other.sent, entry)
 
 
-def _has_company(history: History, post: Post, entry: Entry) -> bool:
-    """Whether there was another stream that it could have come on as well."""
+def _had_another_stream(history: History, post: Post, entry: Entry) -> bool:
+    """Return whether another stream was open that could have carried it."""
     streams = streams_of(history).get(post.line, ())
-    return any(other is not post and is_open_with(other, entry) for other in streams)
+    return any(other is not post and was_open_at(other, entry) for other in streams)
 
 
-@check("2025-11-25:message-on-one-stream", needs="questions while several streams are open")
-def questions_come_once(history: History) -> Iterator[Observation]:
-    """A question comes on one stream."""
+@check("2025-11-25:message-on-one-stream", needs="requests sent while several streams are open")
+def requests_come_once(history: History) -> Iterator[Observation]:
+    """Check that each request of the target comes on one stream."""
     asked = [entry for entry in history.heard if entry.is_request and entry.post is not None]
     return _twice(history, [((e.line, id_key(e.body["id"])), e) for e in asked])
 
 
-@check("2025-11-25:no-broadcast", needs="notifications while several streams are open")
+@check("2025-11-25:no-broadcast", needs="notifications sent while several streams are open")
 def notifications_come_once(history: History) -> Iterator[Observation]:
-    """Progress and status of a task come on one stream: no two of them are the same."""
-    told = history.notifications("notifications/progress", "notifications/tasks/status")
+    """Check that each progress and status notification of a task comes on one stream."""
+    retries = history.notifications("notifications/progress", "notifications/tasks/status")
     return _twice(
         history,
-        [((e.line, json.dumps(e.message, sort_keys=True)), e) for e in told if e.post is not None],
+        [
+            ((e.line, json.dumps(e.message, sort_keys=True)), e)
+            for e in retries
+            if e.post is not None
+        ],
     )
 
 
-# --- broken connections --------------------------------------------------------------------------
+# --- disconnects ----------------------------------------------------------------------------------
 
 
-def _left(history: History) -> Iterator[Post]:
-    """Requests that we broke off before they were answered."""
+def _disconnected(history: History) -> Iterator[Post]:
+    """Yield requests that the client disconnected before the response."""
     for post in posts(history):
         is_left = post.end is not None and post.end.kind is Kind.LEFT
         if is_left and post.response is None and post.is_request:
@@ -361,20 +362,20 @@ def _left(history: History) -> Iterator[Post]:
 
 
 @check("2025-11-25:disconnect-may-happen", needs="HTTP")
-def goes_on_after_disconnects(history: History) -> Iterator[Observation]:
-    """After a connection broke, others are served."""
+def served_after_disconnect(history: History) -> Iterator[Observation]:
+    """Record requests that are served after a disconnect."""
     answered = [e.request for e in history.exchanges if e.is_answered]
-    for post in _left(history):
+    for post in _disconnected(history):
         ended = -1 if post.end is None else post.end.number
         if any(request.number > ended and request.line == post.line for request in answered):
             yield good(*post.entries)
 
 
-@check("2025-11-25:disconnect-is-not-cancel", needs="a slow task")
+@check("2025-11-25:disconnect-is-not-cancel", needs="a task that runs for several seconds")
 def disconnects_cancel_nothing(history: History) -> Iterator[Observation]:
-    """A task whose waiter was disconnected goes on, until somebody cancels it."""
+    """Check that a disconnected `tasks/result` does not cancel its task."""
     asked = {question.related_task for question, _ in history.questions}
-    for post in _left(history):
+    for post in _disconnected(history):
         task_id = post.sent.params.get("taskId")
         if not isinstance(task_id, str) or task_id in asked or post.end is None:
             continue
@@ -386,7 +387,7 @@ def disconnects_cancel_nothing(history: History) -> Iterator[Observation]:
             if cancel is not None and cancel.request.number < sighting.entry.number:
                 continue
             if sighting.status == "cancelled":
-                yield bad("a broken connection cancelled the task", *post.entries, sighting)
+                yield bad("a disconnected request cancelled its task", *post.entries, sighting)
             else:
                 yield good(*post.entries, sighting)
 

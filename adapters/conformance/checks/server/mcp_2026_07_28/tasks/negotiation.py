@@ -1,4 +1,4 @@
-"""2026-07-28, the tasks extension: who gets tasks, and what is left of 2025-11-25 (SEP-2663)."""
+"""Checks of extension negotiation and of remains of 2025-11-25 (tasks extension, SEP-2663)."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -11,26 +11,26 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
 )
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
+    call_key,
     declared_extensions,
     is_acknowledged,
     legacy_lines,
     modern,
-    same_call,
     supports_tasks,
-    was_known,
+    was_mentioned,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
 
 __all__: list[str] = []
 
-_A_TASK: Final = "a tool whose call becomes a task"
-_BOTH: Final = "a target that serves 2025-11-25, too"
+_A_TASK: Final = "a tool whose call creates a task"
+_BOTH: Final = "a target that also serves 2025-11-25"
 _REFUSALS: Final = (-32600, -32601, -32602)
 
 
 def _is_task(exchange: Exchange) -> bool:
-    """Whether the answer brought a task, in whatever form."""
+    """Return whether the result contains a task, in any form."""
     nested = exchange.fields.get("task")
     is_nested = isinstance(nested, dict) and "taskId" in nested
     is_flat = "taskId" in exchange.fields and "status" in exchange.fields
@@ -38,22 +38,18 @@ def _is_task(exchange: Exchange) -> bool:
 
 
 def _tasks(history: History) -> Iterator[Exchange]:
-    """Calls with the declaration that became tasks."""
+    """Yield calls with the declared extension that created tasks."""
     for call in answered(history, "tools/call", declared=True):
         if _is_task(call):
             yield call
 
 
-# --- what the target declares --------------------------------------------------------------------
+# --- declaration by the target --------------------------------------------------------------------
 
 
-@check(
-    "2026-07-28:server-declares-in-discover",
-    "2026-07-28:legacy-servers-migrate",
-    needs=_A_TASK,
-)
-def who_makes_tasks_declares_them(history: History) -> Iterator[Observation]:
-    """A target that creates tasks has the extension in its `server/discover` answer."""
+@check("2026-07-28:server-declares-in-discover", "2026-07-28:legacy-servers-migrate", needs=_A_TASK)
+def task_creators_declare_extension(history: History) -> Iterator[Observation]:
+    """Check that a target that creates tasks declares the extension in `server/discover`."""
     made = next(_tasks(history), None)
     if made is None:
         return
@@ -62,14 +58,13 @@ def who_makes_tasks_declares_them(history: History) -> Iterator[Observation]:
         if isinstance(extensions, dict) and TASKS in extensions:
             yield good(discover)
         else:
-            yield bad(
-                "the target creates tasks, but does not declare the extension", discover, made
-            )
+            words = "the target creates tasks without declaring the extension in 'server/discover'"
+            yield bad(words, discover, made)
 
 
-@check("2026-07-28:extension-identifier", needs="the extension")
-def extension_has_its_name(history: History) -> Iterator[Observation]:
-    """The extension is declared under its own name, and not under a similar one."""
+@check("2026-07-28:extension-identifier", needs="the tasks extension")
+def extension_has_exact_identifier(history: History) -> Iterator[Observation]:
+    """Check that the extension is declared under its exact identifier."""
     for declared, discover in declared_extensions(history):
         extensions = declared.get("extensions")
         names = list(extensions) if isinstance(extensions, dict) else []
@@ -77,7 +72,8 @@ def extension_has_its_name(history: History) -> Iterator[Observation]:
         if TASKS in names:
             yield good(discover)
         elif similar:
-            yield bad(f"the extension is declared as {similar[0]!r}", discover)
+            words = f"the tasks extension is declared as {similar[0]!r} instead of {TASKS!r}"
+            yield bad(words, discover)
 
 
 def _is_similar(name: str) -> bool:
@@ -85,9 +81,9 @@ def _is_similar(name: str) -> bool:
     return last in ("task", "tasks") and (not prefix or "modelcontextprotocol" in prefix)
 
 
-@check("2026-07-28:capability-empty-object", needs="the extension")
+@check("2026-07-28:capability-empty-object", needs="the tasks extension")
 def empty_object_is_enough(history: History) -> Iterator[Observation]:
-    """The declaration is an object, and an empty one gets tasks."""
+    """Check that the declaration is an object, and that an empty one suffices for clients."""
     for declared, discover in declared_extensions(history):
         extensions = declared.get("extensions")
         if not isinstance(extensions, dict) or TASKS not in extensions:
@@ -95,10 +91,12 @@ def empty_object_is_enough(history: History) -> Iterator[Observation]:
         if isinstance(extensions[TASKS], dict):
             yield good(discover)
         else:
-            yield bad(f"the extension is declared as {extensions[TASKS]!r}", discover)
+            words = f"the tasks extension is declared as {extensions[TASKS]!r}, not as an object"
+            yield bad(words, discover)
     for exchange in answered(history, "tools/call", "tasks/get", declared=True):
         if exchange.code == -32021 and _is_named_missing(exchange):
-            yield bad("the extension was declared as {}, and is said to be missing", exchange)
+            words = "the target does not accept {} as declaration of the tasks extension"
+            yield bad(words, exchange)
 
 
 def _is_named_missing(exchange: Exchange) -> bool:
@@ -109,52 +107,57 @@ def _is_named_missing(exchange: Exchange) -> bool:
 
 
 @check("2026-07-28:legacy-capabilities-not-advertised", needs="`server/discover`")
-def old_capabilities_are_gone(history: History) -> Iterator[Observation]:
-    """The `tasks` capabilities of 2025-11-25 are not advertised."""
+def legacy_capabilities_not_advertised(history: History) -> Iterator[Observation]:
+    """Check that the `tasks` capability of 2025-11-25 is not advertised."""
     for declared, discover in declared_extensions(history):
         if "tasks" in declared:
-            yield bad("the capabilities have 'tasks' of 2025-11-25", discover)
+            yield bad("'server/discover' advertises the 'tasks' capability of 2025-11-25", discover)
         else:
             yield good(discover)
 
 
-@check("2026-07-28:extension-label-reserved", needs="the extension")
+@check("2026-07-28:extension-label-reserved", needs="the tasks extension")
 def label_is_an_extension_only(history: History) -> Iterator[Observation]:
-    """The label stands under `extensions`, and nowhere else among metadata and capabilities."""
+    """Check that the identifier occurs only under `extensions`, in metadata and capabilities."""
     for entry in modern(history).heard:
         if TASKS in entry.meta:
-            yield bad(f"{TASKS!r} is a key of '_meta'", entry)
+            yield bad(f"the extension identifier {TASKS!r} is used as a key of '_meta'", entry)
     for declared, discover in declared_extensions(history):
         experimental = declared.get("experimental")
         if TASKS in declared or (isinstance(experimental, dict) and TASKS in experimental):
-            yield bad(f"{TASKS!r} is a capability outside of 'extensions'", discover)
+            words = f"the extension identifier {TASKS!r} is declared outside of 'extensions'"
+            yield bad(words, discover)
         elif isinstance(declared.get("extensions"), dict) and TASKS in declared["extensions"]:
             yield good(discover)
 
 
-@check("2026-07-28:method-prefix-reserved", needs="notifications about tasks")
+@check("2026-07-28:method-prefix-reserved", needs="task notifications")
 def prefixes_are_reserved(history: History) -> Iterator[Observation]:
-    """No method is used under the prefixes of the extension that it does not define."""
+    """Check that the target uses no undefined methods under the extension's prefixes."""
     for entry in modern(history).heard:
         method = entry.method or ""
         if method.startswith(("notifications/tasks/", "tasks/")):
-            yield bad(f"{method!r} is no method of the extension", entry)
+            words = f"the target sent {method!r}, a method that the tasks extension does not define"
+            yield bad(words, entry)
         elif method == "notifications/tasks":
             yield good(entry)
 
 
-# --- who gets a task -----------------------------------------------------------------------------
+# --- calls that create tasks ----------------------------------------------------------------------
 
 
 @check("2026-07-28:server-may-create-task", needs=_A_TASK)
 def declaring_callers_may_get_tasks(history: History) -> Iterator[Observation]:
-    """A call with the declaration may become a task."""
+    """Record calls with the declared extension that created a task, which is allowed."""
     yield from (good(call) for call in _tasks(history))
 
 
-@check("2026-07-28:never-creating-is-fine", needs="a target with the extension that makes no tasks")
+@check(
+    "2026-07-28:never-creating-is-fine",
+    needs="a target with the tasks extension that creates no tasks",
+)
 def no_tasks_at_all(history: History) -> Iterator[Observation]:
-    """A target that declares the extension need not create tasks."""
+    """Record a target that declares the extension but creates no tasks, which is allowed."""
     calls = list(answered(history, "tools/call", declared=True))
     if supports_tasks(history) and not any(_is_task(call) for call in calls):
         yield from (good(call) for call in calls[:1])
@@ -162,102 +165,103 @@ def no_tasks_at_all(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:server-decides-alone", needs=_A_TASK)
 def no_field_is_needed(history: History) -> Iterator[Observation]:
-    """A task is not given only to those who ask for it by a field of the request."""
+    """Check that a task does not require a parameter of the request."""
     for asking, others in _by_task_parameter(history).values():
         if any(_is_task(call) for call in others):
             yield good(*others[:1])
         elif len(asking) > 1 and len(others) > 1 and all(_is_task(call) for call in asking):
-            words = "calls become tasks only with 'task' among their parameters"
+            words = "the target creates tasks only for calls with 'params.task'"
             yield bad(words, others[0], asking[0])
 
 
 def _by_task_parameter(history: History) -> dict[str, tuple[list[Exchange], list[Exchange]]]:
-    """Declaring calls with equal arguments: with `params.task`, and without."""
+    """Return declaring calls with equal arguments, with and without `params.task`."""
     found: dict[str, tuple[list[Exchange], list[Exchange]]] = {}
     for call in answered(history, "tools/call", declared=True):
-        found.setdefault(same_call(call), ([], []))["task" not in call.params].append(call)
+        found.setdefault(call_key(call), ([], []))["task" not in call.params].append(call)
     return found
 
 
 @check("2026-07-28:no-task-for-undeclared", needs=_A_TASK)
 def undeclared_calls_get_no_task(history: History) -> Iterator[Observation]:
-    """A call without the declaration is never answered with a task."""
-    able = {same_call(call) for call in _tasks(history)}
+    """Check that a call without the declared extension creates no task."""
+    task_calls = {call_key(call) for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if _is_task(call):
-            yield bad("a call without the extension was answered with a task", call)
-        elif same_call(call) in able:
+            yield bad("a call that did not declare the tasks extension created a task", call)
+        elif call_key(call) in task_calls:
             yield good(call)
 
 
-@check("2026-07-28:missing-capability-32021", needs="a tool that can be called only as a task")
+@check("2026-07-28:missing-capability-32021", needs="a tool that requires a task")
 def task_only_tools_say_so(history: History) -> Iterator[Observation]:
-    """A call that needs a task is refused with -32021 if tasks were not declared."""
-    able = {same_call(call): call for call in _tasks(history)}
+    """Check that a call that requires a task is rejected with -32021 without the extension."""
+    task_calls = {call_key(call): call for call in _tasks(history)}
     for call in answered(history, "tools/call", declared=False):
         if call.code == -32021 and _is_named_missing(call):
             yield good(call)
         elif call.error is not None and _is_named_missing(call):
-            yield bad(f"the extension is missing, but the error is {call.code!r}", call)
-        elif call.code in _REFUSALS and same_call(call) in able and "task" not in call.params:
-            words = f"served as a task, but without the extension the error is {call.code}"
-            yield bad(words, able[same_call(call)], call)
+            yield bad(f"a call without the required extension got {call.code!r}, not -32021", call)
+        elif call.code in _REFUSALS and call_key(call) in task_calls and "task" not in call.params:
+            words = f"a call that requires a task got error {call.code}, not -32021"
+            yield bad(words, task_calls[call_key(call)], call)
 
 
-@check("2026-07-28:mrtr-before-create", needs="a tool that asks before its task begins")
-def questions_come_before_the_task(history: History) -> Iterator[Observation]:
-    """An answer that brings a task does not ask the caller to call again."""
+@check("2026-07-28:mrtr-before-create", needs="a tool that requests input before it creates a task")
+def input_requested_before_task(history: History) -> Iterator[Observation]:
+    """Check that a result that creates a task does not request a retry."""
     for call in _tasks(history):
         if "requestState" in call.fields:
-            yield bad("a new task came with 'requestState'", call)
+            yield bad("the result that creates a task has a 'requestState'", call)
         elif "requestState" in call.params or "inputResponses" in call.params:
             yield good(call)
 
 
-# --- what is left of 2025-11-25 ------------------------------------------------------------------
+# --- remains of 2025-11-25 ------------------------------------------------------------------------
 
 
 @check("2026-07-28:task-parameter-ignored", needs="a tool")
 def task_parameter_is_ignored(history: History) -> Iterator[Observation]:
-    """`params.task` neither makes a task nor an error."""
+    """Check that `params.task` neither creates a task nor causes an error."""
     for declared in (False, True):
         calls = list(answered(history, "tools/call", declared=declared))
-        served = {same_call(c): c for c in calls if "task" not in c.params and is_acknowledged(c)}
+        served = {call_key(c): c for c in calls if "task" not in c.params and is_acknowledged(c)}
         for call in calls:
-            plain = served.get(same_call(call))
+            plain = served.get(call_key(call))
             if "task" not in call.params or plain is None:
                 continue
             if not declared and _is_task(call):
-                yield bad("'task' among the parameters made a task, without the extension", call)
+                yield bad("'params.task' created a task without the tasks extension", call)
             elif call.error is not None:
-                yield bad(f"'task' among the parameters gave error {call.code!r}", plain, call)
+                words = f"'params.task' caused error {call.code!r}; the target must ignore it"
+                yield bad(words, plain, call)
             else:
                 yield good(plain, call)
 
 
 @check("2026-07-28:legacy-capability-is-undeclared", needs=_A_TASK)
-def old_capability_counts_for_nothing(history: History) -> Iterator[Observation]:
-    """Who declares only `tasks` of 2025-11-25 gets no task, and may not ask for one."""
+def legacy_capability_has_no_effect(history: History) -> Iterator[Observation]:
+    """Check that the `tasks` capability of 2025-11-25 does not count as the extension."""
     if not supports_tasks(history):
         return
     made = modern(history).created
     for exchange in answered(history, "tools/call", "tasks/get", declared=False):
-        is_old_task = was_known(history, exchange.task_id) and exchange.task_id not in made
+        is_old_task = was_mentioned(history, exchange.task_id) and exchange.task_id not in made
         if "tasks" not in capabilities(exchange) or is_old_task:
             continue
         if exchange.method == "tools/call":
-            words = "the capability of 2025-11-25 was enough for a task"
+            words = "a call that declared only the 'tasks' capability of 2025-11-25 created a task"
             yield bad(words, exchange) if _is_task(exchange) else good(exchange)
         elif exchange.code == -32021:
             yield good(exchange)
         else:
             got = "a result" if exchange.error is None else repr(exchange.code)
-            words = f"tasks/get with the capability of 2025-11-25 gave {got}, not -32021"
+            words = f"'tasks/get' with the 2025-11-25 capability got {got}, not error -32021"
             yield bad(words, exchange)
 
 
 def _old_requests(history: History, *methods: str) -> Iterator[Exchange]:
-    """Answered requests on lines that were initialized, without metadata of this revision."""
+    """Yield answered requests on initialized connections, without metadata of this revision."""
     lines = legacy_lines(history)
     for exchange in history.calls(*methods):
         is_old = exchange.request.line in lines and VERSION not in meta(exchange)
@@ -266,8 +270,8 @@ def _old_requests(history: History, *methods: str) -> Iterator[Exchange]:
 
 
 @check("2026-07-28:extension-not-under-2025-11-25", needs=_BOTH)
-def extension_is_not_for_old_callers(history: History) -> Iterator[Observation]:
-    """On a session of 2025-11-25 the extension gets nobody a task."""
+def extension_has_no_effect_in_legacy_sessions(history: History) -> Iterator[Observation]:
+    """Check that the extension has no effect in a session of 2025-11-25."""
     declaring = {
         exchange.request.line
         for exchange in history.calls("initialize")
@@ -277,7 +281,8 @@ def extension_is_not_for_old_callers(history: History) -> Iterator[Observation]:
         if call.request.line not in declaring or "task" in call.params:
             continue
         if _is_task(call):
-            yield bad("the extension made a task on a session of 2025-11-25", call)
+            words = "the declared tasks extension created a task in a session of 2025-11-25"
+            yield bad(words, call)
         else:
             yield good(call)
 
@@ -288,8 +293,8 @@ def _has_extension(declared: Any) -> bool:
 
 
 @check("2026-07-28:legacy-tasks-still-served", needs=_BOTH)
-def old_tasks_are_served(history: History) -> Iterator[Observation]:
-    """Tasks of 2025-11-25 can be read and cancelled on their session."""
+def legacy_tasks_are_served(history: History) -> Iterator[Observation]:
+    """Check that tasks of 2025-11-25 can be read and cancelled in their session."""
     made: dict[tuple[int, Any], Exchange] = {}
     for call in _old_requests(history, "tools/call"):
         task = call.fields.get("task")
@@ -300,13 +305,13 @@ def old_tasks_are_served(history: History) -> Iterator[Observation]:
         if created is None or not _may_be_asked(history, exchange):
             continue
         if exchange.code in (-32601, -32021):
-            words = f"{exchange.method} of a task of 2025-11-25 gave error {exchange.code}"
+            words = f"{exchange.method!r} in a 2025-11-25 session got error {exchange.code}"
             yield bad(words, created, exchange)
         elif is_acknowledged(exchange):
             yield good(created, exchange)
 
 
 def _may_be_asked(history: History, exchange: Exchange) -> bool:
-    """Whether that method is there on the session: cancelling is an option."""
+    """Return whether the session supports the method: cancelling is optional."""
     declared = history.capabilities.get(exchange.request.line, {}).get("tasks")
     return exchange.method == "tasks/get" or (isinstance(declared, dict) and "cancel" in declared)

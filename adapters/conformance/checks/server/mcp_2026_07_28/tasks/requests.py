@@ -1,23 +1,23 @@
-"""2026-07-28, the tasks extension: acknowledgements, cancelling, refusals, and who may ask."""
+"""Checks of task requests: acknowledgement, cancellation, errors, access (2026-07-28)."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import TASKS, is_modern
-from taskmachine.adapters.conformance.checks.reading.sightings import lives
+from taskmachine.adapters.conformance.checks.reading.task_rules import task_records
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
-    ends_at,
+    expires_at,
     is_acknowledged,
     is_by_creator,
-    is_turned_away,
+    is_throttled_or_denied,
     modern,
-    of_task,
-    proper,
+    requests_about,
     supports_tasks,
+    valid_requests,
     was_cancelled,
-    was_known,
+    was_mentioned,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -31,7 +31,7 @@ _OF_TASKS: Final = (
     *("pollIntervalMs", "pollInterval", "result", "error", "inputRequests", "task", "tasks"),
 )
 _LONG: Final = 1_000
-"""Longer ids may not get through headers."""
+"""Longer ids may exceed header limits."""
 _INTERNAL: Final = re.compile(r"internal (server )?error", re.IGNORECASE)
 
 
@@ -44,43 +44,50 @@ def _acknowledgements(history: History, method: str) -> Iterator[Exchange]:
             yield exchange
 
 
-@check("2026-07-28:update-ack-empty", needs="a task that asks", method="tasks/update")
+@check("2026-07-28:update-ack-empty", needs="a task that requests input", method="tasks/update")
 @check("2026-07-28:cancel-ack-empty", needs="a task", method="tasks/cancel")
 def acknowledgement_is_empty(history: History, method: str) -> Iterator[Observation]:
-    """`tasks/update` and `tasks/cancel` are answered with nothing."""
+    """Check that the results of `tasks/update` and `tasks/cancel` are empty."""
     for exchange in _acknowledgements(history, method):
         more = [name for name in exchange.fields if name not in ("resultType", "_meta")]
         known = [name for name in more if name in _OF_TASKS]
         if not isinstance(exchange.result, dict):
-            yield bad(f"the acknowledgement of {method} is {exchange.result!r}", exchange)
+            words = f"the result of {method!r} is {exchange.result!r}, not an empty object"
+            yield bad(words, exchange)
         elif known:
-            yield bad(f"the acknowledgement of {method} has {known[0]!r}", exchange)
-        elif more:  # of an extension that nobody here knows
-            yield note(f"the acknowledgement of {method} has {more[0]!r}", exchange)
+            words = f"the result of {method!r} must be empty, but contains {known[0]!r}"
+            yield bad(words, exchange)
+        elif more:  # possibly defined by another extension
+            yield note(f"the result of {method!r} contains {more[0]!r}", exchange)
         else:
             yield good(exchange)
 
 
-@check("2026-07-28:update-result-type-complete", needs="a task that asks", method="tasks/update")
+@check(
+    "2026-07-28:update-result-type-complete",
+    needs="a task that requests input",
+    method="tasks/update",
+)
 @check("2026-07-28:cancel-result-type-complete", needs="a task", method="tasks/cancel")
 def acknowledgement_is_complete(history: History, method: str) -> Iterator[Observation]:
-    """That answer has `resultType: "complete"`."""
+    """Check that this result has `resultType: "complete"`."""
     for exchange in _acknowledgements(history, method):
         kind = exchange.fields.get("resultType")
         if kind == "complete":
             yield good(exchange)
         else:
-            yield bad(f"the acknowledgement of {method} has 'resultType' {kind!r}", exchange)
+            words = f"the result of {method!r} has 'resultType' {kind!r}, not 'complete'"
+            yield bad(words, exchange)
 
 
-# --- cancelling ----------------------------------------------------------------------------------
+# --- cancellation ---------------------------------------------------------------------------------
 
 
 def _cancels(history: History, *, ended: bool) -> Iterator[tuple[Exchange, Any]]:
-    """Cancels of tasks that must be there, with the end of the task if that was seen before."""
+    """Yield cancels of tasks that must exist, with the terminal state if it was seen before."""
     found = modern(history)
     for cancel in answered(history, "tasks/cancel", declared=True):
-        over = ends_at(found, cancel.task_id, cancel.request)
+        over = expires_at(found, cancel.task_id, cancel.request)
         if over is None or (cancel.heard_at or 0) > over or not is_by_creator(found, cancel):
             continue
         end = found.ended_before(cancel.task_id, cancel.request)
@@ -88,100 +95,112 @@ def _cancels(history: History, *, ended: bool) -> Iterator[tuple[Exchange, Any]]
             yield cancel, end
 
 
-@check("2026-07-28:cancel-cooperative", needs="a task that can be cancelled while it works")
+@check("2026-07-28:cancel-cooperative", needs="a task that can be cancelled while it is working")
 def cancel_is_acknowledged(history: History) -> Iterator[Observation]:
-    """The cancel of a running task is acknowledged; no more is owed."""
+    """Check that cancelling a running task is acknowledged; the task need not stop."""
     for cancel, _ in _cancels(history, ended=False):
         if is_acknowledged(cancel):
             yield good(cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
             made = modern(history).created[cancel.task_id]
-            words = f"the cancel of a running task gave error {cancel.code!r}"
-            yield bad(words, made, cancel)
+            yield bad(f"'tasks/cancel' of a running task got error {cancel.code!r}", made, cancel)
 
 
-@check("2026-07-28:cancel-terminal-acked", needs="a task that is cancelled after its end")
+@check("2026-07-28:cancel-terminal-acked", needs="a task that is cancelled after it ended")
 def late_cancel_is_acknowledged(history: History) -> Iterator[Observation]:
-    """The cancel of a task that has ended is acknowledged, too."""
+    """Check that cancelling a task that has ended is acknowledged, too."""
     for cancel, end in _cancels(history, ended=True):
         if is_acknowledged(cancel):
             yield good(end, cancel)
         elif not was_cancelled(history, cancel.task_id, cancel.request):
-            yield bad(f"the cancel of an ended task gave error {cancel.code!r}", end, cancel)
+            yield bad(f"'tasks/cancel' of an ended task got error {cancel.code!r}", end, cancel)
 
 
 @check(
     "2026-07-28:cancel-status-may-lag",
-    needs="a target that cancels slowly",
+    needs="a target that cancels tasks with a delay",
     statuses=("working", "input_required"),
 )
 @check(
     "2026-07-28:cancel-may-lose",
-    needs="a task that ends otherwise in spite of a cancel",
+    needs="a task that completes or fails despite a cancel request",
     statuses=("completed", "failed"),
 )
 def task_after_its_cancel(history: History, statuses: tuple[str, ...]) -> Iterator[Observation]:
-    """After the acknowledgement a task may still run, or end otherwise."""
-    for life in lives(modern(history)):
-        for cancel in of_task(history, life, "tasks/cancel"):
+    """Record tasks that still run or end otherwise after the acknowledgement, which is allowed."""
+    for record in task_records(modern(history)):
+        for cancel in requests_about(history, record, "tasks/cancel"):
             if cancel.response is None or not is_acknowledged(cancel):
                 continue
-            heard = cancel.response.number
-            later = [s for s in life.sightings if s.exchange and s.exchange.request.number > heard]
-            was_running = modern(history).ended_before(life.id, cancel.request) is None
+            acknowledged = cancel.response.number
+            later = [
+                s
+                for s in record.sightings
+                if s.exchange and s.exchange.request.number > acknowledged
+            ]
+            was_running = modern(history).ended_before(record.id, cancel.request) is None
             if later and later[0].status in statuses and was_running:
                 yield good(cancel, later[0])
 
 
-# --- unknown tasks -------------------------------------------------------------------------------
+# --- unknown tasks --------------------------------------------------------------------------------
 
 
-@check("2026-07-28:get-unknown-32602", needs="the extension", method="tasks/get")
-@check("2026-07-28:update-unknown-32602", needs="the extension", method="tasks/update")
-@check("2026-07-28:cancel-unknown-32602", needs="the extension", method="tasks/cancel")
+@check("2026-07-28:get-unknown-32602", needs="the tasks extension", method="tasks/get")
+@check("2026-07-28:update-unknown-32602", needs="the tasks extension", method="tasks/update")
+@check("2026-07-28:cancel-unknown-32602", needs="the tasks extension", method="tasks/cancel")
 def unknown_task_is_refused(history: History, method: str) -> Iterator[Observation]:
-    """A request for an id that was never issued, or is none, is refused with -32602."""
+    """Check that a request for an unknown or invalid task id is rejected with -32602."""
     if not supports_tasks(history):
         return
     for exchange in answered(history, method, declared=True):
-        if was_known(history, exchange.task_id) or len(str(exchange.task_id)) > _LONG:
+        if was_mentioned(history, exchange.task_id) or len(str(exchange.task_id)) > _LONG:
             continue
-        what = "an unknown task" if isinstance(exchange.task_id, str) else "an id that is none"
+        what = (
+            "an unknown task"
+            if isinstance(exchange.task_id, str)
+            else "a 'taskId' that is not a string"
+        )
         if exchange.code == -32602:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(f"{method} of {what} was served", exchange)
+            yield bad(f"the target accepted {method!r} for {what}", exchange)
         else:
-            yield bad(f"{method} of {what} gave {exchange.code!r}, not -32602", exchange)
+            yield bad(f"{method!r} for {what} got error {exchange.code!r}, not -32602", exchange)
 
 
-# --- undeclared ----------------------------------------------------------------------------------
+# --- undeclared extension -------------------------------------------------------------------------
 
 
-@check("2026-07-28:get-missing-capability-32021", needs="the extension", method="tasks/get")
-@check("2026-07-28:update-missing-capability-32021", needs="the extension", method="tasks/update")
-@check("2026-07-28:cancel-missing-capability-32021", needs="the extension", method="tasks/cancel")
-def extension_is_needed(history: History, method: str) -> Iterator[Observation]:
-    """A request for a task without the declaration is refused with -32021."""
+@check("2026-07-28:get-missing-capability-32021", needs="the tasks extension", method="tasks/get")
+@check(
+    "2026-07-28:update-missing-capability-32021", needs="the tasks extension", method="tasks/update"
+)
+@check(
+    "2026-07-28:cancel-missing-capability-32021", needs="the tasks extension", method="tasks/cancel"
+)
+def extension_is_required(history: History, method: str) -> Iterator[Observation]:
+    """Check that a task request without the declared extension is rejected with -32021."""
     if not supports_tasks(history):
         return
     for exchange in answered(history, method, declared=False):
         if not isinstance(exchange.task_id, str):
-            continue  # two faults: either may be reported
+            continue  # two faults: the target may report either
         if exchange.code == -32021:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(f"{method} was served without the extension", exchange)
+            words = f"the target accepted {method!r} without the declared tasks extension"
+            yield bad(words, exchange)
         else:
-            words = f"{method} without the extension gave {exchange.code!r}, not -32021"
+            words = f"{method!r} without the extension got error {exchange.code!r}, not -32021"
             yield bad(words, exchange)
 
 
-@check("2026-07-28:missing-capability-names-extension", needs="the extension")
+@check("2026-07-28:missing-capability-names-extension", needs="the tasks extension")
 def refusal_names_the_extension(history: History) -> Iterator[Observation]:
-    """A refusal with -32021 says that it is the extension that is missing.
+    """Check that error -32021 names the missing extension.
 
-    A call may lack something else besides, so there it is enough that something is named.
+    A tool call may lack other capabilities, too, so there any named capability suffices.
     """
     for exchange in answered(history, *_METHODS, "tools/call", declared=False):
         if exchange.code != -32021:
@@ -192,15 +211,16 @@ def refusal_names_the_extension(history: History) -> Iterator[Observation]:
         if isinstance(extensions, dict) and TASKS in extensions:
             yield good(exchange)
         elif exchange.method != "tools/call" or not required:
-            yield bad("-32021 does not name the extension that is missing", exchange)
+            words = "'data.requiredCapabilities' of error -32021 does not name the tasks extension"
+            yield bad(words, exchange)
 
 
-# --- other errors --------------------------------------------------------------------------------
+# --- other errors ---------------------------------------------------------------------------------
 
 
-@check("2026-07-28:standard-jsonrpc-errors", needs="the extension")
+@check("2026-07-28:standard-jsonrpc-errors", needs="the tasks extension")
 def errors_have_standard_codes(history: History) -> Iterator[Observation]:
-    """What is wrong with a task request is told by -32602, -32603 or -32021."""
+    """Check that errors of task requests have the code -32602, -32603 or -32021."""
     if not supports_tasks(history):
         return
     for exchange in answered(history, *_METHODS):
@@ -209,27 +229,27 @@ def errors_have_standard_codes(history: History) -> Iterator[Observation]:
         if exchange.code in _CODES:
             yield good(exchange)
         else:
-            words = f"{exchange.method} gave {exchange.code!r}, none of the codes of the extension"
+            words = f"{exchange.method!r} got error {exchange.code!r}, not -32602, -32603 or -32021"
             yield bad(words, exchange)
 
 
-@check("2026-07-28:internal-error-32603", needs="a target that fails on its own account")
+@check("2026-07-28:internal-error-32603", needs="a target with an internal error")
 def internal_errors_have_their_code(history: History) -> Iterator[Observation]:
-    """An internal error, by its words or its HTTP status, has the code -32603."""
-    for exchange in proper(history):
-        if exchange.method not in (*_METHODS, "tools/call") or is_turned_away(exchange):
+    """Check that an internal error, by message or HTTP status, has the code -32603."""
+    for exchange in valid_requests(history):
+        if exchange.method not in (*_METHODS, "tools/call") or is_throttled_or_denied(exchange):
             continue
         message = (exchange.error or {}).get("message")
-        is_told = isinstance(message, str) and _INTERNAL.search(message) is not None
+        says_internal = isinstance(message, str) and _INTERNAL.search(message) is not None
         if exchange.code == -32603:
             yield good(exchange)
-        elif is_told or exchange.status == 500:
+        elif says_internal or exchange.status == 500:
             yield bad(f"an internal error has the code {exchange.code!r}, not -32603", exchange)
 
 
-@check("2026-07-28:informative-error-messages", needs="the extension")
-def errors_are_told_apart(history: History) -> Iterator[Observation]:
-    """Refusals have a message, and different ones for different causes."""
+@check("2026-07-28:informative-error-messages", needs="the tasks extension")
+def errors_are_informative(history: History) -> Iterator[Observation]:
+    """Check that errors have a message, which differs between causes."""
     unknown: dict[str, Exchange] = {}
     for exchange in answered(history, *_METHODS, declared=True):
         if exchange.code == -32602:
@@ -239,33 +259,33 @@ def errors_are_told_apart(history: History) -> Iterator[Observation]:
             continue
         message = exchange.error.get("message")
         if not isinstance(message, str) or not message.strip():
-            yield bad("an error without a message", exchange)
+            yield bad("a JSON-RPC error has no message", exchange)
         elif exchange.code == -32021 and message in unknown:
-            words = "an unknown task and a missing capability have the same message"
+            words = "the errors for an unknown task and a missing capability are the same"
             yield bad(words, unknown[message], exchange)
         else:
             yield good(exchange)
 
 
-@check("2026-07-28:no-tasks-list", needs="the extension", method="tasks/list")
-@check("2026-07-28:tasks-result-gone-32601", needs="the extension", method="tasks/result")
-def method_is_gone(history: History, method: str) -> Iterator[Observation]:
-    """`tasks/list` and `tasks/result` are no methods."""
+@check("2026-07-28:no-tasks-list", needs="the tasks extension", method="tasks/list")
+@check("2026-07-28:tasks-result-gone-32601", needs="the tasks extension", method="tasks/result")
+def method_is_removed(history: History, method: str) -> Iterator[Observation]:
+    """Check that `tasks/list` and `tasks/result` are not implemented."""
     for exchange in answered(history, method, declared=True):
         if exchange.code == -32601:
             yield good(exchange)
         elif exchange.error is None:
-            yield bad(f"{method} was served", exchange)
+            yield bad(f"the target accepted {method!r}, which this revision removed", exchange)
         else:
-            yield bad(f"{method} gave {exchange.code!r}, not -32601", exchange)
+            yield bad(f"the removed {method!r} got error {exchange.code!r}, not -32601", exchange)
 
 
-# --- others' tasks -------------------------------------------------------------------------------
+# --- tasks of other principals --------------------------------------------------------------------
 
 
-@check("2026-07-28:auth-on-each-request", needs="tokens of two callers")
-def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
-    """A task is shown neither to another principal nor to one without credentials."""
+@check("2026-07-28:auth-on-each-request", needs="tokens of two principals")
+def tasks_are_bound_to_principals(history: History) -> Iterator[Observation]:
+    """Check that a task is inaccessible to other principals and without credentials."""
     found = modern(history)
     for exchange in found.calls(*_METHODS, "subscriptions/listen"):
         for id in _named(exchange):
@@ -274,20 +294,21 @@ def tasks_belong_to_somebody(history: History) -> Iterator[Observation]:
             if made is None or not was_heard or not _is_foreign(history, made, exchange):
                 continue
             if exchange.method == "tasks/get" and is_acknowledged(exchange):
-                yield bad("a task was shown to somebody else", made, exchange)
-            elif id in _promised(exchange):
-                yield bad("somebody else may listen to a task", made, exchange)
+                yield bad("the target returned a task to another principal", made, exchange)
+            elif id in _acknowledged_tasks(exchange):
+                words = "the target accepted another principal's subscription to a task"
+                yield bad(words, made, exchange)
             elif exchange.method in _METHODS[1:] and is_acknowledged(exchange):
-                # Nothing may come of it, as with unknown tasks.
-                words = f"{exchange.method} of a task of somebody else was acknowledged"
+                # It may have no effect, as with unknown tasks.
+                words = f"the target accepted {exchange.method!r} for another principal's task"
                 yield warning(words, made, exchange)
             else:
                 yield good(made, exchange)
 
 
 @check("2026-07-28:ids-as-bearer-tokens", needs="two callers without credentials")
-def ids_may_be_secrets(history: History) -> Iterator[Observation]:
-    """Where nobody has credentials, who knows the id may read the task."""
+def ids_may_be_bearer_tokens(history: History) -> Iterator[Observation]:
+    """Record reads by other callers without credentials, for whom the id grants access."""
     found = modern(history)
     for get in found.calls("tasks/get"):
         made = found.created.get(get.task_id) if isinstance(get.task_id, str) else None
@@ -298,15 +319,15 @@ def ids_may_be_secrets(history: History) -> Iterator[Observation]:
 
 
 def _named(exchange: Exchange) -> list[str]:
-    """The tasks that a request is about."""
+    """Return the tasks that a request names."""
     wanted = exchange.params.get("notifications")
     ids = wanted.get("taskIds") if isinstance(wanted, dict) else None
     several = ids if isinstance(ids, list) else []
     return [id for id in (exchange.task_id, *several) if isinstance(id, str)]
 
 
-def _promised(exchange: Exchange) -> list[Any]:
-    """The tasks that a subscription will tell of."""
+def _acknowledged_tasks(exchange: Exchange) -> list[Any]:
+    """Return the tasks in the acknowledgement of a subscription."""
     for entry in exchange.others:
         if entry.method == "notifications/subscriptions/acknowledged":
             agreed = entry.params.get("notifications")
@@ -316,9 +337,9 @@ def _promised(exchange: Exchange) -> list[Any]:
 
 
 def _is_foreign(history: History, made: Exchange, exchange: Exchange) -> bool:
-    """Whether the task was made with credentials, and is asked for with others or without."""
-    maker = history.principals.get(made.request.caller)
-    if maker is None:
+    """Return whether the creator's credentials differ from the caller's, which may be missing."""
+    creating_call = history.principals.get(made.request.caller)
+    if creating_call is None:
         return False
-    is_bare = "authorization" not in exchange.sent_headers
-    return is_bare or history.principals.get(exchange.request.caller) != maker
+    has_no_credentials = "authorization" not in exchange.sent_headers
+    return has_no_credentials or history.principals.get(exchange.request.caller) != creating_call

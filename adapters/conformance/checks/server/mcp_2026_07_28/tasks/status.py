@@ -1,20 +1,20 @@
-"""2026-07-28, the tasks extension: statuses, what comes with them, and what may follow."""
+"""Checks of task statuses, their fields, and their transitions (2026-07-28, tasks extension)."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from taskmachine.adapters.conformance.checks.reading import sightings
-from taskmachine.adapters.conformance.checks.reading.asked import input_requests
+from taskmachine.adapters.conformance.checks.reading import task_rules
+from taskmachine.adapters.conformance.checks.reading.input_requests import input_requests
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import capabilities
 from taskmachine.adapters.conformance.checks.reading.tasks_2026_07_28 import (
     answered,
     contradicts,
-    details,
-    gets,
+    detailed_tasks,
+    get_results,
     is_by_creator,
     modern,
-    of_task,
+    requests_about,
 )
 from taskmachine.adapters.conformance.history import Exchange, History, Sighting
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good, note, warning
@@ -25,96 +25,98 @@ _OWNER: Final = {"result": "completed", "error": "failed", "inputRequests": "inp
 _KINDS: Final = frozenset({"elicitation", "sampling", "roots"})
 
 
-# --- which statuses there are --------------------------------------------------------------------
+# --- statuses -------------------------------------------------------------------------------------
 
 
 @check("2026-07-28:status-values", needs="a task")
 def statuses_are_known(history: History) -> Iterator[Observation]:
-    """Only the five statuses are shown."""
-    yield from sightings.statuses_known(modern(history))
-
-
-@check("2026-07-28:paths-from-working", needs="a task that is seen `working` and then otherwise")
-def paths_from_working(history: History) -> Iterator[Observation]:
-    """What follows `working` can be reached from it."""
-    yield from sightings.paths(modern(history), "working")
+    """Check that the target shows only the five statuses."""
+    yield from task_rules.statuses_known(modern(history))
 
 
 @check(
-    "2026-07-28:paths-from-input-required",
-    needs="a task that is seen `input_required` and then otherwise",
+    "2026-07-28:paths-from-working",
+    needs="a task that is read as `working` and later in another status",
+    status="working",
 )
-def paths_from_input_required(history: History) -> Iterator[Observation]:
-    """What follows `input_required` can be reached from it."""
-    yield from sightings.paths(modern(history), "input_required")
+@check(
+    "2026-07-28:paths-from-input-required",
+    needs="a task that is read as `input_required` and later in another status",
+    status="input_required",
+)
+def transitions_are_allowed(history: History, status: str) -> Iterator[Observation]:
+    """Check that every status after `status` is reachable from it."""
+    yield from task_rules.transitions_from(modern(history), status)
 
 
-@check("2026-07-28:terminal-final", needs="a task that is read again after its end")
+@check("2026-07-28:terminal-final", needs="a task that is read again after it ended")
 def terminal_is_final(history: History) -> Iterator[Observation]:
-    """Once a task is over neither its status nor its outcome changes."""
-    yield from sightings.terminal_final(modern(history))
-    for life in sightings.lives(modern(history)):
-        ends = [s for s in life.sightings if s.is_terminal and s.where in ("get", "notification")]
+    """Check that neither the terminal status of a task nor its outcome changes."""
+    yield from task_rules.terminal_final(modern(history))
+    for record in task_rules.task_records(modern(history)):
+        ends = [s for s in record.sightings if s.is_terminal and s.where in ("get", "notification")]
         for later in ends[1:]:
             if ends[0].status == later.status and contradicts(ends[0].task, later.task):
-                yield bad("the outcome of the task changed after its end", ends[0], later)
+                yield bad("the result or error of the task changed after it ended", ends[0], later)
 
 
 @check("2026-07-28:status-cancelled", needs="a task that is cancelled")
 def cancelled_has_a_reason(history: History) -> Iterator[Observation]:
-    """A task is cancelled because somebody asked for it, or it says why."""
-    for life in sightings.lives(modern(history)):
-        first = next((s for s in life.sightings if s.status == "cancelled"), None)
+    """Check that a cancelled task was cancelled by a request, or has a status message."""
+    for record in task_rules.task_records(modern(history)):
+        first = next((s for s in record.sightings if s.status == "cancelled"), None)
         if first is None:
             continue
         cancels = history.calls("tasks/cancel")
         was_asked = any(
-            cancel.task_id == life.id and cancel.request.number < first.entry.number
+            cancel.task_id == record.id and cancel.request.number < first.entry.number
             for cancel in cancels
         )
         if was_asked or first.task.get("statusMessage"):
             yield good(first)
         else:
-            yield warning(
-                "the task was cancelled, but nobody asked for it, nor does it say why", first
-            )
+            yield warning("a task is 'cancelled' without cancel request or 'statusMessage'", first)
 
 
-# --- what comes with a status --------------------------------------------------------------------
+# --- fields of a status ---------------------------------------------------------------------------
 
 
 @check("2026-07-28:payload-matches-status", needs="a task")
 def payload_fits(history: History) -> Iterator[Observation]:
-    """Result, error and questions come with their own status only."""
-    for sighting in details(history):
+    """Check that result, error and input requests come only with their own status."""
+    for sighting in detailed_tasks(history):
         strays = [
             name
             for name, status in _OWNER.items()
             if sighting.task.get(name) is not None and sighting.status != status
         ]
-        words = f"{sighting.status!r} with {', '.join(repr(name) for name in strays)}"
+        words = f"a task is {sighting.status!r}, but has {', '.join(repr(name) for name in strays)}"
         if not strays:
             yield good(sighting)
         elif sighting.status == "working" and "inputRequests" not in strays:
-            yield warning(words, sighting)  # the types allow it
+            yield warning(words, sighting)  # the schema allows it
         else:
             yield bad(words, sighting)
 
 
 def payload_fault(task: Mapping[str, Any]) -> str | None:
-    """Why what has to come with the status of a task is not right; None if it is."""
+    """Return what is wrong with the fields that the status of a task requires, or None."""
     match task.get("status"):
         case "completed" if not isinstance(task.get("result"), dict):
-            return "'completed' without 'result'"
+            return "a task that is 'completed', but has no 'result'"
         case "failed" if not isinstance(task.get("error"), dict):
-            return "'failed' without 'error'"
+            return "a task that is 'failed', but has no 'error'"
         case "failed":
             code, message = task["error"].get("code"), task["error"].get("message")
             if not isinstance(code, int) or isinstance(code, bool):
-                return f"the code of the error is {code!r}"
-            return None if isinstance(message, str) else f"the message of the error is {message!r}"
+                return f"a failed task whose error code is {code!r}, not an integer"
+            return (
+                None
+                if isinstance(message, str)
+                else f"a failed task whose error message is {message!r}, not a string"
+            )
         case "input_required" if not isinstance(task.get("inputRequests"), dict):
-            return "'input_required' without 'inputRequests'"
+            return "a task that is 'input_required', but has no 'inputRequests'"
     return None
 
 
@@ -123,74 +125,67 @@ def _complete(sighting: Sighting) -> Observation:
     return good(sighting) if fault is None else bad(fault, sighting)
 
 
-@check("2026-07-28:status-completed", needs="a task that completes")
-def completed_has_result(history: History) -> Iterator[Observation]:
-    """`completed` comes with the result."""
-    yield from (_complete(s) for s in details(history) if s.status == "completed")
+@check("2026-07-28:status-completed", needs="a task that completes", status="completed")
+@check("2026-07-28:status-failed", needs="a task that fails", status="failed")
+@check(
+    "2026-07-28:status-input-required", needs="a task that requests input", status="input_required"
+)
+def status_has_its_fields(history: History, status: str) -> Iterator[Observation]:
+    """Check that a task with that status has its result, error or input requests."""
+    yield from (_complete(s) for s in detailed_tasks(history) if s.status == status)
 
 
-@check("2026-07-28:status-failed", needs="a task that fails")
-def failed_has_error(history: History) -> Iterator[Observation]:
-    """`failed` comes with the error."""
-    yield from (_complete(s) for s in details(history) if s.status == "failed")
-
-
-@check("2026-07-28:status-input-required", needs="a task that asks for input")
-def input_required_has_requests(history: History) -> Iterator[Observation]:
-    """`input_required` comes with the questions."""
-    yield from (_complete(s) for s in details(history) if s.status == "input_required")
-
-
-@check("2026-07-28:status-working", needs="a task that is seen at work")
-def working_asks_nothing(history: History) -> Iterator[Observation]:
-    """`working` means that nothing is asked."""
-    for sighting in details(history):
+@check("2026-07-28:status-working", needs="a task that is read while it is working")
+def working_has_no_input_requests(history: History) -> Iterator[Observation]:
+    """Check that a `working` task has no input requests."""
+    for sighting in detailed_tasks(history):
         if sighting.status == "working":
             if input_requests(sighting.task):
-                yield bad("'working', and yet something is asked", sighting)
+                yield bad("a task is 'working', but has input requests", sighting)
             else:
                 yield good(sighting)
 
 
-# --- tasks/get -----------------------------------------------------------------------------------
+# --- tasks/get ------------------------------------------------------------------------------------
 
 
 @check("2026-07-28:get-answers-by-status", needs="a task that is read")
 def get_has_the_variant(history: History) -> Iterator[Observation]:
-    """`tasks/get` shows what belongs to the status."""
-    for sighting in gets(history):
+    """Check that `tasks/get` returns the fields that the status requires."""
+    for sighting in get_results(history):
         if isinstance(sighting.status, str):
             yield _complete(sighting)
 
 
-@check("2026-07-28:get-completed-has-result", needs="a task that completes")
-def get_of_completed(history: History) -> Iterator[Observation]:
-    """`tasks/get` of a completed task has its result."""
-    yield from (_complete(s) for s in gets(history) if s.status == "completed")
-
-
-@check("2026-07-28:get-failed-has-error", needs="a task that fails")
-def get_of_failed(history: History) -> Iterator[Observation]:
-    """`tasks/get` of a failed task has its error."""
-    yield from (_complete(s) for s in gets(history) if s.status == "failed")
+@check("2026-07-28:get-completed-has-result", needs="a task that completes", status="completed")
+@check("2026-07-28:get-failed-has-error", needs="a task that fails", status="failed")
+def get_has_fields_of_status(history: History, status: str) -> Iterator[Observation]:
+    """Check that `tasks/get` of a task with that status returns its result or error."""
+    yield from (_complete(s) for s in get_results(history) if s.status == status)
 
 
 @check("2026-07-28:get-cancelled", needs="a task that is cancelled")
 def get_of_cancelled(history: History) -> Iterator[Observation]:
-    """`tasks/get` of a cancelled task says so, and no more."""
-    for sighting in gets(history):
+    """Check that `tasks/get` of a cancelled task returns neither result nor error."""
+    for sighting in get_results(history):
         if sighting.status == "cancelled":
             more = [name for name in ("result", "error") if sighting.task.get(name) is not None]
-            yield bad(f"'cancelled' with {more[0]!r}", sighting) if more else good(sighting)
+            if more:
+                yield bad(f"a task is 'cancelled', but has {more[0]!r}", sighting)
+            else:
+                yield good(sighting)
 
 
-@check("2026-07-28:get-working", needs="a task that is read while it works")
+@check("2026-07-28:get-working", needs="a task that is read while it is working")
 def get_of_working(history: History) -> Iterator[Observation]:
-    """`tasks/get` of a working task says so, and is no error."""
-    for sighting in gets(history):
+    """Check that `tasks/get` of a working task returns it, without result or error."""
+    for sighting in get_results(history):
         if sighting.status == "working":
             more = [name for name in ("result", "error") if sighting.task.get(name) is not None]
-            yield warning(f"'working' with {more[0]!r}", sighting) if more else good(sighting)
+            if more:
+                yield warning(f"a task is 'working', but has {more[0]!r}", sighting)
+            else:
+                yield good(sighting)
     yield from _refused_at_work(history)
 
 
@@ -202,11 +197,11 @@ def _refused_at_work(history: History) -> Iterator[Observation]:
         seen = [s for s in found.by_task[get.task_id] if s.exchange is not None]
         around = _around(get, [s for s in seen if s.status == "working"])
         if around is not None:
-            yield bad(f"a working task was answered with error {get.code!r}", *around, get)
+            yield bad(f"'tasks/get' of a working task got error {get.code!r}", *around, get)
 
 
 def _around(get: Exchange, working: list[Sighting]) -> tuple[Sighting, Sighting] | None:
-    """Sightings certainly before and after."""
+    """Return sightings certainly before and after."""
     before = [s for s in working if s.entry.number < get.request.number]
     answer = get.response
     after = [
@@ -217,10 +212,10 @@ def _around(get: Exchange, working: list[Sighting]) -> tuple[Sighting, Sighting]
     return (before[-1], after[0]) if before and after else None
 
 
-@check("2026-07-28:get-input-required-has-requests", needs="a task that asks for input")
+@check("2026-07-28:get-input-required-has-requests", needs="a task that requests input")
 def get_of_input_required(history: History) -> Iterator[Observation]:
-    """`tasks/get` of a task that needs input has questions, each with method and params."""
-    for sighting in gets(history):
+    """Check that `tasks/get` returns input requests with method and params."""
+    for sighting in get_results(history):
         if sighting.status != "input_required":
             continue
         fault = payload_fault(sighting.task)
@@ -228,70 +223,74 @@ def get_of_input_required(history: History) -> Iterator[Observation]:
         if fault is not None:
             yield bad(fault, sighting)
         elif not asked:
-            yield _nothing_asked(sighting)
-        for key, question in asked.items():
-            wrong = _question_fault(question)
+            yield _no_input_requests(sighting)
+        for key, request in asked.items():
+            wrong = _request_fault(request)
             if wrong is not None:
-                yield bad(f"the question {key!r} {wrong}", sighting)
+                yield bad(f"the input request {key!r} {wrong}", sighting)
             else:
                 yield good(sighting)
 
 
-def _nothing_asked(sighting: Sighting) -> Observation:
+def _no_input_requests(sighting: Sighting) -> Observation:
     declared = {} if sighting.exchange is None else capabilities(sighting.exchange)
     if set(declared) >= _KINDS:
-        return bad("'input_required', but nothing is asked", sighting)
-    return note("'input_required', but nothing of a kind that the poll declared", sighting)
+        return bad("a task is 'input_required', but has no input requests", sighting)
+    return note(
+        "a task is 'input_required', but has no input requests of a kind that the poll declared",
+        sighting,
+    )
 
 
-def _question_fault(question: Any) -> str | None:
-    if not isinstance(question, dict):
-        return "is no object"
-    if not isinstance(question.get("method"), str):
-        return "has no method"
-    if "params" not in question and question["method"] == "roots/list":
-        return None  # that has none
-    return None if isinstance(question.get("params"), dict) else "has no params"
+def _request_fault(request: Any) -> str | None:
+    if not isinstance(request, dict):
+        return "is not an object"
+    if not isinstance(request.get("method"), str):
+        return "has no `method`"
+    if "params" not in request and request["method"] == "roots/list":
+        return None  # `roots/list` has no params
+    return None if isinstance(request.get("params"), dict) else "has no `params`"
 
 
 @check("2026-07-28:get-result-type-complete", needs="a task that is read")
 def get_is_complete(history: History) -> Iterator[Observation]:
-    """The answer to `tasks/get` has `resultType: "complete"`, whatever the status."""
-    for sighting in gets(history):
+    """Check that the result of `tasks/get` has `resultType: "complete"`, whatever the status."""
+    for sighting in get_results(history):
         kind = sighting.task.get("resultType")
         if kind == "complete":
             yield good(sighting)
         else:
-            yield bad(f"the answer to tasks/get has 'resultType' {kind!r}", sighting)
+            words = f"the result of 'tasks/get' has 'resultType' {kind!r}, not 'complete'"
+            yield bad(words, sighting)
 
 
-@check("2026-07-28:task-questions-not-mrtr", needs="a task that asks for input")
-def get_is_no_round_trip(history: History) -> Iterator[Observation]:
-    """A task asks by its status, not by `resultType: "input_required"`."""
-    for sighting in gets(history):
+@check("2026-07-28:task-questions-not-mrtr", needs="a task that requests input")
+def get_is_not_input_required(history: History) -> Iterator[Observation]:
+    """Check that a task does not request input by `resultType: "input_required"`."""
+    for sighting in get_results(history):
         if sighting.task.get("resultType") == "input_required":
-            yield bad("the answer to tasks/get has 'resultType' 'input_required'", sighting)
+            yield bad("the result of 'tasks/get' has 'resultType' 'input_required'", sighting)
         elif sighting.status == "input_required":
             yield good(sighting)
 
 
 @check("2026-07-28:inlined-result-type", needs="a task that completes")
 def inlined_result_type(history: History) -> Iterator[Observation]:
-    """Whether the inlined result has a `resultType` of its own is worth a note, either way."""
-    for sighting in details(history):
+    """Note whether the inlined result has its own `resultType`; the specification allows both."""
+    for sighting in detailed_tasks(history):
         result = sighting.task.get("result")
         if sighting.status == "completed" and isinstance(result, dict):
             has = "has a" if "resultType" in result else "has no"
-            yield note(f"the result in a completed task {has} 'resultType' of its own", sighting)
+            yield note(f"the result in a completed task {has} 'resultType'", sighting)
             return
 
 
-@check("2026-07-28:reads-do-not-write", needs="a task that is read twice after its end")
-def reading_changes_nothing(history: History) -> Iterator[Observation]:
-    """Of a task that is over, two reads with nothing else between them show the same times."""
-    for life in sightings.lives(modern(history)):
-        others = of_task(history, life, "tasks/cancel", "tasks/update")
-        seen = [s for s in life.sightings if s.where == "get" and s.is_terminal]
+@check("2026-07-28:reads-do-not-write", needs="a task that is read twice after it ended")
+def reads_do_not_write(history: History) -> Iterator[Observation]:
+    """Check that consecutive reads of a terminal task return the same timestamps."""
+    for record in task_rules.task_records(modern(history)):
+        others = requests_about(history, record, "tasks/cancel", "tasks/update")
+        seen = [s for s in record.sightings if s.where == "get" and s.is_terminal]
         for earlier, later in pairwise(seen):
             if not earlier.precedes(later) or any(
                 earlier.entry.number < o.request.number < later.entry.number for o in others
@@ -303,17 +302,18 @@ def reading_changes_nothing(history: History) -> Iterator[Observation]:
                 if earlier.task.get(name) != later.task.get(name)
             ]
             if moved:
-                yield bad(f"{moved[0]!r} changed between two reads", earlier, later)
+                words = f"{moved[0]!r} changed between two reads although the task had ended"
+                yield bad(words, earlier, later)
             else:
                 yield good(earlier, later)
 
 
 @check("2026-07-28:may-rate-limit-polling", needs="polls that are faster than `pollIntervalMs`")
 def fast_polls(history: History) -> Iterator[Observation]:
-    """Polls that are too fast may be answered or refused."""
-    for life in sightings.lives(modern(history)):
-        seen = [s for s in life.sightings if s.where in ("create", "get")]
-        for get in of_task(history, life, "tasks/get"):
+    """Record polls faster than `pollIntervalMs`, which the target may reject."""
+    for record in task_rules.task_records(modern(history)):
+        seen = [s for s in record.sightings if s.where in ("create", "get")]
+        for get in requests_about(history, record, "tasks/get"):
             last = next((s for s in reversed(seen) if s.entry.number < get.request.number), None)
             interval = None if last is None else last.task.get("pollIntervalMs")
             if last is None or not isinstance(interval, int | float) or not get.is_answered:

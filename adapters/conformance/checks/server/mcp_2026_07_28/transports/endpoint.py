@@ -1,4 +1,4 @@
-"""Streamable HTTP of 2026-07-28: the endpoint, who may come in, and which status an answer has."""
+"""Checks of Streamable HTTP: endpoint, access, statuses, removed features (2026-07-28)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,16 +11,16 @@ from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import 
     Mirror,
     faults,
     is_modern_only,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     is_unsupported,
     meta,
     mirrors,
     modern_calls,
-    served_twin,
+    successful_equivalent,
     supported_versions,
 )
 from taskmachine.adapters.conformance.checks.server.mcp_2025_11_25.transports import (
-    endpoint as before,
+    endpoint as previous,
 )
 from taskmachine.adapters.conformance.history import Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, cannot_check, check, good
@@ -36,55 +36,56 @@ METHODS: Final = frozenset(
         *("tasks/get", "tasks/update", "tasks/cancel", "tasks/list", "tasks/result"),
     }
 )
-"""Of any revision."""
+"""Methods of any revision."""
 
 _GONE: Final = frozenset({"tasks/list", "tasks/result"})
 _FIRST_WITH_HEADER: Final = "2025-06-18"
 
-# --- the endpoint ----------------------------------------------------------------------------
+# --- endpoint ---------------------------------------------------------------------------------
 
 
 @check("2026-07-28:http-single-endpoint", needs="HTTP")
 def one_endpoint_takes_posts(history: History) -> Iterator[Observation]:
-    """Every request in order is taken at the one URL: no 405, and no 404 that is not JSON-RPC."""
+    """Check that the URL accepts all valid requests: no 405, and no 404 outside JSON-RPC."""
     for exchange in modern_calls(history):
         if not exchange.status or faults(history, exchange):
             continue
         is_lost = exchange.status == 404 and not exchange.is_answered
         if exchange.status == 405 or is_lost:
-            yield bad(f"POST of {exchange.method!r} got HTTP status {exchange.status}", exchange)
+            words = f"a valid POST of {exchange.method!r} got HTTP status {exchange.status}"
+            yield bad(words, exchange)
         elif exchange.is_answered:
             yield good(exchange)
 
 
-# --- as in the revision before ---------------------------------------------------------------
+# --- rules of the previous revision -----------------------------------------------------------
 
 for _name, _observe in {
-    "http-origin-validated": before.foreign_origins_are_refused,
-    "http-origin-403": before.foreign_origins_get_403,
-    "http-origin-403-body": before.body_of_403,
-    "http-authentication": before.callers_are_authenticated,
-    "http-202-for-notification": before.notifications_get_202,
-    "http-error-for-refused-notification": before.refused_notifications_get_an_error_status,
-    "http-refused-notification-body": before.body_of_refused_notifications,
-    "http-json-or-sse": before.answers_are_json_or_events,
+    "http-origin-validated": previous.foreign_origins_are_refused,
+    "http-origin-403": previous.foreign_origins_get_403,
+    "http-origin-403-body": previous.body_of_403,
+    "http-authentication": previous.callers_are_authenticated,
+    "http-202-for-notification": previous.notifications_get_202,
+    "http-error-for-refused-notification": previous.refused_notifications_get_an_error_status,
+    "http-refused-notification-body": previous.body_of_refused_notifications,
+    "http-json-or-sse": previous.answers_are_json_or_events,
 }.items():
     check(f"2026-07-28:{_name}", needs="HTTP")(_observe)
 
-# --- statuses --------------------------------------------------------------------------------
+# --- statuses ---------------------------------------------------------------------------------
 
 
 def _is_judged(exchange: Exchange) -> bool:
-    """Whether there is an answer which says something of the request."""
-    return exchange.is_answered and bool(exchange.status) and not is_refused_otherwise(exchange)
+    """Return whether there is a response that depends on the content of the request."""
+    return exchange.is_answered and bool(exchange.status) and not is_unrelated_rejection(exchange)
 
 
 @check("2026-07-28:http-version-mismatch-32020", needs="HTTP")
 def different_versions_are_refused(history: History) -> Iterator[Observation]:
-    """Different versions in header and body are refused with 400 and -32020.
+    """Check that different versions in header and body are rejected with 400 and -32020.
 
-    If one of them is not supported, to say that is right as well.  With a version of an earlier
-    revision in the header it may be taken for a request of that, where such are served.
+    If one of them is unsupported, the target may report that instead. A target that serves earlier
+    revisions may treat a request with such a version in the header as one of those.
     """
     for exchange in history.exchanges:
         version = _version_mirror(history, exchange)
@@ -97,16 +98,17 @@ def different_versions_are_refused(history: History) -> Iterator[Observation]:
         is_other_reason = not {version.sent, version.expected} <= spoken
         if (exchange.code, exchange.status) == (-32020, 400):
             yield good(exchange)
-        elif _is_taken_for_old(history, exchange, version):
+        elif _is_treated_as_legacy(history, exchange, version):
             continue
         elif exchange.error is None:
-            words = f"served, though the header says {version.sent!r} and the body "
+            words = f"the target accepted different versions: {version.sent!r} in the header and "
             yield bad(words + repr(version.expected), exchange)
         elif not (exchange.code == -32022 and is_other_reason):
-            yield bad(f"different versions got {_refusal(exchange)}", exchange)
+            words = f"contradictory versions got {_refusal(exchange)}, not 400 and -32020"
+            yield bad(words, exchange)
 
 
-def _is_taken_for_old(history: History, exchange: Exchange, version: Mirror) -> bool:
+def _is_treated_as_legacy(history: History, exchange: Exchange, version: Mirror) -> bool:
     is_old = version.sent in LEGACY and not is_modern_only(history)
     return is_old and "resultType" not in exchange.fields
 
@@ -117,12 +119,12 @@ def _version_mirror(history: History, exchange: Exchange) -> Mirror | None:
 
 
 def _refusal(exchange: Exchange) -> str:
-    return f"HTTP status {exchange.status} and code {exchange.code}"
+    return f"HTTP status {exchange.status} and error {exchange.code}"
 
 
 @check("2026-07-28:http-unsupported-version-400", needs="HTTP")
 def unsupported_versions_get_400(history: History) -> Iterator[Observation]:
-    """The refusal of a version that is not supported has status 400."""
+    """Check that an unsupported version is rejected with status 400."""
     for exchange in history.exchanges:
         is_asked = is_unsupported(history, meta(exchange).get(VERSION))
         if not is_asked or faults(history, exchange) != {"version"} or not _is_judged(exchange):
@@ -130,24 +132,28 @@ def unsupported_versions_get_400(history: History) -> Iterator[Observation]:
         if exchange.status == 400:
             yield good(exchange)
         elif exchange.error is not None:
-            yield bad(f"an unsupported version got HTTP status {exchange.status}", exchange)
+            words = f"an unsupported version got HTTP status {exchange.status}, not 400"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:http-unknown-method-404", needs="HTTP")
 def unknown_methods_get_404(history: History) -> Iterator[Observation]:
-    """A method that is not implemented gets 404 with -32601."""
+    """Check that an unimplemented method gets 404 with -32601."""
     served = {e.method for e in history.exchanges if isinstance(e.result, dict)}
     for exchange in modern_calls(history):
         is_asked = exchange.method and exchange.method not in served and exchange.status
         if not is_asked or faults(history, exchange):
             continue
         is_unknown = exchange.method in _GONE or exchange.method not in METHODS
-        if is_refused_otherwise(exchange) or not (is_unknown or exchange.code == -32601):
+        if is_unrelated_rejection(exchange) or not (is_unknown or exchange.code == -32601):
             continue
         if (exchange.status, exchange.code) == (404, -32601):
             yield good(exchange)
         else:
-            yield bad(f"the method {exchange.method!r} got {_refusal(exchange)}", exchange)
+            yield bad(
+                f"unknown method {exchange.method!r} got {_refusal(exchange)}, not 404 and -32601",
+                exchange,
+            )
 
 
 def _without_version_header(history: History) -> Iterator[Exchange]:
@@ -160,46 +166,48 @@ def _without_version_header(history: History) -> Iterator[Exchange]:
 
 @check("2026-07-28:http-version-header-missing-legacy", needs="HTTP")
 def missing_version_header_is_legacy(history: History) -> Iterator[Observation]:
-    """Both are fine: to take it as an old request, or to refuse it."""
+    """Record requests without the header, which the target may accept as legacy or reject."""
     return (good(exchange) for exchange in _without_version_header(history))
 
 
 @check(
     "2026-07-28:http-version-header-missing-refused",
-    needs="HTTP, and a target that knows no revision before 2025-06-18",
+    needs="HTTP, and a target that supports no revision before 2025-06-18",
 )
 def missing_version_header_is_refused(history: History) -> Iterator[Observation]:
-    """A target without very old clients refuses a request without the header: 400, -32020."""
+    """Check that a target without pre-header revisions rejects a missing header: 400, -32020."""
     for exchange in _without_version_header(history) if _has_no_old_clients(history) else ():
         if (exchange.status, exchange.code) == (400, -32020):
             yield good(exchange)
         elif exchange.error is None:
-            yield bad("served without an 'MCP-Protocol-Version' header", exchange)
-        elif served_twin(history, exchange) is not None:
-            yield bad(f"a missing 'MCP-Protocol-Version' got {_refusal(exchange)}", exchange)
+            words = "the target accepted a request without the header 'MCP-Protocol-Version'"
+            yield bad(words, exchange)
+        elif successful_equivalent(history, exchange) is not None:
+            words = f"a missing 'MCP-Protocol-Version' got {_refusal(exchange)}, not 400 and -32020"
+            yield bad(words, exchange)
 
 
 def _has_no_old_clients(history: History) -> bool:
-    """Whether the target certainly knows no revision without the header.
+    """Return whether the target certainly supports no revision without the header.
 
-    It does not if it was asked for one, and chose another.
+    It does not if a client proposed one and the target chose another.
     """
-    greetings = [e for e in history.calls("initialize") if e.fields]
-    chosen = [str(e.fields.get("protocolVersion")) for e in greetings]
+    initializations = [e for e in history.calls("initialize") if e.fields]
+    chosen = [str(e.fields.get("protocolVersion")) for e in initializations]
     if any(v < _FIRST_WITH_HEADER for v in (*chosen, *supported_versions(history))):
         return False
-    asked = [str(e.params.get("protocolVersion")) for e in greetings]
+    asked = [str(e.params.get("protocolVersion")) for e in initializations]
     return is_modern_only(history) or any(v < _FIRST_WITH_HEADER for v in asked)
 
 
-# --- what earlier revisions had --------------------------------------------------------------
+# --- features of earlier revisions ------------------------------------------------------------
 
-_ONLY: Final = "HTTP, and a target that knows no earlier revision"
+_ONLY: Final = "HTTP, and a target that supports no earlier revision"
 
 
 @check("2026-07-28:http-get-delete-405", needs=_ONLY)
 def get_and_delete_get_405(history: History) -> Iterator[Observation]:
-    """GET and DELETE are not there any more."""
+    """Check that GET and DELETE are rejected."""
     for post in posts(history) if is_modern_only(history) else ():
         if post.method not in ("GET", "DELETE") or post.is_undecided or post.status == 403:
             continue
@@ -211,31 +219,33 @@ def get_and_delete_get_405(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:http-session-id-ignored", needs=_ONLY)
 def session_ids_are_ignored(history: History) -> Iterator[Observation]:
-    """A session id changes nothing, and none is given."""
+    """Check that a session id has no effect, and that none is assigned."""
     for exchange in modern_calls(history) if is_modern_only(history) else ():
         if "mcp-session-id" in exchange.headers:
-            yield bad("the answer has an 'Mcp-Session-Id'", exchange)
+            words = "the response has an 'Mcp-Session-Id' header, which this revision removed"
+            yield bad(words, exchange)
         elif "mcp-session-id" in exchange.sent_headers:
             yield from _ignored(history, exchange, "Mcp-Session-Id")
 
 
 def _ignored(history: History, exchange: Exchange, header: str) -> Iterator[Observation]:
-    """A header that must make no difference."""
+    """Check that a header has no effect."""
     if isinstance(exchange.result, dict):
         yield good(exchange)
-    elif exchange.is_answered and not is_refused_otherwise(exchange):
-        twin = served_twin(history, exchange)
-        if twin is not None and not faults(history, exchange):
-            yield bad(f"refused because of {header!r}", exchange, twin)
+    elif exchange.is_answered and not is_unrelated_rejection(exchange):
+        equivalent = successful_equivalent(history, exchange)
+        if equivalent is not None and not faults(history, exchange):
+            words = f"the target rejected a request because of the header {header!r}"
+            yield bad(words, exchange, equivalent)
 
 
 def _foreign_message(post: Post) -> str | None:
-    """What on this stream belongs to another request."""
+    """Return a message on this stream that belongs to another request, in words."""
     own = post.sent.body.get("id")
     for entry in post.heard:
         subscription = entry.meta.get("io.modelcontextprotocol/subscriptionId", own)
         if entry.is_response and entry.body.get("id") not in (own, None):
-            return f"the answer to request {entry.body.get('id')!r}"
+            return f"the response to request {entry.body.get('id')!r}"
         if subscription != own:
             return f"a notification of subscription {subscription!r}"
     return None
@@ -243,29 +253,31 @@ def _foreign_message(post: Post) -> str | None:
 
 @check("2026-07-28:sse-not-resumable", needs="HTTP")
 def streams_are_not_resumed(history: History) -> Iterator[Observation]:
-    """With `Last-Event-ID` nothing of another stream comes again."""
+    """Check that `Last-Event-ID` does not replay messages of another stream."""
     for post in posts(history):
         is_legacy = "mcp-session-id" in post.sent_headers
         if "last-event-id" not in post.sent_headers or is_legacy or not post.status:
             continue
-        again = _foreign_message(post)
-        if again is None:
+        replayed = _foreign_message(post)
+        if replayed is None:
             yield good(*post.entries)
         else:
-            yield bad(f"after 'Last-Event-ID' came {again}", *post.entries, *post.heard[:2])
+            words = f"a request with 'Last-Event-ID' replayed {replayed}; streams are not resumable"
+            yield bad(words, *post.entries, *post.heard[:2])
 
 
 @check("2026-07-28:http-last-event-id-ignored", needs=_ONLY)
 def last_event_ids_are_ignored(history: History) -> Iterator[Observation]:
-    """`Last-Event-ID` changes nothing: the stream of a listen begins as ever."""
+    """Check that `Last-Event-ID` has no effect on a new subscription."""
     if not is_modern_only(history):
         return
     for post in posts(history):
         if "last-event-id" in post.sent_headers and post.is_request:
             began = post.heard[0].method if post.heard else None
-            again = _foreign_message(post)
-            if again is not None:
-                yield bad(f"after 'Last-Event-ID' came {again}", *post.entries, *post.heard[:2])
+            replayed = _foreign_message(post)
+            if replayed is not None:
+                words = f"'Last-Event-ID' replayed {replayed} instead of being ignored"
+                yield bad(words, *post.entries, *post.heard[:2])
             elif began == "notifications/subscriptions/acknowledged":
                 yield good(*post.entries, post.heard[0])
     for exchange in modern_calls(history):
@@ -274,11 +286,12 @@ def last_event_ids_are_ignored(history: History) -> Iterator[Observation]:
 
 
 cannot_check(
-    "Where else the target listens cannot be told from the one address that is known.",
+    "The tester reaches only the given URL and cannot see on which addresses the target listens.",
     "2026-07-28:http-bind-localhost",
 )
 cannot_check(
-    "What becomes of the work of a request that was given up is not seen from outside.",
+    "Whether the target stops the work of a cancelled request is not observable through the "
+    "protocol.",
     "2026-07-28:http-cancelled-work-stops",
     "2026-07-28:stdio-cancelled-work-stops",
 )

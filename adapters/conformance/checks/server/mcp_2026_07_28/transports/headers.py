@@ -1,4 +1,4 @@
-"""Headers of 2026-07-28 that repeat the body: names, methods, and parameters of tools."""
+"""Checks of headers that mirror the body: method, name, and tool parameters (2026-07-28)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,10 +6,10 @@ from typing import Final
 from taskmachine.adapters.conformance.checks.reading.requests_2026_07_28 import (
     Mirror,
     faults,
-    is_refused_otherwise,
+    is_unrelated_rejection,
     mirrors,
     modern_calls,
-    served_twin,
+    successful_equivalent,
 )
 from taskmachine.adapters.conformance.history import MISSING, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, check, good
@@ -20,9 +20,9 @@ _SPELLED: Final = {"mcp-method": "Mcp-Method", "mcp-name": "Mcp-Name"}
 
 
 def _wrong(history: History, *kinds: str) -> Iterator[tuple[Exchange, Mirror]]:
-    """Answered requests whose only fault is one header, and that a fault of these kinds."""
+    """Yield answered requests whose only fault is one header fault of these kinds."""
     for exchange in modern_calls(history):
-        if not exchange.is_answered or is_refused_otherwise(exchange):
+        if not exchange.is_answered or is_unrelated_rejection(exchange):
             continue
         wrong = [m for m in mirrors(history, exchange) if m.fault is not None]
         if len(wrong) != 1 or wrong[0].fault not in kinds or wrong[0].header == _VERSION:
@@ -43,33 +43,33 @@ def _is_case_only(mirror: Mirror) -> bool:
 def _words(mirror: Mirror) -> str:
     name = _SPELLED.get(mirror.header, mirror.header)
     if mirror.fault == "missing":
-        return f"{name!r} is missing"
-    return f"'{name}: {mirror.sent}' and the body has {mirror.expected!r}"
+        return f"the header {name!r} is missing"
+    return f"the header is '{name}: {mirror.sent}', but the body has {mirror.expected!r}"
 
 
 def _refused(exchange: Exchange, mirror: Mirror) -> Observation:
-    """It must not be served."""
     if exchange.error is not None:
         return good(exchange)
-    return bad(f"served, though {_words(mirror)}", exchange)
+    return bad(f"the target accepted a request although {_words(mirror)}", exchange)
 
 
 def _refused_by(history: History, exchange: Exchange, mirror: Mirror) -> Iterator[Observation]:
-    """The refusal, if it is one, is HTTP status 400 and code -32020."""
+    """Check that the rejection has HTTP status 400 and error -32020."""
     if exchange.error is None:
         return
     if (exchange.status, exchange.code) == (400, -32020):
         yield good(exchange)
-    elif exchange.code == -32020 or served_twin(history, exchange) is not None:
-        how = f"HTTP status {exchange.status} and code {exchange.code}"
-        yield bad(f"{_words(mirror)}: refused with {how}", exchange)
+    elif exchange.code == -32020 or successful_equivalent(history, exchange) is not None:
+        how = f"HTTP status {exchange.status} and error {exchange.code}"
+        words = f"{_words(mirror)}, and the request was rejected with {how}, not 400 and -32020"
+        yield bad(words, exchange)
 
 
-# --- method and name -------------------------------------------------------------------------
+# --- method and name --------------------------------------------------------------------------
 
 
 def _mismatches(history: History) -> Iterator[tuple[Exchange, Mirror]]:
-    """Another method or name in the header, and not only by capital letters."""
+    """Yield requests whose header has another method or name, not only in letter case."""
     for exchange, mirror in _wrong(history, "different"):
         if not mirror.is_parameter and not _is_case_only(mirror):
             yield exchange, mirror
@@ -77,35 +77,37 @@ def _mismatches(history: History) -> Iterator[tuple[Exchange, Mirror]]:
 
 @check("2026-07-28:header-body-mismatch-rejected", needs="HTTP")
 def mismatches_are_refused(history: History) -> Iterator[Observation]:
-    """A request whose headers say something else than its body is not served."""
+    """Check that a request whose headers contradict its body is rejected."""
     return (_refused(exchange, mirror) for exchange, mirror in _mismatches(history))
 
 
 @check("2026-07-28:header-mismatch-400", needs="HTTP")
 def mismatches_get_400(history: History) -> Iterator[Observation]:
-    """The refusal has HTTP status 400."""
+    """Check that the rejection has HTTP status 400."""
     for exchange, mirror in _mismatches(history):
         if exchange.error is None:
             continue
         if exchange.status == 400:
             yield good(exchange)
-        elif exchange.code == -32020 or served_twin(history, exchange) is not None:
-            yield bad(f"{_words(mirror)}: HTTP status {exchange.status}", exchange)
+        elif exchange.code == -32020 or successful_equivalent(history, exchange) is not None:
+            words = f"{_words(mirror)}, and the request got HTTP status {exchange.status}, not 400"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:header-mismatch-32020", needs="HTTP")
 def mismatches_get_32020(history: History) -> Iterator[Observation]:
-    """The refusal has the code -32020."""
+    """Check that the rejection has the code -32020."""
     for exchange, mirror in _mismatches(history):
         if exchange.code == -32020:
             yield good(exchange)
-        elif exchange.error is not None and served_twin(history, exchange) is not None:
-            yield bad(f"{_words(mirror)}: code {exchange.code}", exchange)
+        elif exchange.error is not None and successful_equivalent(history, exchange) is not None:
+            words = f"{_words(mirror)}, and the request got error {exchange.code}, not -32020"
+            yield bad(words, exchange)
 
 
 @check("2026-07-28:header-missing-rejected", needs="HTTP")
 def missing_headers_are_refused(history: History) -> Iterator[Observation]:
-    """A required header that is missing is refused like a wrong one."""
+    """Check that a request without a required header is rejected like one with a wrong value."""
     for exchange, mirror in _wrong(history, "missing"):
         if mirror.is_parameter:
             continue
@@ -117,14 +119,14 @@ def missing_headers_are_refused(history: History) -> Iterator[Observation]:
 
 @check("2026-07-28:header-values-case-sensitive", needs="HTTP")
 def values_are_case_sensitive(history: History) -> Iterator[Observation]:
-    """A value with other capital letters is another value."""
+    """Check that header values are case-sensitive."""
     for exchange, mirror in _wrong(history, "different"):
         if _is_case_only(mirror) and not mirror.is_parameter:
             yield _refused(exchange, mirror)
 
 
 def _right(history: History) -> Iterator[tuple[Exchange, list[Mirror]]]:
-    """Requests in order, with their headers: they are served, or told that headers are wrong."""
+    """Yield valid requests that succeeded or were rejected because of their headers."""
     for exchange in modern_calls(history):
         found = mirrors(history, exchange)
         is_told = isinstance(exchange.result, dict) or exchange.code == -32020
@@ -134,36 +136,34 @@ def _right(history: History) -> Iterator[tuple[Exchange, list[Mirror]]]:
 
 @check("2026-07-28:header-names-case-insensitive", needs="HTTP")
 def names_are_case_insensitive(history: History) -> Iterator[Observation]:
-    """Names of headers are understood as they were sent: in lower case."""
+    """Check that header names in lower case are accepted."""
     for exchange, found in _right(history):
-        if any(m.is_encoded or m.is_spelled_otherwise or m.is_parameter for m in found):
+        if any(m.is_encoded or m.has_other_notation or m.is_parameter for m in found):
             continue
         if exchange.error is None:
             yield good(exchange)
         else:
-            yield bad("headers with names in lower case were not understood", exchange)
+            words = "the target rejected a request whose header names are in lower case"
+            yield bad(words, exchange)
 
 
-@check(
-    "2026-07-28:header-values-decoded",
-    "2026-07-28:header-decoded-before-compare",
-    needs="HTTP",
-)
+@check("2026-07-28:header-values-decoded", "2026-07-28:header-decoded-before-compare", needs="HTTP")
 def values_are_decoded(history: History) -> Iterator[Observation]:
-    """A value in Base64 counts as what it stands for."""
+    """Check that values in Base64 are decoded before comparison."""
     for exchange, found in _right(history):
         encoded = next((m for m in found if m.is_encoded), None)
         if encoded is None:
             continue
         if exchange.error is None:
             yield good(exchange)
-        elif served_twin(history, exchange) is not None:
-            yield bad(f"{encoded.sent!r} was not taken as {encoded.expected!r}", exchange)
+        elif successful_equivalent(history, exchange) is not None:
+            words = f"the header {encoded.sent!r} was not decoded to {encoded.expected!r}"
+            yield bad(words, exchange)
 
 
-# --- parameters of tools ---------------------------------------------------------------------
+# --- tool parameters --------------------------------------------------------------------------
 
-_MARKED: Final = "HTTP, and a known call of a tool with 'x-mcp-header'"
+_ANNOTATED: Final = "HTTP, and a known call of a tool with 'x-mcp-header'"
 
 
 def _wrong_parameters(history: History, *kinds: str) -> Iterator[tuple[Exchange, Mirror]]:
@@ -172,43 +172,33 @@ def _wrong_parameters(history: History, *kinds: str) -> Iterator[tuple[Exchange,
             yield exchange, mirror
 
 
-@check("2026-07-28:param-header-matches-body", needs=_MARKED)
-def parameters_match(history: History) -> Iterator[Observation]:
-    """A call whose headers have other values than its arguments is refused."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "different"))
+@check("2026-07-28:param-header-matches-body", needs=_ANNOTATED, fault="different")
+@check("2026-07-28:param-header-bad-characters", needs=_ANNOTATED, fault="malformed")
+@check("2026-07-28:param-header-missing-rejected", needs=_ANNOTATED, fault="missing")
+def wrong_parameters_are_refused(history: History, fault: str) -> Iterator[Observation]:
+    """Check that a call with a wrong, malformed or missing parameter header is rejected."""
+    return (_refused(exchange, mirror) for exchange, mirror in _wrong_parameters(history, fault))
 
 
-@check("2026-07-28:param-header-bad-characters", needs=_MARKED)
-def bad_characters_are_refused(history: History) -> Iterator[Observation]:
-    """A value that no header can have, or that cannot be decoded, is refused."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "malformed"))
-
-
-@check("2026-07-28:param-header-missing-rejected", needs=_MARKED)
-def missing_parameters_are_refused(history: History) -> Iterator[Observation]:
-    """An argument without its header is refused."""
-    return (_refused(e, m) for e, m in _wrong_parameters(history, "missing"))
-
-
-@check("2026-07-28:param-header-failure-32020", needs=_MARKED)
+@check("2026-07-28:param-header-failure-32020", needs=_ANNOTATED)
 def wrong_parameters_get_32020(history: History) -> Iterator[Observation]:
-    """Each of these refusals has status 400 and code -32020."""
+    """Check that each of these rejections has status 400 and error -32020."""
     for exchange, mirror in _wrong_parameters(history, "different", "malformed", "missing"):
         yield from _refused_by(history, exchange, mirror)
 
 
 @check(
     "2026-07-28:param-header-not-expected-for-null",
-    needs=_MARKED + " that takes null",
+    needs=_ANNOTATED + " that accepts null",
     nothing=None,
 )
 @check(
     "2026-07-28:param-header-not-expected-if-absent",
-    needs=_MARKED + " that is optional",
+    needs=_ANNOTATED + " on an optional argument",
     nothing=MISSING,
 )
 def header_is_not_expected(history: History, nothing: object) -> Iterator[Observation]:
-    """An argument that is null, or not there, has no header."""
+    """Check that an argument that is null or absent requires no header."""
     for exchange, found in _right(history):
         without = [m for m in found if m.is_parameter and m.sent is None]
         is_asked = any(m.expected is nothing for m in without)
@@ -217,17 +207,18 @@ def header_is_not_expected(history: History, nothing: object) -> Iterator[Observ
         if exchange.error is None:
             yield good(exchange)
         elif all(m.expected is nothing for m in without):
-            yield bad("a header was expected for an argument that has no value", exchange)
+            yield bad("the target requires a header for an argument without a value", exchange)
 
 
-@check("2026-07-28:header-integers-numeric", needs=_MARKED + " on an integer")
+@check("2026-07-28:header-integers-numeric", needs=_ANNOTATED + " on an integer")
 def integers_are_numbers(history: History) -> Iterator[Observation]:
-    """Integers are compared as numbers."""
+    """Check that integers are compared as numbers."""
     for exchange, found in _right(history):
-        other = next((m for m in found if m.is_spelled_otherwise), None)
+        other = next((m for m in found if m.has_other_notation), None)
         if other is None:
             continue
         if exchange.error is None:
             yield good(exchange)
         else:
-            yield bad(f"{other.sent!r} was not taken as {other.expected!r}", exchange)
+            words = f"the header {other.sent!r} was not accepted for {other.expected!r}"
+            yield bad(words, exchange)

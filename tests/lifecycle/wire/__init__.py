@@ -1,0 +1,1 @@
+"""Machinery of the wire machine in `test_wire.py`: servers, clients, tools, record and judge."""

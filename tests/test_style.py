@@ -1,0 +1,38 @@
+"""Style, types and the coverage of the pure packages."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import REPOSITORY
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["mypy", "ruff check .", "ruff format --check ."],
+    ids=lambda line: line.split(" .")[0],
+)
+def test_style_and_types(command: str) -> None:
+    _run(*command.split())
+
+
+def test_every_branch_of_the_pure_packages_is_tested(tmp_path: Path) -> None:
+    """`statemachine` and `protocol` are covered by their own tests, to the last branch."""
+    data = {"COVERAGE_FILE": str(tmp_path / "coverage")}
+    tests = ["tests/lifecycle", "tests/protocol"]
+    _run("coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, **data)
+    _run("coverage", "combine", "--quiet", **data)
+    pure = "*/statemachine/*,*/protocol/*"
+    _run("coverage", "report", "--fail-under=100", f"--include={pure}", **data)
+
+
+def _run(*command: str, **environment: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=REPOSITORY, env={**os.environ, **environment}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,1 +1,0 @@
-"""The running server, driven over real sockets and pipes in both generations at once."""

@@ -14,12 +14,12 @@ from typing import Final
 
 import uvloop
 
-from taskmachine.adapters.cli.bench.requester import Frame
 from taskmachine.adapters.cli.bench.connection import Connection
 from taskmachine.adapters.cli.bench.contestants import CONFIGURATION
 from taskmachine.adapters.cli.bench.dialogs import DIALOGS, Dialog
 from taskmachine.adapters.cli.bench.figures import percentile
 from taskmachine.adapters.cli.bench.processes import Address, serving
+from taskmachine.adapters.cli.bench.requester import Frame
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores.postgresql.opening import open_postgresql
 from tests.adapters.stores.postgres_server import Server

@@ -131,8 +131,8 @@ CLAIMS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/sans-io.md": {"python": (1, _EXAMPLES), "text": (1, _EXAMPLES)},
     "docs/sdk-fastmcp.md": {
         "sh": (1, f"{_COMMANDS}::test_extras_that_pages_name_are_there"),
-        "python": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"),
-        "text": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"),
+        "python": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_page_is_executed"),
+        "text": (1, "tests/adapters/bridges/test_fastmcp_example.py::test_the_page_is_executed"),
     },
     "docs/sdk-mcp-client.md": {
         "python": (

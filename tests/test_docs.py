@@ -60,7 +60,7 @@ def test_every_command_shown_works(path: str) -> None:
             program, *arguments = shlex.split(line)
             printed = subprocess.run(
                 [str(Path(sys.executable).with_name(program)), *arguments],
-                env={**os.environ, "COLUMNS": "100"},
+                env={**os.environ, "COLUMNS": "80"},
                 capture_output=True,
                 check=True,
                 text=True,

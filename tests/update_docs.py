@@ -43,7 +43,7 @@ def cli_page() -> str:
         program = [sys.executable, "-m", *command.split()]
         said = subprocess.run(
             program,
-            env={**os.environ, "COLUMNS": "100"},
+            env={**os.environ, "COLUMNS": "80"},
             check=True,
             capture_output=True,
             text=True,

@@ -118,10 +118,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "text": [_EXAMPLES],
     },
     "docs/howto/watch.md": {
-        "shell": [
-            "tests/adapters/console/test_mounted.py"
-            "::test_the_link_that_the_command_prints_lets_its_reader_in"
-        ],
+        "shell": ["tests/adapters/console/test_mounted.py::test_the_printed_link_logs_in"],
         "python": [_EXAMPLES],
         "py": ["tests/adapters/telemetry/test_page.py::test_the_program_of_the_page_runs"],
         "text": [

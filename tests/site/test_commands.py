@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from tests.lanes import PIECES
 from tests.oracle import REPOSITORY
 from tests.ports import free_port
 from tests.site.pages import PAGES, blocks_of, page
@@ -37,6 +38,16 @@ def test_programs_of_the_tests_know_their_options() -> None:
             assert option in shown, f"{module} has no {option}"
         for name in shlex.split(rest)[1:] if module == "tests.peers" else []:
             assert name in shown.replace("\n", " "), f"there is no client {name}"
+
+
+def test_the_page_names_the_pieces_of_the_second_lane() -> None:
+    text = page("docs/explanation/testing.md")
+    for name in PIECES:
+        assert f"`{name}`" in text
+    commands = _lines("docs/explanation/testing.md", "sh")
+    assert {
+        name for line in commands for name in re.findall(r"pytest -m (\w+)", line) if name != "slow"
+    } <= set(PIECES)
 
 
 def test_extras_that_pages_name_are_there() -> None:

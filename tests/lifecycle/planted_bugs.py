@@ -180,10 +180,11 @@ def a_purge_deletes_live_work() -> None:
 
 
 def _add_row(row: Row) -> None:
-    fire = lifecycle.fire
+    fire = vars(lifecycle)["fire"]
 
     def fire_more(state: State, event: Event) -> Row:
-        return row if (state, event) == (row.source, row.event) else fire(state, event)
+        found: Row = row if (state, event) == (row.source, row.event) else fire(state, event)
+        return found
 
     setattr(lifecycle, "fire", fire_more)  # noqa: B010
 

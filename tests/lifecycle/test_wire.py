@@ -52,7 +52,7 @@ SERVER_FAULTS: Final = (
 
 WIRES: Final = st.sampled_from((OLD, NEW))
 TTLS: Final = st.sampled_from((None, 1, 3_600_000))
-FIRSTS: Final = st.sampled_from(("report", "race", "ask", "nothing"))
+FIRSTS: Final = st.sampled_from(("nothing", "report", "ask", "race result", "race progress"))
 PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
 HTTP_CLIENT: Final = st.integers(0, 1)
@@ -144,9 +144,9 @@ class WireMachine(RuleBasedStateMachine):
             self.create(who, wire, ttl, keys)
             model = self.models()[-1]
             if first == "report":
-                self._report(model)
-            elif first == "race":
-                self.run.race(model, "result")
+                self.run.report_progress(model)
+            elif first.startswith("race "):
+                self.run.race(model, first.removeprefix("race "))
             elif first == "ask":
                 self.run.ask(model, 1, park=False)
                 self.run.ask_something_else(model)
@@ -196,15 +196,10 @@ class WireMachine(RuleBasedStateMachine):
     def report(self, pick: int, stubborn: bool) -> None:
         """Report progress; a stubborn tool ignores cancellation from then on."""
         model = _of(self.busy(), pick)
-        self._report(model)
+        self.run.report_progress(model)
         if stubborn and not model.is_stubborn:
             model.is_stubborn = True
             self.run.instruct(model, do="ignore cancellation")
-
-    def _report(self, model: TaskModel) -> None:
-        model.progress += 1
-        message = f"{model.name} continues"
-        self.run.instruct(model, do="progress", value=model.progress, message=message)
 
     # --- questions ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Becomes a server on pipes at once: hands its descriptors to `forks`, and waits for the end.
+"""Becomes a server on pipes at once: hands its descriptors to `prefork`, and waits for the end.
 
 It is run as a file, by an interpreter that loads nothing else.
 """

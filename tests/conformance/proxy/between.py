@@ -12,34 +12,34 @@ import attrs
 
 from tests.conformance.planting import Bug, Head, Message
 
-__all__ = ["Between", "Witness", "as_bytes", "as_object", "as_request", "witnessed"]
+__all__ = ["Between", "ErrorLog", "as_bytes", "as_object", "as_request", "recording_errors"]
 
 _T = TypeVar("_T")
 
 
 @attrs.frozen
-class Witness:
+class ErrorLog:
     """Keeps what must not happen, where the test finds it: also if it was in another process."""
 
     path: Path
 
-    def tell(self, words: str) -> None:
+    def record(self, words: str) -> None:
         """Something that must not happen has happened; the same thing is told once."""
-        if f"{words}\n" in self.told():
+        if f"{words}\n" in self.text():
             return
         with self.path.open("a") as file:
             file.write(f"{words}\n")
 
-    def told(self) -> str:
+    def text(self) -> str:
         """All of it."""
         return self.path.read_text() if self.path.exists() else ""
 
 
 @contextmanager
-def witnessed(witness: Witness) -> Iterator[None]:
+def recording_errors(errors: ErrorLog) -> Iterator[None]:
     """Tell of every traceback that the server logs meanwhile; of nothing else, to nobody else."""
     log = logging.getLogger("taskmachine")
-    handler = _Tracebacks(witness)
+    handler = _Tracebacks(errors)
     log.addHandler(handler)
     log.propagate = False
     try:
@@ -50,21 +50,21 @@ def witnessed(witness: Witness) -> Iterator[None]:
 
 
 class _Tracebacks(logging.Handler):
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, errors: ErrorLog) -> None:
         super().__init__()
-        self._witness = witness
+        self._errors = errors
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
-            self._witness.tell(self.format(record))
+            self._errors.record(self.format(record))
 
 
 class Between:
     """Hands each message to the bug, with what it belongs to."""
 
-    def __init__(self, bug: Bug, witness: Witness) -> None:
+    def __init__(self, bug: Bug, errors: ErrorLog) -> None:
         self.bug = bug
-        self._witness = witness
+        self._errors = errors
         self._asked: dict[tuple[str, str], list[Message]] = {}
         self._answered: dict[tuple[str, str], Message] = {}
 
@@ -73,7 +73,7 @@ class Between:
         try:
             return hook(*arguments)
         except Exception as error:  # noqa: BLE001, whatever its author forgot
-            self._witness.tell("".join(traceback.format_exception(error, chain=False)[-3:]))
+            self._errors.record("".join(traceback.format_exception(error, chain=False)[-3:]))
             unchanged: _T = default
             return unchanged
 

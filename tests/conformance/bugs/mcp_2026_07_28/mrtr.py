@@ -49,22 +49,16 @@ def refused(message: Message, code: int = -32602, status: int = 200) -> Instead:
 # --- asking ----------------------------------------------------------------------------------
 
 
-@plant(
-    *new("server-sends-no-requests", "questions-by-mrtr"),
-    also=new("sse-no-buffering-header"),
-    base=ServerMessage,
-)
+@plant(*new("server-sends-no-requests", "questions-by-mrtr"),
+    also=new("sse-no-buffering-header"), base=ServerMessage)  # fmt: skip
 def sends_elicitation_requests(message: Message, request: Message | None) -> list[Any]:
     if not asks(message, request):
         return [message]
     return [{"jsonrpc": "2.0", "id": "question", **ASKED}, message]
 
 
-@plant(
-    *new("mrtr-no-other-requests"),
-    also=new("get-result-type-complete", "task-questions-not-mrtr"),
-    base=ServerChange,
-)
+@plant(*new("mrtr-no-other-requests"), also=new("get-result-type-complete",
+    "task-questions-not-mrtr"), base=ServerChange)  # fmt: skip
 def answers_get_as_input_required(message: Message, request: Message | None) -> None:
     result = message.get("result")
     is_get = request is not None and request["method"] == "tasks/get"
@@ -78,21 +72,15 @@ def requests_unknown_kind_of_input(message: Message, request: Message | None) ->
         message["result"]["inputRequests"]["moon"] = {"method": "moon/get", "params": {}}
 
 
-@plant(
-    *new("mrtr-something-to-do"),
-    also=new("result-type-input-required-means-more"),
-    base=ServerChange,
-)
+@plant(*new("mrtr-something-to-do"), also=new("result-type-input-required-means-more"),
+    base=ServerChange)  # fmt: skip
 def requires_input_without_anything_to_do(message: Message, request: Message | None) -> None:
     if asks(message, request):
         del message["result"]["inputRequests"], message["result"]["requestState"]
 
 
-@plant(
-    *new("mrtr-declared-kinds-only"),
-    also=new("elicitation-declared-modes-only", "undeclared-capability-not-used"),
-    base=ServerMessage,
-)
+@plant(*new("mrtr-declared-kinds-only"), also=new("elicitation-declared-modes-only",
+    "undeclared-capability-not-used"), base=ServerMessage)  # fmt: skip
 def requires_undeclared_input(message: Message, request: Message | None) -> list[Any]:
     params = call_of(request or {}) or {}
     if message.get("error", {}).get("code") != -32021 or params.get("name") != "tailor":

@@ -3,7 +3,7 @@
 import uuid
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import Answers
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import Answers
 from tests.conformance.planting import (
     Bug,
     ClientChange,
@@ -36,12 +36,8 @@ def _is_creation(message: Message, request: Message | None) -> bool:
 # --- what is declared ------------------------------------------------------------------------
 
 
-@plant(
-    *old("capability-declared", "capability-requests-exhaustive"),
-    also=old("undeclared-type-processed-normally"),
-    base=Answers,
-    method="initialize",
-)
+@plant(*old("capability-declared", "capability-requests-exhaustive"),
+    also=old("undeclared-type-processed-normally"), base=Answers, method="initialize")  # fmt: skip
 def does_not_declare_tasks(result: Message, request: Message) -> None:
     del result["capabilities"]["tasks"]
 
@@ -78,18 +74,9 @@ def refuses_task_parameter_elsewhere(message: Message, request: Message | None) 
     return [message]
 
 
-@plant(
-    *old("get-and-result-always-served"),
-    also=old(
-        "result-unknown-32602",
-        "status-completed",
-        "failed-on-jsonrpc-error",
-        "result-blocks",
-        "result-is-success-response",
-        "result-same-error",
-    ),
-    base=ServerMessage,
-)
+@plant(*old("get-and-result-always-served"), also=old("result-unknown-32602", "status-completed",
+    "failed-on-jsonrpc-error", "result-blocks", "result-is-success-response",
+    "result-same-error"), base=ServerMessage)  # fmt: skip
 def has_no_tasks_result(message: Message, request: Message | None) -> list[Any]:
     if request is not None and method_of(request) == "tasks/result":
         return [error(request, -32601, "Method not found")]
@@ -119,12 +106,8 @@ def refuses_forbidden_task_with_32602(message: Message, request: Message | None)
     return [message]
 
 
-@plant(
-    *old("task-support-default-forbidden"),
-    also=old("forbidden-tool-task-refused-32601"),
-    base=Answers,
-    method="tools/list",
-)
+@plant(*old("task-support-default-forbidden"), also=old("forbidden-tool-task-refused-32601"),
+    base=Answers, method="tools/list")  # fmt: skip
 def omits_task_support(result: Message, request: Message) -> None:
     for tool in result["tools"]:
         if tool["name"] in OPTIONAL:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import ENDS, Answers, Shown
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import ENDS, Answers, Shown
 from tests.conformance.planting import (
     Bug,
     Head,
@@ -121,10 +121,8 @@ class DelaysGetWhileResultWaits(_Watches):
         return [message]
 
 
-@plant(
-    *old("result-request-cancellable"),
-    also=old("status-cancelled", "cancel-terminal-refused", "disconnect-is-not-cancel"),
-)
+@plant(*old("result-request-cancellable"), also=old("status-cancelled",
+    "cancel-terminal-refused", "disconnect-is-not-cancel"))  # fmt: skip
 class CancelsTaskWhenResultIsCancelled(_Watches):
     def __init__(self) -> None:
         super().__init__()
@@ -163,22 +161,14 @@ class AnswersEachResultDifferently(Answers):
         result["content"] = [{"type": "text", "text": f"Answer {self._times}"}]
 
 
-@plant(
-    *old("result-exactly-underlying"),
-    also=old("structured-result-conforms"),
-    base=Answers,
-    method="tasks/result",
-)
+@plant(*old("result-exactly-underlying"), also=old("structured-result-conforms"), base=Answers,
+    method="tasks/result")  # fmt: skip
 def loses_structured_content(result: Message, request: Message) -> None:
     result.pop("structuredContent", None)
 
 
-@plant(
-    *old("result-matches-request-type"),
-    also=old("result-exactly-underlying"),
-    base=Answers,
-    method="tasks/result",
-)
+@plant(*old("result-matches-request-type"), also=old("result-exactly-underlying"), base=Answers,
+    method="tasks/result")  # fmt: skip
 def adds_task_fields_to_results(result: Message, request: Message) -> None:
     result["taskId"] = task_id_of(request)
     result["status"] = "completed"

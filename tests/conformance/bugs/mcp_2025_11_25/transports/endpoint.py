@@ -43,22 +43,11 @@ class _AnswersGet(Bug):
         return body
 
 
-variant(
-    _AnswersGet,
-    "answers_get_stream_with_404",
-    *old("http-single-endpoint", "get-stream-sse-or-405"),
-    transports=HTTP,
-    instead=Instead(status=404),
-)
-
-
-variant(
-    _AnswersGet,
-    "answers_get_stream_with_html",
-    *old("get-stream-sse-or-405"),
-    transports=HTTP,
-    instead=Instead(status=200, headers={"content-type": "text/html"}),
-)
+variant(_AnswersGet, "answers_get_stream_with_404", *old("http-single-endpoint",
+    "get-stream-sse-or-405"), transports=HTTP, instead=Instead(status=404))  # fmt: skip
+variant(_AnswersGet, "answers_get_stream_with_html", *old("get-stream-sse-or-405"),
+    transports=HTTP, instead=Instead(status=200, headers={"content-type": "text/html"})
+)  # fmt: skip
 
 
 @plant(*old("http-origin-validated", "http-origin-403"), transports=HTTP)

@@ -151,10 +151,8 @@ class ShowsWorkingTasksAsPaused(Shown):
             task["status"] = "paused" if self.times[task["taskId"], where] % 2 == 0 else "working"
 
 
-@plant(
-    *old("paths-from-input-required", "status-values"),
-    also=old("last-updated-at-order", "paths-from-working", "terminal-final"),
-)
+@plant(*old("paths-from-input-required", "status-values"), also=old("last-updated-at-order",
+    "paths-from-working", "terminal-final"))  # fmt: skip
 class PausesTasksAfterInput(Shown):
     def __init__(self) -> None:
         super().__init__()
@@ -243,11 +241,8 @@ def sends_null_status_message(task: Message, where: str) -> None:
     task.setdefault("statusMessage", None)
 
 
-@plant(
-    *old("status-notification-full-task"),
-    also=old("task-required-fields", "created-at-everywhere", "last-updated-at-everywhere"),
-    base=ServerChange,
-)
+@plant(*old("status-notification-full-task"), also=old("task-required-fields",
+    "created-at-everywhere", "last-updated-at-everywhere"), base=ServerChange)  # fmt: skip
 def notifies_only_id_and_status(message: Message, request: Message | None) -> None:
     if method_of(message) == "notifications/tasks/status":
         kept = ("taskId", "status")

@@ -19,17 +19,17 @@ from tests.conformance.broken_server import serve_stdio
 from tests.conformance.planted import all_bugs
 from tests.oracle import REPOSITORY
 
-__all__ = ["forking"]
+__all__ = ["prefork_server"]
 
 LAUNCH: Final = Path(__file__).with_name("launch.py")
 
 
 @contextmanager
-def forking(folder: Path) -> Iterator[list[str]]:
-    """The beginning of a command: the name of a bug and the path of a witness follow."""
+def prefork_server(folder: Path) -> Iterator[list[str]]:
+    """The beginning of a command: the name of a bug and the path of an error log follow."""
     path = folder / "forks"
     origin = subprocess.Popen(
-        [sys.executable, "-m", "tests.conformance.forks", str(path)],
+        [sys.executable, "-m", "tests.conformance.prefork", str(path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY,
     )  # fmt: skip
     assert origin.stdout is not None

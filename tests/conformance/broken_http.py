@@ -33,7 +33,7 @@ class _Server(uvicorn.Server):
 async def serve_http(
     runtime: Runtime, bug: Bug, errors: ErrorLog, tokens: Sequence[str], address: str
 ) -> AsyncIterator[str]:
-    """The URL of a running server, in the loop of whoever asks."""
+    """Serve over HTTP in the running event loop; yield the URL."""
     auth = {"kind": "tokens", "tokens": str(_token_file(errors, tokens))} if tokens else {}
     settings = Settings(http=address, auth=auth)
     application = Application(settings)

@@ -31,18 +31,18 @@ __all__ = ["CORRECT", "TOKENS", "serve_stdio", "serving"]
 SECRET: Final = b"s" * 32
 CORRECT: Final = "Unchanged"
 TOKENS: Final = tuple(f"the-token-of-caller-{name}-0123456789abcdef" for name in "AB")
-"""Of the two callers that a server on HTTP knows, unless it is open to everybody."""
+"""Tokens of the two callers of an HTTP server, unless it requires none."""
 
 
 @asynccontextmanager
 async def serving(
     bug: Bug, errors: ErrorLog, address: str = "127.0.0.1:0", store: str | None = None
 ) -> AsyncIterator[str]:
-    """The URL of a running server, in the loop of whoever asks.
+    """Serve over HTTP in the running event loop; yield the URL.
 
     Its tasks are in the `store` of that URL; without one they are in memory.
     """
-    # Not above: it takes as long to load as everything else, and over pipes nobody needs it.
+    # Imported here: it takes as long to load as everything else, and stdio does not need it.
     from tests.conformance.broken_http import serve_http
 
     tokens = () if bug.is_open else TOKENS
@@ -62,7 +62,7 @@ async def _runtime(bug: Bug, errors: ErrorLog, url: str | None = None) -> AsyncI
     try:
         yield runtime
     finally:
-        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that go on
+        with mock.patch.object(workshop, "GRACE_S", 0.05):  # do not wait for running tools
             await runtime.stop()
         await store.close()
 

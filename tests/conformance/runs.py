@@ -83,7 +83,7 @@ class Outcome:
     took_s: float
     stopped: str | None
     errors: str
-    """What must not happen, and did: see `ErrorLog`."""
+    """The text of the `ErrorLog`."""
 
     @property
     def missed(self) -> list[str]:
@@ -155,9 +155,7 @@ class Workspace:
             yield Target(url, tokens=() if bug.is_open else TOKENS)
 
 
-async def run(
-    name: str, revision: Revision, transport: str, workspace: Workspace, errors: ErrorLog
-) -> Run:
+async def run(job: Job, workspace: Workspace, errors: ErrorLog) -> Run:
     """Run the whole tester against a server with that bug."""
     async with workspace.target(job.name, job.transport, errors) as target:
         return await run_server(target, job.revision, OPTIONS)

@@ -25,7 +25,7 @@ REVISIONS = ["2025-11-25", "2026-07-28"]
 
 @asynccontextmanager
 async def calling(bug: Bug, folder: Path, revision: str) -> AsyncIterator[Caller]:
-    """Somebody who talks to a server with that bug; the bug itself must not fail."""
+    """Talk to a server with that bug, which must not raise itself."""
     errors = ErrorLog(folder / "errors")
     async with serving(bug, errors) as url, callers(url) as [caller]:
         caller.headers["authorization"] = f"Bearer {TOKENS[0]}"
@@ -97,7 +97,7 @@ def test_events_keep_their_ids_and_come_when_they_are_said(tmp_path: Path) -> No
 
 
 class _Renamed(Bug):
-    """Asks for something else, and tells what it saw."""
+    """Change a request; record what the hook received."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, Any]] = []
@@ -186,7 +186,7 @@ def test_an_answer_that_never_ends(tmp_path: Path, said: list[Any]) -> None:
 
 
 class _Heads(Bug):
-    """Wrong heads, other words, and a strange way with what is no message."""
+    """Change heads and errors, and handle bodies that are not messages."""
 
     def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and request.get("method") == "ping":

@@ -1,4 +1,4 @@
-"""Exploration finds what only a sequence of moves shows, and the fewest moves show it again."""
+"""Exploration finds a fault that only a sequence of moves shows, and shrinks it."""
 
 import asyncio
 from collections.abc import Mapping

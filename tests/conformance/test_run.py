@@ -1,4 +1,4 @@
-"""The whole tester against our own server: nothing is broken, and nearly everything is tried."""
+"""The tester against the correct server: nothing is broken, nearly everything is exercised."""
 
 import asyncio
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_our_own_server_keeps_what_it_should(
     revision: Revision, store: str | None, tmp_path: Path
 ) -> None:
     run = asyncio.run(checked(revision, ErrorLog(tmp_path / "one"), store))
-    if run.broken:  # what is wrong is wrong twice: a busy machine makes answers late
+    if run.broken:  # run again: on a busy machine, correct answers come late
         run = asyncio.run(checked(revision, ErrorLog(tmp_path / "two"), store))
     assert [(finding.id, finding.words) for finding in run.broken] == []
     assert not [finding.id for finding in run.findings if OUR_FAULT in finding.words]

@@ -1,4 +1,4 @@
-"""Bugs that only abuse brings to light."""
+"""Bugs that only malformed messages show."""
 
 from tests.conformance.planting import STDIO, Bug, ClientMessage, Head, Instead, Message, plant
 

@@ -1,4 +1,4 @@
-"""`notifications/cancelled`, done wrong."""
+"""Bugs of `notifications/cancelled`."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def cancelled(id: Any) -> Message:
 
 
 def named_by(message: Message) -> Any:
-    """What a cancellation names, if it can be an id."""
+    """Return the request id of a cancellation, if it can be an id."""
     params = message.get("params")
     id = params.get("requestId") if isinstance(params, dict) else None
     return id if isinstance(id, str | int) else None

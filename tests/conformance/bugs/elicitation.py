@@ -1,4 +1,4 @@
-"""Elicitation, done wrong."""
+"""Bugs of elicitation."""
 
 import json
 from collections.abc import Iterator
@@ -133,9 +133,9 @@ FOREIGN = (
     f"{OLD}:bound-to-auth-context",
     f"{OLD}:foreign-get-rejected",
 )
-"""What is broken as well when a task is shown to others."""
+"""Requirements that are broken as well when a task is shown to another user."""
 
-# --- whose questions -------------------------------------------------------------------------
+# --- owners -------------------------------------------------------------------------
 
 
 class _Owners(Bug):
@@ -162,7 +162,7 @@ class _Owners(Bug):
     def foreign_message(
         self, message: Message, head: Head, owner: dict[str, str]
     ) -> Message | Instead:
-        """Somebody asks for the task of somebody else."""
+        """Handle a request of another caller than the owner."""
         return message
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Progress, done wrong."""
+"""Bugs of progress."""
 
 from typing import Any
 

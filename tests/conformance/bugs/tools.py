@@ -1,4 +1,4 @@
-"""Tools and their lists, done wrong."""
+"""Bugs of tools and lists."""
 
 from typing import Any
 

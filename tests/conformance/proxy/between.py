@@ -1,4 +1,4 @@
-"""What stands between the correct server and a tester, whatever the transport."""
+"""The proxy between the correct server and a tester, for every transport."""
 
 import json
 import logging
@@ -19,25 +19,25 @@ _T = TypeVar("_T")
 
 @attrs.frozen
 class ErrorLog:
-    """Keeps what must not happen, where the test finds it: also if it was in another process."""
+    """A file of errors, which the test reads, also from other processes."""
 
     path: Path
 
     def record(self, words: str) -> None:
-        """Something that must not happen has happened; the same thing is told once."""
+        """Record an error; the same text only once."""
         if f"{words}\n" in self.text():
             return
         with self.path.open("a") as file:
             file.write(f"{words}\n")
 
     def text(self) -> str:
-        """All of it."""
+        """Return all errors."""
         return self.path.read_text() if self.path.exists() else ""
 
 
 @contextmanager
 def recording_errors(errors: ErrorLog) -> Iterator[None]:
-    """Tell of every traceback that the server logs meanwhile; of nothing else, to nobody else."""
+    """Record the tracebacks that the server logs; suppress all other logging."""
     log = logging.getLogger("taskmachine")
     handler = _Tracebacks(errors)
     log.addHandler(handler)
@@ -60,7 +60,7 @@ class _Tracebacks(logging.Handler):
 
 
 class Between:
-    """Hands each message to the bug, with what it belongs to."""
+    """Pass each message to the bug, with the request that it answers."""
 
     def __init__(self, bug: Bug, errors: ErrorLog) -> None:
         self.bug = bug
@@ -69,28 +69,28 @@ class Between:
         self._answered: dict[tuple[str, str], Message] = {}
 
     def watched(self, hook: Callable[..., _T], default: Any, *arguments: Any) -> _T:
-        """What a hook of the bug returns.  One that fails is a mistake, and changes nothing."""
+        """Return the result of a hook of the bug; if it raises, record that and change nothing."""
         try:
             return hook(*arguments)
-        except Exception as error:  # noqa: BLE001, whatever its author forgot
+        except Exception as error:  # noqa: BLE001, a mistake in the bug
             self._errors.record("".join(traceback.format_exception(error, chain=False)[-3:]))
             unchanged: _T = default
             return unchanged
 
     def remember(self, line: str, id: Any, request: Message) -> None:
-        """A request that the server is about to see under that id, as the tester sent it."""
+        """Remember a request as the client sent it."""
         self._asked.setdefault((line, _key(id)), []).append(request)
 
     def server_message(self, line: str, message: Message, head: Head) -> list[Any]:
-        """What is said instead."""
+        """Return what is sent instead."""
         key = line, _key(message.get("id"))
         if "method" not in message and self._asked.get(key):
             self._answered[key] = self._asked[key].pop(0)
-        # It may be told again after a break.
+        # A resumed stream may repeat it.
         return self.answer(message, self._answered.get(key), head)
 
     def answer(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        """The same, if it is known which request it answers."""
+        """Return what is sent instead of the response to a known request."""
         answered = None if "method" in message else as_request(request)
         return self.watched(self.bug.server_message, [message], message, answered, head)
 
@@ -100,7 +100,7 @@ def _key(id: Any) -> str:
 
 
 def as_object(body: bytes) -> Message | None:
-    """The JSON object that it is."""
+    """Return the JSON object in a body, or None."""
     try:
         value = json.loads(body.decode())
     except (ValueError, RecursionError):
@@ -109,14 +109,14 @@ def as_object(body: bytes) -> Message | None:
 
 
 def as_request(message: Message | None) -> Message | None:
-    """The same, if it is a request that looks like one."""
+    """Return the message if it is a well-formed request."""
     if message is None or "id" not in message or not isinstance(message.get("method"), str):
         return None
     return message if isinstance(message.get("params", {}), dict) else None
 
 
 def as_bytes(message: Any) -> bytes:
-    """A message on the wire; bytes are what they are."""
+    """Encode a message; bytes are sent as they are."""
     if isinstance(message, bytes):
         return message
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

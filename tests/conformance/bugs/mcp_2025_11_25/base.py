@@ -1,4 +1,4 @@
-"""Messages and `_meta` of 2025-11-25, done wrong."""
+"""Bugs of messages and `_meta` of 2025-11-25."""
 
 import json
 from typing import Any, ClassVar
@@ -111,7 +111,7 @@ class _RenamesQuestions(Bug):
             self.ids[related["taskId"]] = message["id"]
             return [message | {"id": self.new_id()}]
         is_withdrawn = message.get("method") == "notifications/cancelled"
-        return [] if is_withdrawn else [message]  # under the old id nobody knows it
+        return [] if is_withdrawn else [message]  # the client does not know the old id
 
     def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         result = message.get("result")

@@ -1,4 +1,4 @@
-"""Bugs of `subscriptions/listen`, and of what the tasks extension adds to it."""
+"""Bugs of `subscriptions/listen` and of task notifications."""
 
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _TOLD: Final = "notifications/tasks"
 
 
 def _notice(method: str, like: Message, **params: Any) -> Message:
-    """Another notification of the same subscription."""
+    """Return another notification of the same subscription."""
     params["_meta"] = {_ID: like["params"]["_meta"][_ID]}
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
@@ -39,7 +39,7 @@ class _Notices(Bug):
         return self.notices(message) if message.get("method") == self.method else [message]
 
     def notices(self, message: Message) -> list[Any]:
-        """What is said instead."""
+        """Return what is sent instead."""
         return [message]
 
 
@@ -85,7 +85,7 @@ def sends_subscription_id_as_text(message: Message, request: Message | None) -> 
         meta[_ID] = str(meta[_ID])
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- notifications --------------------------------------------------------------------------------
 
 
 @plant(*new("only-requested-notifications"), base=_Notices, method=_ACKNOWLEDGED)
@@ -183,7 +183,7 @@ def ends_subscription_with_extra_fields(message: Message) -> list[Any]:
     if message["params"]["status"] not in ENDS:
         return [message]
     id = message["params"]["_meta"][_ID]
-    result = {"reason": "the task is over"}
+    result = {"reason": "the task has ended"}
     return [message, {"jsonrpc": "2.0", "id": id, "result": result}, HANG_UP]
 
 

@@ -1,4 +1,4 @@
-"""Two dozen faults of the tasks extension that a suite should find, by changed answers."""
+"""Bugs of the tasks extension in single fields of responses."""
 
 import itertools
 
@@ -191,7 +191,7 @@ def omits_input_requests(task: Message) -> None:
 
 
 class _Acknowledged(Answers):
-    """Whatever is unknown is acknowledged."""
+    """Acknowledge requests for unknown tasks."""
 
     def change(self, message: Message, request: Message) -> Message:
         is_unknown = message.get("error", {}).get("code") == -32602

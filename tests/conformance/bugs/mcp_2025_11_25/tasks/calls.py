@@ -1,4 +1,4 @@
-"""Bugs in what a server of 2025-11-25 offers as tasks, and in what calls of tools become."""
+"""Bugs of declared task support and of task creation in 2025-11-25."""
 
 import uuid
 from typing import Any, Final
@@ -102,7 +102,7 @@ def runs_forbidden_tool_despite_task(message: Message, head: Head) -> None:
 @plant(*old("forbidden-tool-task-refused-32601"), base=ServerMessage)
 def refuses_forbidden_task_with_32602(message: Message, request: Message | None) -> list[Any]:
     if request is not None and _is_call(request, "glance") and "task" in params_of(request):
-        return [error(request, -32602, "This is no task")]
+        return [error(request, -32602, "This tool cannot be a task")]
     return [message]
 
 

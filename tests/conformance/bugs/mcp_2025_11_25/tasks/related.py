@@ -1,4 +1,4 @@
-"""Bugs in which task a message of 2025-11-25 belongs to, and in tasks that ask."""
+"""Bugs of related-task metadata and input requests of 2025-11-25."""
 
 from typing import Any, Final
 

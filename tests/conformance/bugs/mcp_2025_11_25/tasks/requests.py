@@ -1,4 +1,4 @@
-"""Bugs in the methods of 2025-11-25 for tasks: shapes, codes, cancels, lists, owners."""
+"""Bugs of task operations of 2025-11-25: shapes, codes, cancel, list, owners."""
 
 from typing import Any, Final
 
@@ -206,11 +206,11 @@ def accepts_any_cursor(message: Message, request: Message | None) -> None:
 SHARED: Final = old(
     "elicitation-state-per-user", "elicitation-state-not-session-only", "elicitation-bound-to-user"
 )
-"""Whoever sees the task of somebody else sees what that one answered."""
+"""A client that sees a foreign task sees the answers of its owner as well."""
 
 
 class _Confuses(Bug):
-    """Takes the second caller for the first, for some methods."""
+    """Handle requests of the second caller as those of the first, for some methods."""
 
     methods: tuple[str, ...] = ()
 

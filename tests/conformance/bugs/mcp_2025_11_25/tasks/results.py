@@ -1,4 +1,4 @@
-"""Bugs in what `tasks/result` of 2025-11-25 answers, and when."""
+"""Bugs of `tasks/result` of 2025-11-25."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.conformance.variations import tasks_in
 
 
 class _Watches(Bug):
-    """Knows how each task is, and which tool made it."""
+    """Record the status and the tool of each task."""
 
     def __init__(self) -> None:
         self.statuses: dict[Any, str] = {}
@@ -36,7 +36,7 @@ class _Watches(Bug):
         return [message]
 
     def is_result(self, request: Message | None, *tools: str) -> bool:
-        """Whether the result of such a task is asked for."""
+        """Return whether a request asks for the result of a task of these tools."""
         is_tool = not tools or self.tools.get(task_id_of(request)) in tools
         return method_of(request) == "tasks/result" and is_tool
 

@@ -25,7 +25,7 @@ _TASKS: Final = "io.modelcontextprotocol/tasks"
 
 
 class _Answers(Bug):
-    """Changes the answers to one method, or to one id."""
+    """Change the responses to one method, or to one id."""
 
     method: str | None = None
     id: Any = None
@@ -137,7 +137,7 @@ def sends_unknown_result_type(message: Message) -> None:
 
 
 class _FailsWith(Bug):
-    """Tasks that failed have this code."""
+    """Send this code in failed tasks."""
 
     code = 0
 

@@ -32,7 +32,7 @@ _CAPABILITIES: Final = _MCP + "clientCapabilities"
 
 
 class _Adds(Bug):
-    """Adds a key to `_meta` of lists of tools."""
+    """Add a key to `_meta` of tool lists."""
 
     key = ""
     value: Any = True
@@ -159,7 +159,7 @@ def authorizes_by_client_name(message: Message, head: Head) -> None:
         head.headers["authorization"] = f"Bearer {TOKENS[0]}"
 
 
-@plant(*new("subscription-id-in-meta"), base=ServerChange)
+@plant(*new("subscription-id-in-meta"), also=new("ack-first"), base=ServerChange)
 def acknowledges_without_subscription_id(message: Message, request: Message | None) -> None:
     if message.get("method") == "notifications/subscriptions/acknowledged":
         message["params"]["_meta"].pop(_MCP + "subscriptionId")

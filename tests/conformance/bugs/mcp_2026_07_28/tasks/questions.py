@@ -1,4 +1,4 @@
-"""Bugs of the tasks extension: questions and their answers, acknowledgements, cancelling."""
+"""Bugs of the tasks extension: input requests, acknowledgements, cancellation."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def loses_acknowledged_responses(message: Message, head: Head) -> Message | Inst
 
 
 class _Updates(Bug):
-    """Refuses some answers; knows which keys each task has used, and which tasks are over."""
+    """Refuse some responses; record the keys of each task and the ended tasks."""
 
     def __init__(self) -> None:
         self.keys: dict[Any, set[str]] = {}
@@ -116,12 +116,12 @@ class _Updates(Bug):
         id = task_id_of(message)
         if method_of(message) == "tasks/update" and isinstance(id, str) and is_modern(message):
             if _replies(message) and self.is_refused(id, set(_replies(message))):
-                return Instead((error(message, -32602, "Invalid params: nobody asked"),))
+                return Instead((error(message, -32602, "Invalid params: not requested"),))
             self.answered_keys.setdefault(id, set()).update(_replies(message))
         return message
 
     def is_refused(self, id: str, keys: set[str]) -> bool:
-        """Whether these answers are."""
+        """Return whether these responses are refused."""
         return False
 
 
@@ -193,7 +193,7 @@ class _NoCancel(_Updates):
         return message
 
     def is_kept(self, id: Any) -> bool:
-        """Whether that task cannot be cancelled."""
+        """Return whether the task cannot be cancelled."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""Bugs of the tasks extension: tasks, their creation, their end, and what they end with."""
+"""Bugs of the tasks extension: fields, creation, statuses and results."""
 
 import time
 from collections import Counter

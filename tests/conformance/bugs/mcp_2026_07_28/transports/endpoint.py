@@ -26,7 +26,7 @@ VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 def refusal(message: Message, code: int, words: str = "no", status: int = 400) -> Instead:
-    """An error instead of what the correct server would say."""
+    """Return an error in place of the correct response."""
     error = {"code": code, "message": words}
     answer = {"jsonrpc": "2.0", "id": message["id"], "error": error}
     return Instead((answer,), status, {"content-type": "application/json"})
@@ -126,7 +126,7 @@ def fills_in_missing_version_header(message: Message, head: Head) -> None:
 
 
 class ModernOnly(Bug):
-    """Knows no earlier revision, and answers correctly to whoever comes with one."""
+    """Support no earlier revision; refuse their clients correctly."""
 
     words = f"this server speaks {NEW}"
 

@@ -24,7 +24,7 @@ _NAMED_BY: Final = {"tools/call": "name"} | dict.fromkeys(
 
 
 def _right(message: Message) -> dict[str, str]:
-    """What method and name should be in the headers."""
+    """Return the headers that mirror method and name."""
     method, params = message.get("method"), message.get("params")
     right = {"mcp-method": method} if isinstance(method, str) else {}
     name = params.get(_NAMED_BY.get(str(method))) if isinstance(params, dict) else None
@@ -32,7 +32,7 @@ def _right(message: Message) -> dict[str, str]:
 
 
 def _wrong(message: Message, head: Head) -> dict[str, str]:
-    """The headers that say something else, though not in Base64."""
+    """Return headers with other values, unless they are in Base64."""
     return {
         name: value
         for name, value in _right(message).items()

@@ -1,25 +1,25 @@
-"""The tester against every server with a bug: `python -m tests.conformance`.
+"""Run the tester against every server with a bug: `python -m tests.conformance`.
 
-Each bug is met over one transport, with the probes for what it breaks; with `--full` over both,
-with everything that the tester has.
+Each bug runs over one transport with the probes for the requirements that it breaks; with `--full`
+over both transports with all probes.
 """
 
 import argparse
 import sys
 from concurrent.futures import as_completed
 
-from tests.conformance.runs import AT_ONCE, Job, Outcome, jobs, pool, variation_jobs
+from tests.conformance.runs import CONCURRENCY, Job, Outcome, jobs, pool, variation_jobs
 
 
 def main() -> int:
-    """1 if the tester missed something, or cried wolf."""
+    """Return 1 if the tester missed a bug or reported something else."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="everything")
-    parser.add_argument("--bug", metavar="NAME", action="append", help="or a variation")
+    parser.add_argument("--full", action="store_true", help="both transports, all probes")
+    parser.add_argument("--bug", metavar="NAME", action="append", help="a bug or a variation")
     parser.add_argument("--revision", choices=["2025-11-25", "2026-07-28"])
     parser.add_argument("--transport", choices=["stdio", "http"])
-    parser.add_argument("--at-once", metavar="N", type=int, default=AT_ONCE)
-    parser.add_argument("--undecided", action="store_true", help="what was not put to the test")
+    parser.add_argument("--concurrency", metavar="N", type=int, default=CONCURRENCY)
+    parser.add_argument("--undecided", action="store_true", help="list inconclusive requirements")
     given = parser.parse_args()
     is_full = given.full or given.transport is not None or given.revision is not None
     chosen = [
@@ -29,13 +29,13 @@ def main() -> int:
         and given.revision in (None, job.revision)
         and given.transport in (None, job.transport)
     ]
-    return _report(chosen, given.at_once, given.full, given.undecided)
+    return _report(chosen, given.concurrency, given.full, given.undecided)
 
 
-def _report(chosen: list[Job], at_once: int, is_full: bool, shows_undecided: bool) -> int:
+def _report(chosen: list[Job], concurrency: int, is_full: bool, shows_undecided: bool) -> int:
     wrong = 0
-    with pool(at_once, full=is_full) as running:
-        for done in as_completed([running.begin(job) for job in chosen]):
+    with pool(concurrency, full=is_full) as running:
+        for done in as_completed([running.start(job) for job in chosen]):
             outcome = done.result()
             wrong += bool(outcome.complaints)
             _print(outcome, shows_undecided)

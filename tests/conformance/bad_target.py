@@ -61,7 +61,7 @@ def at_once(kind: str) -> None:
 
 
 def when_asked(kind: str, request: Any) -> None:
-    """What the others do with the first request of 2025-11-25."""
+    """Answer the first request of 2025-11-25 in the other ways."""
     match kind:
         case "is old":
             hello(request, "2024-11-05")
@@ -89,7 +89,7 @@ def when_asked(kind: str, request: Any) -> None:
 
 
 def note(pid: int) -> None:
-    """For who looks whether they are gone."""
+    """Record the process ids, so that a test can see that they exited."""
     with Path(sys.argv[2]).open("a") as pids:
         print(pid, file=pids)
 

@@ -12,7 +12,7 @@ from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.transports.http.application import Application
 from taskmachine.adapters.transports.settings import Settings
 from tests.conformance.planting import Bug
-from tests.conformance.proxy.between import Between, Witness
+from tests.conformance.proxy.between import Between, ErrorLog
 from tests.conformance.proxy.http import BrokenApplication
 
 __all__ = ["serve_http"]
@@ -31,13 +31,13 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_http(
-    runtime: Runtime, bug: Bug, witness: Witness, tokens: Sequence[str], address: str
+    runtime: Runtime, bug: Bug, errors: ErrorLog, tokens: Sequence[str], address: str
 ) -> AsyncIterator[str]:
-    """The URL of a running server, in the loop of whoever asks."""
-    auth = {"kind": "tokens", "tokens": str(_token_file(witness, tokens))} if tokens else {}
+    """Serve over HTTP in the running event loop; yield the URL."""
+    auth = {"kind": "tokens", "tokens": str(_token_file(errors, tokens))} if tokens else {}
     settings = Settings(http=address, auth=auth)
     application = Application(settings)
-    broken = BrokenApplication(application, Between(bug, witness), lambda: server.drop())
+    broken = BrokenApplication(application, Between(bug, errors), lambda: server.drop())
     server = _Server(
         uvicorn.Config(
             broken, lifespan="off", ws="none", log_config=None, access_log=False,
@@ -60,8 +60,8 @@ async def serve_http(
                 await running
 
 
-def _token_file(witness: Witness, tokens: Sequence[str]) -> Path:
-    file = witness.path.with_name(f"{witness.path.name}-tokens.toml")
+def _token_file(errors: ErrorLog, tokens: Sequence[str]) -> Path:
+    file = errors.path.with_name(f"{errors.path.name}-tokens.toml")
     file.touch(0o600)
     named = zip("AB", tokens, strict=True)
     file.write_text("".join(f'{name} = "{token}"\n' for name, token in named))

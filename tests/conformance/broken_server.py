@@ -22,7 +22,7 @@ from taskmachine.adapters.stores import open_store
 from taskmachine.adapters.stores.memory import MemoryStore
 from tests.conformance.planted import made
 from tests.conformance.planting import Bug
-from tests.conformance.proxy.between import Between, Witness, witnessed
+from tests.conformance.proxy.between import Between, ErrorLog, recording_errors
 from tests.conformance.proxy.pipes import serve_broken
 from tests.conformance.tools import tools
 
@@ -31,56 +31,56 @@ __all__ = ["CORRECT", "TOKENS", "serve_stdio", "serving"]
 SECRET: Final = b"s" * 32
 CORRECT: Final = "Unchanged"
 TOKENS: Final = tuple(f"the-token-of-caller-{name}-0123456789abcdef" for name in "AB")
-"""Of the two callers that a server on HTTP knows, unless it is open to everybody."""
+"""Tokens of the two callers of an HTTP server, unless it requires none."""
 
 
 @asynccontextmanager
 async def serving(
-    bug: Bug, witness: Witness, address: str = "127.0.0.1:0", store: str | None = None
+    bug: Bug, errors: ErrorLog, address: str = "127.0.0.1:0", store: str | None = None
 ) -> AsyncIterator[str]:
-    """The URL of a running server, in the loop of whoever asks.
+    """Serve over HTTP in the running event loop; yield the URL.
 
     Its tasks are in the `store` of that URL; without one they are in memory.
     """
-    # Not above: it takes as long to load as everything else, and over pipes nobody needs it.
+    # Imported here: it takes as long to load as everything else, and stdio does not need it.
     from tests.conformance.broken_http import serve_http
 
     tokens = () if bug.is_open else TOKENS
     async with (
-        _runtime(bug, witness, store) as runtime,
-        serve_http(runtime, bug, witness, tokens, address) as url,
+        _runtime(bug, errors, store) as runtime,
+        serve_http(runtime, bug, errors, tokens, address) as url,
     ):
         yield url
 
 
 @asynccontextmanager
-async def _runtime(bug: Bug, witness: Witness, url: str | None = None) -> AsyncIterator[Runtime]:
+async def _runtime(bug: Bug, errors: ErrorLog, url: str | None = None) -> AsyncIterator[Runtime]:
     store = MemoryStore(SECRET) if url is None else await open_store(url)
     runtime = await start_runtime(
-        store, tools(witness.tell), RuntimeConfig(limits=bug.limits(), world=bug.surroundings())
+        store, tools(errors.record), RuntimeConfig(limits=bug.limits(), world=bug.surroundings())
     )
     try:
         yield runtime
     finally:
-        with mock.patch.object(workshop, "GRACE_S", 0.05):  # nobody waits for tools that go on
+        with mock.patch.object(workshop, "GRACE_S", 0.05):  # do not wait for running tools
             await runtime.stop()
         await store.close()
 
 
-def serve_stdio(name: str, witness: str) -> None:
+def serve_stdio(name: str, errors: str) -> None:
     """Serve on the standard descriptors until the input ends."""
-    bug, told = made(name), Witness(Path(witness))
+    bug, told = made(name), ErrorLog(Path(errors))
 
     async def serve() -> None:
         async with _runtime(bug, told) as runtime:
             await serve_broken(runtime, Between(bug, told))
 
-    with witnessed(told):
+    with recording_errors(told):
         asyncio.run(serve())
 
 
-async def _serve_http(bug: Bug, witness: Witness, address: str) -> None:
-    async with serving(bug, witness, address) as url:
+async def _serve_http(bug: Bug, errors: ErrorLog, address: str) -> None:
+    async with serving(bug, errors, address) as url:
         print(url, *(() if bug.is_open else TOKENS), file=sys.stderr)
         await asyncio.Event().wait()
 
@@ -92,13 +92,13 @@ def main() -> None:
     where.add_argument("--stdio", action="store_true")
     where.add_argument("--http", metavar="HOST:PORT")
     parser.add_argument("--bug", metavar="NAME", default=CORRECT, help="or a variation")
-    parser.add_argument("--witness", metavar="FILE", help="for what must not happen")
+    parser.add_argument("--errors", metavar="FILE", help="log of errors")
     given = parser.parse_args()
-    witness = given.witness or tempfile.mkstemp("-witness")[1]
+    errors = given.errors or tempfile.mkstemp("-errors")[1]
     if given.stdio:
-        serve_stdio(given.bug, witness)
+        serve_stdio(given.bug, errors)
     else:
-        asyncio.run(_serve_http(made(given.bug), Witness(Path(witness)), given.http))
+        asyncio.run(_serve_http(made(given.bug), ErrorLog(Path(errors)), given.http))
 
 
 if __name__ == "__main__":

@@ -14,5 +14,5 @@ def running(request: pytest.FixtureRequest) -> Iterator[Pool]:
         for item in request.session.items:
             job = getattr(item, "callspec", None) and item.callspec.params.get("job")  # type: ignore[attr-defined]
             if isinstance(job, Job) and item.path == request.path:
-                started.begin(job)
+                started.start(job)
         yield started

@@ -1,4 +1,4 @@
-"""All bugs and variations, found by walking the package of the bugs."""
+"""Load all bugs and variations."""
 
 import importlib
 import pkgutil
@@ -14,17 +14,17 @@ __all__ = ["all_bugs", "made", "planted"]
 
 @cache
 def all_bugs() -> Mapping[str, Planted]:
-    """By their names, in a stable order."""
+    """Return all bugs by name, in a stable order."""
     for module in pkgutil.walk_packages(bugs.__path__, f"{bugs.__name__}."):
         importlib.import_module(module.name)
     return dict(sorted(BUGS.items()))
 
 
 def planted(name: str) -> Planted:
-    """The bug or the variation of that name."""
+    """Return the bug or the variation of that name."""
     return VARIATIONS[name] if name in VARIATIONS else all_bugs()[name]
 
 
 def made(name: str) -> Bug:
-    """A new one of that name."""
+    """Make the bug or the variation of that name."""
     return planted(name).make()

@@ -1,7 +1,8 @@
-"""The tester against servers with bugs: one run, and many at a time."""
+"""Run the tester against servers with bugs, many at a time."""
 
 import asyncio
 import fcntl
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -24,29 +26,33 @@ from taskmachine.adapters.conformance.report import CHECK_ERROR, Finding, Run
 from taskmachine.adapters.conformance.run import Options, run_server
 from taskmachine.adapters.conformance.target import Revision, Target
 from tests.conformance.broken_server import CORRECT, TOKENS, serving
-from tests.conformance.forks import forking
 from tests.conformance.planted import all_bugs, planted
-from tests.conformance.proxy.between import Witness, witnessed
-from tests.conformance.survey import Survey, meet, survey
+from tests.conformance.prefork import prefork_server
+from tests.conformance.probe_selection import Coverage, measure_coverage, run_probes
+from tests.conformance.proxy.between import ErrorLog, recording_errors
 from tests.conformance.variations import VARIATIONS
+from tests.oracle import REPOSITORY
 
 __all__ = ["Job", "Outcome", "Pool", "jobs", "pool", "run", "variation_jobs"]
 
-AT_ONCE: Final = 6
-"""Runs at a time: most of each is waiting, so there are more than processors."""
+CONCURRENCY: Final = 6
+"""Runs at a time, more than processors because a run mostly waits."""
 
-GLANCES: Final = (2, 8)
-"""Probes for each thing that a bug breaks; if the first do not show it, the second."""
+PROBE_COUNTS: Final = (2, 8)
+"""Probes for each broken requirement; the second number if the first does not show the bug."""
 
 OPTIONS: Final = Options(budget_s=180, examples=1)
-"""Every bug is meant to be found by the probes; exploration is tested by itself."""
+"""The probes must find every bug; exploration has tests of its own."""
+
+SURVEYS: Final = REPOSITORY / ".pytest_cache" / "coverage-of-probes"
+"""What each probe exercises, by a digest of the code."""
 
 BAD: Final = (Verdict.FAIL, Verdict.WARNING)
 
 
 @attrs.frozen
 class Job:
-    """A bug or a variation, and how it is met."""
+    """A bug or variation with a revision and a transport."""
 
     name: str
     revision: Revision
@@ -54,7 +60,7 @@ class Job:
 
     @property
     def breaks(self) -> frozenset[str]:
-        """What the bug breaks, as far as it is judged there."""
+        """The requirements that the bug breaks in this revision over this transport."""
         requirements = requirements_of_servers(self.revision)
         return frozenset(
             id
@@ -68,34 +74,34 @@ class Job:
 
 @attrs.frozen
 class Outcome:
-    """What a run found."""
+    """The findings of a run."""
 
     job: Job
     found: Mapping[str, str]
-    """By the id of the requirement: what was seen."""
+    """Verdict and transcript, by the id of the requirement."""
     undecided: frozenset[str]
     took_s: float
     stopped: str | None
-    witnessed: str
-    """What must not happen, and did: see `Witness`."""
+    errors: str
+    """The text of the `ErrorLog`."""
 
     @property
     def missed(self) -> list[str]:
-        """What the bug breaks, and nobody noticed."""
+        """The broken requirements that the tester did not find."""
         return sorted(self.job.breaks - self.found.keys())
 
     @property
     def complaints(self) -> list[str]:
-        """Where the tester was wrong; or the bug itself."""
+        """The mistakes of the tester, or of the bug."""
         expected = planted(self.job.name)
         return [
-            *(f"{id} was not found" for id in self.missed),
+            *(f"{id} was not reported" for id in self.missed),
             *(
-                f"{id} was found, too: {words}"
+                f"{id} was reported as well: {words}"
                 for id, words in self.found.items()
                 if id not in expected.breaks | expected.also
             ),
-            *filter(None, [self.witnessed]),
+            *filter(None, [self.errors]),
         ]
 
 
@@ -103,7 +109,7 @@ class Outcome:
 
 
 def jobs(*, full: bool = False) -> list[Job]:
-    """All bugs in each of their revisions; over both transports, or over one of them."""
+    """Return all bugs in each of their revisions, over one of their transports unless `full`."""
     return [
         Job(bug.name, cast(Revision, revision), transport)
         for bug in all_bugs().values()
@@ -113,7 +119,7 @@ def jobs(*, full: bool = False) -> list[Job]:
 
 
 def variation_jobs(*, full: bool = False) -> list[Job]:
-    """All variations; each needs everything, so unless it is full there is one run of each."""
+    """Return all variations, which run all probes: one run of each unless `full`."""
     return [
         Job(one.name, cast(Revision, revision), transport)
         for one in VARIATIONS.values()
@@ -123,7 +129,7 @@ def variation_jobs(*, full: bool = False) -> list[Job]:
 
 
 def _one_of(transports: Sequence[str], name: str) -> str:
-    """Always the same for a name."""
+    """Choose a transport; always the same for a name."""
     return transports[zlib.crc32(name.encode()) % len(transports)]
 
 
@@ -131,93 +137,101 @@ def _one_of(transports: Sequence[str], name: str) -> str:
 
 
 @attrs.frozen
-class Place:
-    """Where runs leave what they need of each other."""
+class Workspace:
+    """The folder and the command that runs share."""
 
     folder: Path
     command: Sequence[str]
-    """How `forking` begins."""
+    """The beginning of the command from `prefork_server`."""
 
     @asynccontextmanager
-    async def target(self, name: str, transport: str, witness: Witness) -> AsyncIterator[Target]:
-        """A server with that bug."""
+    async def target(self, name: str, transport: str, errors: ErrorLog) -> AsyncIterator[Target]:
+        """Serve with that bug."""
         if transport == "stdio":
-            yield Target(command=[*self.command, name, str(witness.path)])
+            yield Target(command=[*self.command, name, str(errors.path)])
             return
         bug = planted(name).make()
-        async with serving(bug, witness) as url:
+        async with serving(bug, errors) as url:
             yield Target(url, tokens=() if bug.is_open else TOKENS)
 
 
-async def run(name: str, revision: Revision, transport: str, place: Place, witness: Witness) -> Run:
-    """What the tester says of a server with that bug."""
-    async with place.target(name, transport, witness) as target:
-        return await run_server(target, revision, OPTIONS)
+async def run(job: Job, workspace: Workspace, errors: ErrorLog) -> Run:
+    """Run the whole tester against a server with that bug."""
+    async with workspace.target(job.name, job.transport, errors) as target:
+        return await run_server(target, job.revision, OPTIONS)
 
 
-def _glance(job: Job, place: Place, witness: Witness, most: int) -> Sequence[Finding]:
-    """What is found by so many probes for each thing that the bug breaks."""
-    known = _surveyed(job.revision, job.transport, place)
+def _run_selected(job: Job, workspace: Workspace, errors: ErrorLog, most: int) -> Sequence[Finding]:
+    """Return the findings of so many probes for each broken requirement."""
+    known = _coverage(job.revision, job.transport, workspace)
     probes = known.probes_for(job.breaks, planted(job.name).theme, most)
 
-    async def look() -> Sequence[Finding]:
-        async with place.target(job.name, job.transport, witness) as target:
-            return await meet(target, job.revision, known.profile, probes)
+    async def find() -> Sequence[Finding]:
+        async with workspace.target(job.name, job.transport, errors) as target:
+            return await run_probes(target, job.revision, known.profile, probes)
 
-    return asyncio.run(look())
+    return asyncio.run(find())
 
 
-def _surveyed(revision: Revision, transport: str, place: Place) -> Survey:
-    """Whoever comes first makes it, the others wait for it."""
-    file = place.folder / f"survey-{revision}-{transport}"
+@cache
+def _digest() -> str:
+    sources = [*REPOSITORY.glob("adapters/**/*.py"), *REPOSITORY.glob("protocol/**/*.py")]
+    sources += [Path(__file__).with_name("tools.py"), *REPOSITORY.glob("specs/**/*.toml")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(sources))).hexdigest()[:16]
 
-    async def make() -> Survey:
-        witness = Witness(file.with_suffix(".witness"))
-        async with place.target(CORRECT, transport, witness) as target:
-            return await survey(target, revision)
+
+def _coverage(revision: Revision, transport: str, workspace: Workspace) -> Coverage:
+    """Measure once for this code; other processes wait, later test runs reuse the file."""
+    SURVEYS.mkdir(parents=True, exist_ok=True)
+    file = SURVEYS / f"{_digest()}-{revision}-{transport}"
+
+    async def make() -> Coverage:
+        errors = ErrorLog(workspace.folder / file.name)
+        async with workspace.target(CORRECT, transport, errors) as target:
+            return await measure_coverage(target, revision)
 
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
             file.write_bytes(pickle.dumps(asyncio.run(make())))
-    found: Survey = pickle.loads(file.read_bytes())
+    found: Coverage = pickle.loads(file.read_bytes())
     return found
 
 
-def _run(job: Job, place: Place, is_full: bool) -> Outcome:
-    """What is wrong is wrong twice: a busy machine makes answers late that are not."""
-    outcome = _try(job, place, is_full)
-    return _try(job, place, is_full) if outcome.complaints else outcome
+def _run(job: Job, workspace: Workspace, is_full: bool) -> Outcome:
+    """Run again after a complaint: on a busy machine, correct answers come late."""
+    outcome = _try(job, workspace, is_full)
+    return _try(job, workspace, is_full) if outcome.complaints else outcome
 
 
-def _try(job: Job, place: Place, is_full: bool) -> Outcome:
-    witness = Witness(place.folder / f"{job}-{os.getpid()}-{time.monotonic_ns()}")
+def _try(job: Job, workspace: Workspace, is_full: bool) -> Outcome:
+    errors = ErrorLog(workspace.folder / f"{job}-{os.getpid()}-{time.monotonic_ns()}")
     began = time.monotonic()
 
-    def told(findings: Sequence[Finding], stopped: str | None = None) -> Outcome:
+    def outcome(findings: Sequence[Finding], stopped: str | None = None) -> Outcome:
         for finding in findings:
             if CHECK_ERROR in finding.words:
-                witness.tell(f"{finding.id}: {finding.words}")
+                errors.record(f"{finding.id}: {finding.words}")
         return Outcome(
             job,
             {f.id: _shown(f) for f in findings if f.verdict in BAD},
             frozenset(f.id for f in findings if f.verdict is Verdict.INCONCLUSIVE),
             time.monotonic() - began,
             stopped,
-            witness.told(),
+            errors.text(),
         )
 
     try:
-        with witnessed(witness):
-            for most in () if is_full or not job.breaks else GLANCES:
-                outcome = told(_glance(job, place, witness, most))
-                if not outcome.missed:
-                    return outcome
-            done = asyncio.run(run(job.name, job.revision, job.transport, place, witness))
-            return told(done.findings, done.stopped)
-    except Exception:  # noqa: BLE001, whatever a probe does: the other runs go on
-        witness.tell(traceback.format_exc())
-        return told(())
+        with recording_errors(errors):
+            for most in () if is_full or not job.breaks else PROBE_COUNTS:
+                result = outcome(_run_selected(job, workspace, errors, most))
+                if not result.missed:
+                    return result
+            done = asyncio.run(run(job, workspace, errors))
+            return outcome(done.findings, done.stopped)
+    except Exception:  # noqa: BLE001, the other runs continue
+        errors.record(traceback.format_exc())
+        return outcome(())
 
 
 def _shown(finding: Finding) -> str:
@@ -226,10 +240,10 @@ def _shown(finding: Finding) -> str:
 
 
 def _line(entry: Entry) -> str:
-    said: Any = entry.text if entry.message is MISSING else entry.message
+    content: Any = entry.text if entry.message is MISSING else entry.message
     http = entry.http
     where = "" if http is None else f" {http.method}{http.status or ''}"
-    return f"{entry.at:8.1f} {entry.kind}{where} {str(said)[:600]}"
+    return f"{entry.at:8.1f} {entry.kind}{where} {str(content)[:600]}"
 
 
 # --- many ------------------------------------------------------------------------------------
@@ -240,29 +254,29 @@ class Pool:
     """Processes that run jobs."""
 
     _executor: ProcessPoolExecutor
-    _place: Place
+    _workspace: Workspace
     _is_full: bool
     _running: dict[Job, "Future[Outcome]"] = attrs.field(factory=dict)
 
-    def begin(self, job: Job) -> "Future[Outcome]":
-        """Each job is run once."""
+    def start(self, job: Job) -> "Future[Outcome]":
+        """Run each job once."""
         if job not in self._running:
-            self._running[job] = self._executor.submit(_run, job, self._place, self._is_full)
+            self._running[job] = self._executor.submit(_run, job, self._workspace, self._is_full)
         return self._running[job]
 
 
 @contextmanager
-def pool(at_once: int = AT_ONCE, *, full: bool = False) -> Iterator[Pool]:
-    """Until the end of the block; what was not begun by then never is.
+def pool(concurrency: int = CONCURRENCY, *, full: bool = False) -> Iterator[Pool]:
+    """Open a pool; at the end of the block, jobs that have not started are dropped.
 
-    A full run tries everything.  Else a bug is met with the probes for what it breaks, and with
-    all only if these do not find it.
+    A full run uses all probes.  Else a bug runs with the probes for the requirements that it
+    breaks, and with all probes only if those do not find it.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        command = stack.enter_context(forking(folder))
+        command = stack.enter_context(prefork_server(folder))
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
-        executor = ProcessPoolExecutor(at_once, context)
+        executor = ProcessPoolExecutor(concurrency, context)
         stack.callback(executor.shutdown, cancel_futures=True)
-        yield Pool(executor, Place(folder, command), full)
+        yield Pool(executor, Workspace(folder, command), full)

@@ -1,4 +1,4 @@
-"""A small server of 2025-11-25 on pipes: `small_target.py FILE`; FILE gets every call.
+"""A small server of 2025-11-25 on stdio: `small_target.py FILE` appends every call to FILE.
 
 What a task does depends on the clock alone, so nothing goes on in the background.
 """

@@ -1,4 +1,4 @@
-"""What cannot be checked is said in one line: no hang, no traceback, nothing left behind."""
+"""A target that cannot be checked is reported in one line: no hang, no traceback, no process."""
 
 import contextlib
 import resource
@@ -24,7 +24,7 @@ LONGEST_S: Final = 60.0
 SLOW: Final = [pytest.mark.slow, pytest.mark.bugs]
 """The tester waits for its timeouts."""
 MEMORY: Final = 1_500_000_000
-"""Of addresses; less than a target sends in a few seconds, more than a tester needs."""
+"""Address space: less than a target sends in a few seconds, more than a tester needs."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """The status, what was shown, and the one line on stderr."""
+    """Return the status, the output and the line on stderr."""
     began = time.monotonic()
     status = main(["check", *arguments, *QUICK])
     assert time.monotonic() - began < LONGEST_S
@@ -109,12 +109,12 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
 
     def handle_error(self, *_: Any) -> None:
-        """Whoever has heard enough hangs up."""
+        """Ignore clients that disconnect."""
 
 
 @contextlib.contextmanager
 def answering(first: bytes, then: bytes = b"", *, keeps_open: bool = False) -> Iterator[str]:
-    """A URL where everybody is told the same: `first`, and `then` without end."""
+    """Serve the same response to every request: `first`, then `then` without end."""
     over = threading.Event()
 
     class Handler(socketserver.StreamRequestHandler):

@@ -1,4 +1,4 @@
-"""Whoever breaks off a request leaves no connection open."""
+"""A cancelled request of the tester leaves no connection open."""
 
 import asyncio
 import gc

@@ -14,7 +14,7 @@ import pytest
 from tests.adapters.transports.wire import Caller, callers
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import BUGS, HANG_UP, STAY, Bug, Head, Instead, Later, Message
-from tests.conformance.proxy.between import Witness
+from tests.conformance.proxy.between import ErrorLog
 from tests.conformance.tools import DESTRUCTIVE
 from tests.conformance.variations import VARIATIONS
 from tests.oracle import REPOSITORY
@@ -25,14 +25,14 @@ REVISIONS = ["2025-11-25", "2026-07-28"]
 
 @asynccontextmanager
 async def calling(bug: Bug, folder: Path, revision: str) -> AsyncIterator[Caller]:
-    """Somebody who talks to a server with that bug; the bug itself must not fail."""
-    witness = Witness(folder / "witness")
-    async with serving(bug, witness) as url, callers(url) as [caller]:
+    """Talk to a server with that bug, which must not raise itself."""
+    errors = ErrorLog(folder / "errors")
+    async with serving(bug, errors) as url, callers(url) as [caller]:
         caller.headers["authorization"] = f"Bearer {TOKENS[0]}"
         if revision == "2025-11-25":
             await caller.introduce()
         yield caller
-    assert witness.told() == ""
+    assert errors.text() == ""
 
 
 def over_http(
@@ -97,7 +97,7 @@ def test_events_keep_their_ids_and_come_when_they_are_said(tmp_path: Path) -> No
 
 
 class _Renamed(Bug):
-    """Asks for something else, and tells what it saw."""
+    """Change a request; record what the hook received."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, Any]] = []
@@ -186,7 +186,7 @@ def test_an_answer_that_never_ends(tmp_path: Path, said: list[Any]) -> None:
 
 
 class _Heads(Bug):
-    """Wrong heads, other words, and a strange way with what is no message."""
+    """Change heads and errors, and handle bodies that are not messages."""
 
     def response_head(self, request: Message | None, head: Head) -> None:
         if request is not None and request.get("method") == "ping":
@@ -254,12 +254,12 @@ def test_a_bug_that_fails_is_noticed(tmp_path: Path) -> None:
             raise ValueError("not as planned")
 
     async def talk() -> None:
-        witness = Witness(tmp_path / "witness")
-        async with serving(Fails(), witness) as url, callers(url) as [caller]:
+        errors = ErrorLog(tmp_path / "errors")
+        async with serving(Fails(), errors) as url, callers(url) as [caller]:
             caller.headers["authorization"] = f"Bearer {TOKENS[0]}"
             message, headers = caller.request("tools/list", {})
             assert (await caller.post(message, **headers)).status_code == 200
-        assert "not as planned" in witness.told()
+        assert "not as planned" in errors.text()
 
     asyncio.run(talk())
 
@@ -291,12 +291,12 @@ class _Piped:
 def over_pipes(
     name: str, folder: Path, talk: Callable[[_Piped], Coroutine[Any, Any, None]]
 ) -> None:
-    witness = Witness(folder / "witness")
+    errors = ErrorLog(folder / "errors")
 
     async def scene() -> None:
         command = [sys.executable, "-m", "tests.conformance.broken_server", "--stdio"]
         process = await asyncio.create_subprocess_exec(
-            *command, "--bug", name, "--witness", str(witness.path),
+            *command, "--bug", name, "--errors", str(errors.path),
             stdin=-1, stdout=-1, cwd=REPOSITORY,
         )  # fmt: skip
         try:
@@ -308,7 +308,7 @@ def over_pipes(
                 await process.wait()
 
     asyncio.run(scene())
-    assert witness.told() == ""
+    assert errors.text() == ""
 
 
 def ask(id: int, method: str, **params: Any) -> dict[str, Any]:

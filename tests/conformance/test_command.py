@@ -73,7 +73,7 @@ def test_wrong_use_is_explained(
 ) -> None:
     try:
         status = main(["check", *arguments])
-    except SystemExit as exit:  # of argparse
+    except SystemExit as exit:  # raised by argparse
         status = int(exit.code or 0)
     told = capsys.readouterr()
     assert status == 2

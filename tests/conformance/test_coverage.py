@@ -1,4 +1,4 @@
-"""Every requirement is decided, or says why not; and every check was seen to condemn."""
+"""Every requirement has a check or a reason, and every check a planted bug."""
 
 from collections.abc import Iterator
 from types import CodeType, FunctionType

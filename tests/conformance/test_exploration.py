@@ -1,4 +1,4 @@
-"""Exploration finds what only a sequence of moves shows, and the fewest moves show it again."""
+"""Exploration finds a fault that only a sequence of moves shows, and shrinks it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from taskmachine.adapters.conformance.run import Options
 from taskmachine.adapters.conformance.target import Target
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug, Head, Message
-from tests.conformance.proxy.between import Witness
+from tests.conformance.proxy.between import ErrorLog
 
 OPTIONS = Options(examples=15, seed=3, only=frozenset({"2025-11-25:terminal-final", "alive"}))
 
@@ -39,10 +39,10 @@ class ConfusedByStrangers(Bug):
         return [message]
 
 
-async def found(bug: Bug, witness: Witness) -> tuple[Mapping[str, Fault], Verdict]:
+async def found(bug: Bug, errors: ErrorLog) -> tuple[Mapping[str, Fault], Verdict]:
     """What exploration alone finds, and what becomes of that when it is done again."""
     load_checks()
-    async with serving(bug, witness) as url:
+    async with serving(bug, errors) as url:
         target = Target(url, tokens=TOKENS)
         now = asyncio.get_running_loop().time
         harness = Harness(target, "2025-11-25", Recorder(lambda: now() * 1_000), seed=OPTIONS.seed)
@@ -61,7 +61,7 @@ async def found(bug: Bug, witness: Witness) -> tuple[Mapping[str, Fault], Verdic
 @pytest.mark.slow
 @pytest.mark.bugs
 def test_a_fault_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
-    faults, verdict = asyncio.run(found(ConfusedByStrangers(), Witness(tmp_path / "witness")))
+    faults, verdict = asyncio.run(found(ConfusedByStrangers(), ErrorLog(tmp_path / "errors")))
     fault = next(iter(faults.values()))
     first, second = fault.moves
     assert first["do"] == "create"
@@ -70,5 +70,5 @@ def test_a_fault_is_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
 
 
 def test_a_correct_server_gives_nothing_to_find(tmp_path: Path) -> None:
-    faults, _ = asyncio.run(found(Bug(), Witness(tmp_path / "witness")))
+    faults, _ = asyncio.run(found(Bug(), ErrorLog(tmp_path / "errors")))
     assert faults == {}

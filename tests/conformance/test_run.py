@@ -1,4 +1,4 @@
-"""The whole tester against our own server: nothing is broken, and nearly everything is tried."""
+"""The tester against the correct server: nothing is broken, nearly everything is exercised."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from taskmachine.adapters.conformance.target import Revision, Target
 from tests.adapters.stores.postgres_server import running
 from tests.conformance.broken_server import TOKENS, serving
 from tests.conformance.planting import Bug
-from tests.conformance.proxy.between import Witness
+from tests.conformance.proxy.between import ErrorLog
 
 pytestmark = [pytest.mark.slow, pytest.mark.bugs]
 
@@ -29,8 +29,8 @@ def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
         yield database.new_url()
 
 
-async def checked(revision: Revision, witness: Witness, store: str | None) -> Run:
-    async with serving(Bug(), witness, store=store) as url:
+async def checked(revision: Revision, errors: ErrorLog, store: str | None) -> Run:
+    async with serving(Bug(), errors, store=store) as url:
         return await run_server(Target(url, tokens=TOKENS), revision, OPTIONS)
 
 
@@ -38,9 +38,9 @@ async def checked(revision: Revision, witness: Witness, store: str | None) -> Ru
 def test_our_own_server_keeps_what_it_should(
     revision: Revision, store: str | None, tmp_path: Path
 ) -> None:
-    run = asyncio.run(checked(revision, Witness(tmp_path / "one"), store))
-    if run.broken:  # what is wrong is wrong twice: a busy machine makes answers late
-        run = asyncio.run(checked(revision, Witness(tmp_path / "two"), store))
+    run = asyncio.run(checked(revision, ErrorLog(tmp_path / "one"), store))
+    if run.broken:  # run again: on a busy machine, correct answers come late
+        run = asyncio.run(checked(revision, ErrorLog(tmp_path / "two"), store))
     assert [(finding.id, finding.words) for finding in run.broken] == []
     assert not [finding.id for finding in run.findings if CHECK_ERROR in finding.words]
     assert run.stopped is None

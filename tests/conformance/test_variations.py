@@ -10,5 +10,5 @@ pytestmark = [pytest.mark.slow, pytest.mark.bugs]
 
 @pytest.mark.parametrize("job", variation_jobs(), ids=str)
 def test_nothing_is_found(job: Job, running: Pool) -> None:
-    outcome = running.begin(job).result(TIMEOUT_S)
+    outcome = running.start(job).result(TIMEOUT_S)
     assert not outcome.complaints, "\n".join(outcome.complaints)

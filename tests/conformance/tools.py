@@ -71,7 +71,7 @@ class _Tools(Tools):
 
 
 def tools(tell: Callable[[str], None]) -> Tools:
-    """All of them; `tell` is told what must not happen."""
+    """Return all tools; `record` receives errors."""
     made = _Tools()
     _offer_tasks(made)
     _offer_questions(made)

@@ -167,6 +167,7 @@ def another_request_is_asked_under_a_used_key() -> None:
 
 
 def a_cancellation_moves_an_ended_task() -> None:
+    """Not in PROCESS_BUGS: `protocol.operations.decide` ignores such a cancellation before."""
     _add_row(Row(State.COMPLETED, Event.CANCEL, State.CANCELLED))
     _add_row(Row(State.FAILED, Event.CANCEL, State.CANCELLED))
 
@@ -180,10 +181,11 @@ def a_purge_deletes_live_work() -> None:
 
 
 def _add_row(row: Row) -> None:
-    fire = lifecycle.fire
+    fire = vars(lifecycle)["fire"]
 
     def fire_more(state: State, event: Event) -> Row:
-        return row if (state, event) == (row.source, row.event) else fire(state, event)
+        found: Row = row if (state, event) == (row.source, row.event) else fire(state, event)
+        return found
 
     setattr(lifecycle, "fire", fire_more)  # noqa: B010
 
@@ -231,7 +233,6 @@ PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
 } | {
     bug.__name__: bug
     for bug in (
-        a_cancellation_moves_an_ended_task,
         progress_is_notified_after_the_end,
         another_request_is_asked_under_a_used_key,
         a_list_shows_tasks_of_all_owners,

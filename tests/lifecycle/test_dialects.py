@@ -483,10 +483,9 @@ class DialectMachine(RuleBasedStateMachine):
                 )
         for step in self.server.steps:
             self.history.append(step.entry)
-            for question in step.task.questions:
-                asked = Posed(step.entry.at, f"{step.task.id} in the store", question.key,
-                              question.params)  # fmt: skip
-                self.history.append(asked)
+            for posed in step.task.questions:
+                subject = f"{step.task.id} in the store"
+                self.history.append(Posed(step.entry.at, subject, posed.key, posed.params))
         assert violations(self.history, self.lifecycles()) == []
         self.check_outcomes()
 

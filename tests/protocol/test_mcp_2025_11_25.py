@@ -28,7 +28,6 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.oracle import judge
 from tests.requirements import covers
 
 DIALECT = g1.DIALECT
@@ -177,23 +176,6 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
 # --- capabilities and task support -----------------------------------------------------------
 
 
-@covers(
-    "2025-11-25:capability-shape",
-    "2025-11-25:server-capability-keys",
-    "2025-11-25:client-capability-keys",
-)
-def test_capability_trees() -> None:
-    server = g1.tasks_capability("tools/call", listing=True)
-    assert server == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-    judge(g1.REVISION, "ServerTasksCapability").validate(server)
-    client = g1.tasks_capability("sampling/createMessage", "elicitation/create", listing=False)
-    assert client == {
-        "cancel": {},
-        "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
-    }
-    judge(g1.REVISION, "ClientTasksCapability").validate(client)
-
-
 @covers("2025-11-25:augment-only-if-declared")
 @pytest.mark.parametrize(
     ("capabilities", "expected"),
@@ -268,13 +250,6 @@ def test_a_snapshot() -> None:
     assert DIALECT.encode_notification(g1.encode_status(task(), 250)) == Notification(
         "notifications/tasks/status", DIALECT.shapes.encode(g1.encode_task(task(), 250))
     )
-
-
-@covers("2025-11-25:model-immediate-response")
-def test_the_model_can_be_told_something_meanwhile() -> None:
-    assert g1.encode_created(task())._meta is None
-    created = g1.encode_created(task(), immediate_response="Working on it.")
-    assert created._meta == {"io.modelcontextprotocol/model-immediate-response": "Working on it."}
 
 
 @covers("2025-11-25:related-task-on-result")

@@ -213,6 +213,13 @@ def test_no_status_is_told_to_a_stream_that_nobody_reads() -> None:
     assert sent(receiver.moved(busier, now=2)) == [("notifications/tasks/status", None)]
 
 
+def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end() -> None:
+    receiver = restored()
+    done = lifecycle.cancel(WORKING, 1, reason="enough").task
+    assert receiver.follow(done, is_news=True) == []
+    assert sent(receiver.moved(done, now=1)) == [("notifications/tasks/status", None)]
+
+
 def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> None:
     receiver = restored()
     receiver.lost(None)

@@ -30,7 +30,7 @@ _SDK: Final = (
     f"{_BRIDGES}/mcp/test_server_page.py::test_the_programs_of_the_page_print_what_it_says"
 )
 _SDK_CLIENT: Final = f"{_BRIDGES}/mcp/test_client_docs.py"
-_FASTMCP: Final = f"{_BRIDGES}/test_fastmcp_example.py::test_the_code_of_the_page_prints_its_output"
+_FASTMCP: Final = f"{_BRIDGES}/test_fastmcp_example.py::test_the_page_is_executed"
 _MCP1: Final = f"{_BRIDGES}/mcp1/test_server_bridge.py::test_the_page_shows_what_happens"
 _MCP1_CLIENT: Final = (
     f"{_BRIDGES}/mcp1/test_client.py::test_the_example_of_the_page_prints_what_the_page_says"

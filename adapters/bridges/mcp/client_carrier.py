@@ -111,9 +111,7 @@ class Carrier:
             self._cancels.add(task)
 
     async def _listen(self, request: Request) -> None:
-        """Listen; a lost stream does not matter, as polls continue (2026-07-28:poll-beside-
-        notifications).
-        """
+        """Listen beside the polls (2026-07-28:poll-beside-notifications)."""
         with contextlib.suppress(MCPError, ValidationError, TimeoutError):
             await ask(self._session, request.method, request.params, LISTENING_S)
 

@@ -170,18 +170,18 @@ def peers(
 ) -> Iterator[Contestant]:
     """Yield the wanted peers, installing them into the folder if needed."""
     new, old = REVISIONS[1], REVISIONS[0]
-    of_4 = (folder, FASTMCP_4, "fastmcp_4.py")
+    of_4 = (folder, FASTMCP_4, "fastmcp_server.py")
     make: dict[str, Callable[[str], Contestant]] = {
         PEERS[0]: lambda name: _of_python(name, old, "/mcp/", folder, MCP_1, "mcp_1.py"),
         PEERS[1]: lambda name: _of_python(
-            name, old, "/mcp", folder, FASTMCP_3, "fastmcp_3.py", polls=True
+            name, old, "/mcp", folder, FASTMCP_3, "fastmcp_server.py", polls=True
         ),
         PEERS[2]: lambda name: _of_python(name, new, "/mcp", *of_4, "memory://"),
         PEERS[3]: lambda name: _of_python(name, new, "/mcp", *of_4, is_redis=True),
         PEERS[4]: lambda name: _of_node(name, folder),
     }
     for name in filter(is_wanted, PEERS):
-        say(f"{name}: installed in {folder}, unless it is there")
+        say(f"{name}: installing in {folder} if needed")
         yield make[name](name)
 
 

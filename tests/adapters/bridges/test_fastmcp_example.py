@@ -116,7 +116,7 @@ def test_the_example_serves_stdio(tmp_path: Path) -> None:
     run_processes(act)
 
 
-def test_the_code_of_the_page_prints_its_output(tmp_path: Path) -> None:
+def test_the_page_is_executed(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "howto" / "fastmcp.md").read_text()
     example_text = page.split("```python\n")[1].split("```")[0]
     shown = page.split("```text\n")[1].split("```")[0]

@@ -146,7 +146,7 @@ def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) 
     server.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
     guarded = server.url(user="guarded:wrong")
     for arguments, says in (
-        (["worker"], "needs a store in PostgreSQL: --store postgresql://..."),
+        (["worker"], "requires a PostgreSQL store: --store postgresql://..."),
         (["worker", "--concurrency", "0"], "limits.concurrency must be from 1"),
         (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
         (["worker", "--store", guarded], "refuses the password of this user"),
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) 
         (["serve", "--stdio", "--engine", "celery"], "engine must be one of local, procrastinate"),
         (
             ["serve", "--stdio", "--engine", "procrastinate", "--store", f"sqlite:{tmp_path}/t.db"],
-            "the engine procrastinate needs a store in PostgreSQL",
+            "the engine procrastinate requires a PostgreSQL store",
         ),
     ):
         said = refusal(*arguments)

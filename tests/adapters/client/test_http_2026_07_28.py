@@ -113,7 +113,7 @@ def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
             connect(server.url) as session,
         ):
             task = await session.call("work", {"n": 2**53})
-            with pytest.raises(InvalidParams, match="beyond the integers"):
+            with pytest.raises(InvalidParams, match="beyond the safe integers"):
                 await task.result()
             assert server.of("tools/call") == []
 

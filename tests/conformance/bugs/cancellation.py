@@ -1,4 +1,4 @@
-"""`notifications/cancelled`, done wrong."""
+"""Bugs of `notifications/cancelled`."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def cancelled(id: Any) -> Message:
 
 
 def named_by(message: Message) -> Any:
-    """What a cancellation names, if it can be an id."""
+    """Return the request id of a cancellation, if it can be an id."""
     params = message.get("params")
     id = params.get("requestId") if isinstance(params, dict) else None
     return id if isinstance(id, str | int) else None
@@ -39,12 +39,9 @@ def is_question(message: Message) -> bool:
     return "method" in message and "id" in message
 
 
-@plant(
-    *old("cancelled-same-direction"),
-    *new("server-cancelled-only-for-listen", "server-cancelled-names-listen"),
-    also=new("sse-no-buffering-header"),
-    base=ServerMessage,
-)
+@plant(*old("cancelled-same-direction"), *new("server-cancelled-only-for-listen",
+    "server-cancelled-names-listen"), also=new("sse-no-buffering-header"), base=ServerMessage
+)  # fmt: skip
 def cancels_an_unknown_request(message: Message, request: Message | None) -> list[Any]:
     if request is not None and request["method"] == "tasks/cancel" and "result" in message:
         return [cancelled("never-sent"), message]
@@ -88,13 +85,9 @@ class FailsOnALateResponse(Bug):
         return [message]
 
 
-@plant(
-    *old("cancelled-notification-keeps-task"),
-    also=old(
-        "terminal-final", "cancel-terminal-refused", "last-updated-at-order", "status-cancelled"
-    ),
-    transports=STDIO,
-)
+@plant(*old("cancelled-notification-keeps-task"), also=old("terminal-final",
+    "cancel-terminal-refused", "last-updated-at-order", "status-cancelled"), transports=STDIO
+)  # fmt: skip
 class CancelsTheTaskWithTheCall(Bug):
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
@@ -116,13 +109,8 @@ class CancelsTheTaskWithTheCall(Bug):
         return [message]
 
 
-@plant(
-    *old("cancelled-request-not-answered"),
-    *new("cancelled-request-not-answered"),
-    also=new("stdio-silence-after-cancel"),
-    transports=STDIO,
-    base=ClientMessage,
-)
+@plant(*old("cancelled-request-not-answered"), *new("cancelled-request-not-answered"),
+    also=new("stdio-silence-after-cancel"), transports=STDIO, base=ClientMessage)  # fmt: skip
 def ignores_cancellations(message: Message, head: Head) -> Message | Instead | None:
     return None if message.get("method") == CANCELLED else message
 
@@ -150,17 +138,9 @@ class NeverStopsCancelledCalls(Bug):
         return [message, Later(0.05, progress(token, 10**6 + 1)), *late]
 
 
-@plant(
-    *old("cancellation-races-handled"),
-    *new("cancellation-races-handled"),
-    also=(
-        "alive",
-        "answers",
-        *old("invalid-cancellation-ignored"),
-        *new("invalid-cancellation-ignored"),
-    ),
-    transports=STDIO,
-)
+@plant(*old("cancellation-races-handled"), *new("cancellation-races-handled"), also=("alive",
+    "answers", *old("invalid-cancellation-ignored"), *new("invalid-cancellation-ignored")),
+    transports=STDIO)  # fmt: skip
 class ExitsWhenACallIsCancelled(Bug):
     def __init__(self) -> None:
         self._calls: set[Any] = set()
@@ -175,16 +155,9 @@ class ExitsWhenACallIsCancelled(Bug):
         return message
 
 
-@plant(
-    *old("invalid-cancellation-ignored"),
-    *new("invalid-cancellation-ignored"),
-    also=(
-        *old("notification-not-answered", "error-same-id"),
-        *new("notification-not-answered", "error-same-id"),
-    ),
-    transports=STDIO,
-    base=ClientMessage,
-)
+@plant(*old("invalid-cancellation-ignored"), *new("invalid-cancellation-ignored"),
+    also=(*old("notification-not-answered", "error-same-id"), *new("notification-not-answered",
+    "error-same-id")), transports=STDIO, base=ClientMessage)  # fmt: skip
 def refuses_unknown_cancellations(message: Message, head: Head) -> Message | Instead | None:
     if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
         error = {"code": -32602, "message": "There is no such request"}

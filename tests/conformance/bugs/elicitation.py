@@ -1,4 +1,4 @@
-"""Elicitation, done wrong."""
+"""Bugs of elicitation."""
 
 import json
 from collections.abc import Iterator
@@ -44,12 +44,9 @@ class _Question(Bug):
         """Ask otherwise."""
 
 
-@plant(
-    *old("elicitation-empty-is-form", "elicitation-declared-modes-only"),
-    *new("elicitation-declared-modes-only"),
-    also=old("only-negotiated-capabilities"),
-    base=_Question,
-)
+@plant(*old("elicitation-empty-is-form", "elicitation-declared-modes-only"),
+    *new("elicitation-declared-modes-only"), also=old("only-negotiated-capabilities"),
+    base=_Question)  # fmt: skip
 def elicits_by_url_without_capability(params: Message) -> None:
     params.pop("requestedSchema")
     params |= {"mode": "url", "url": "https://example.org/form", "elicitationId": "1"}
@@ -87,11 +84,8 @@ class ElicitsWithInvalidUrl(_Question):
             params |= {"mode": "url", "url": "over there"}
 
 
-@plant(
-    *old("elicitation-server-validates", "sampling-content-validated"),
-    *new("elicitation-server-validates"),
-    also=new("input-responses-validated"),
-)
+@plant(*old("elicitation-server-validates", "sampling-content-validated"),
+    *new("elicitation-server-validates"), also=new("input-responses-validated"))  # fmt: skip
 class AcceptsInvalidElicitationContent(Bug):
     def __init__(self) -> None:
         self._is_told = False
@@ -139,9 +133,9 @@ FOREIGN = (
     f"{OLD}:bound-to-auth-context",
     f"{OLD}:foreign-get-rejected",
 )
-"""What is broken as well when a task is shown to others."""
+"""Requirements that are broken as well when a task is shown to another user."""
 
-# --- whose questions -------------------------------------------------------------------------
+# --- owners -------------------------------------------------------------------------
 
 
 class _Owners(Bug):
@@ -168,7 +162,7 @@ class _Owners(Bug):
     def foreign_message(
         self, message: Message, head: Head, owner: dict[str, str]
     ) -> Message | Instead:
-        """Somebody asks for the task of somebody else."""
+        """Handle a request of another caller than the owner."""
         return message
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
@@ -178,11 +172,8 @@ class _Owners(Bug):
         return [message]
 
 
-@plant(
-    *old("elicitation-bound-to-user"),
-    also=old("side-channel-allowed", "sse-priming-event"),
-    transports=HTTP,
-)
+@plant(*old("elicitation-bound-to-user"), also=old("side-channel-allowed", "sse-priming-event"),
+    transports=HTTP)  # fmt: skip
 class ElicitsFromAnotherUser(_Owners):
     def foreign_message(
         self, message: Message, head: Head, owner: dict[str, str]
@@ -195,12 +186,8 @@ class ElicitsFromAnotherUser(_Owners):
         return Instead((question, {"jsonrpc": "2.0", "id": message["id"], "error": error}))
 
 
-@plant(
-    *old("elicitation-state-per-user"),
-    also=(*FOREIGN, *old("status-completed", "failed-on-jsonrpc-error")),
-    transports=HTTP,
-    base=_Owners,
-)
+@plant(*old("elicitation-state-per-user"), also=(*FOREIGN, *old("status-completed",
+    "failed-on-jsonrpc-error")), transports=HTTP, base=_Owners)  # fmt: skip
 def shows_answered_tasks_to_other_users(
     message: Message, head: Head, owner: dict[str, str]
 ) -> Message:

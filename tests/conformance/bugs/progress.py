@@ -1,4 +1,4 @@
-"""Progress, done wrong."""
+"""Bugs of progress."""
 
 from typing import Any
 
@@ -33,12 +33,8 @@ def progress(token: Any, value: int, task_id: str | None = None) -> Message:
     return {"jsonrpc": "2.0", "method": PROGRESS, "params": params}
 
 
-@plant(
-    *old("progress-increases"),
-    *new("progress-increases"),
-    also=old("no-broadcast"),
-    base=ServerChange,
-)
+@plant(*old("progress-increases"), *new("progress-increases"), also=old("no-broadcast"),
+    base=ServerChange)  # fmt: skip
 def repeats_progress_value(message: Message, request: Message | None) -> None:
     if message.get("method") == PROGRESS:
         message["params"]["progress"] = 1
@@ -50,24 +46,17 @@ def sends_empty_progress_messages(message: Message, request: Message | None) -> 
         message["params"]["message"] = " "
 
 
-@plant(
-    *old("progress-token-known"),
-    *new("progress-token-known"),
-    also=(
-        *old("progress-same-token", "progress-after-create-result", "progress-supported-on-tasks"),
-        *new("sse-notifications-related"),
-    ),
-    base=ServerChange,
-)
+@plant(*old("progress-token-known"), *new("progress-token-known"),
+    also=(*old("progress-same-token", "progress-after-create-result",
+    "progress-supported-on-tasks"), *new("sse-notifications-related")), base=ServerChange
+)  # fmt: skip
 def reports_progress_with_unknown_token(message: Message, request: Message | None) -> None:
     if message.get("method") == PROGRESS:
         message["params"]["progressToken"] = "nobody's"
 
 
-@plant(
-    *old("progress-same-token", "progress-after-create-result"),
-    also=old("progress-supported-on-tasks"),
-)
+@plant(*old("progress-same-token", "progress-after-create-result"),
+    also=old("progress-supported-on-tasks"))  # fmt: skip
 class ReportsProgressWithTokenOfResult(Bug):
     def __init__(self) -> None:
         self._waiters: dict[Any, Any] = {}
@@ -85,10 +74,8 @@ class ReportsProgressWithTokenOfResult(Bug):
         return [message]
 
 
-@plant(
-    *old("progress-stops-at-terminal", "progress-operation-running"),
-    also=old("get-not-upgraded-to-sse"),
-)
+@plant(*old("progress-stops-at-terminal", "progress-operation-running"),
+    also=old("get-not-upgraded-to-sse"))  # fmt: skip
 class ReportsProgressOfEndedTask(Bug):
     def __init__(self) -> None:
         self._tokens: dict[Any, Any] = {}
@@ -110,12 +97,9 @@ class ReportsProgressOfEndedTask(Bug):
         return [*late, message]
 
 
-@plant(
-    *old("progress-stops-after-completion", "progress-operation-running"),
+@plant(*old("progress-stops-after-completion", "progress-operation-running"),
     *new("progress-stops-after-completion", "progress-operation-running"),
-    also=new("sse-ends-after-response", "sse-no-buffering-header"),
-    base=ServerMessage,
-)
+    also=new("sse-ends-after-response", "sse-no-buffering-header"), base=ServerMessage)  # fmt: skip
 def reports_progress_after_response(message: Message, request: Message | None) -> list[Any]:
     result = message.get("result")
     is_plain = isinstance(result, dict) and "content" in result and "taskId" not in result

@@ -1,4 +1,4 @@
-"""Sampling, done wrong."""
+"""Bugs of sampling."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools and their lists, done wrong."""
+"""Bugs of tools and lists."""
 
 from typing import Any
 
@@ -94,25 +94,11 @@ def calls_unknown_tools_successfully(message: Message, request: Message | None) 
     return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
 
 
-@plant(
-    *old("tool-execution-errors"),
-    *new("tool-execution-errors"),
-    also=(
-        *old("status-failed", "structured-result-conforms", "tool-input-validated"),
-        *new(
-            "status-failed",
-            "failed-only-for-jsonrpc-errors",
-            "payload-matches-status",
-            "get-answers-by-status",
-            "get-failed-has-error",
-            "failed-status-message",
-            "terminal-final",
-            "notification-is-whole-task",
-            "is-error-is-completed",
-        ),
-    ),
-    base=ServerMessage,
-)
+@plant(*old("tool-execution-errors"), *new("tool-execution-errors"), also=(*old("status-failed",
+    "structured-result-conforms", "tool-input-validated"), *new("status-failed",
+    "failed-only-for-jsonrpc-errors", "payload-matches-status", "get-answers-by-status",
+    "get-failed-has-error", "failed-status-message", "terminal-final",
+    "notification-is-whole-task", "is-error-is-completed")), base=ServerMessage)  # fmt: skip
 def hides_tool_errors(message: Message, request: Message | None) -> list[Any]:
     result = message.get("result")
     if request is None or not isinstance(result, dict):
@@ -125,12 +111,8 @@ def hides_tool_errors(message: Message, request: Message | None) -> list[Any]:
     return [message]
 
 
-@plant(
-    *old("structured-result-conforms"),
-    *new("structured-result-conforms"),
-    also=new("terminal-final", "notification-is-whole-task"),
-    base=ServerChange,
-)
+@plant(*old("structured-result-conforms"), *new("structured-result-conforms"),
+    also=new("terminal-final", "notification-is-whole-task"), base=ServerChange)  # fmt: skip
 def breaks_its_output_schema(message: Message, request: Message | None) -> None:
     for result in results_in(message):
         if result.get("structuredContent", {}).get("height") is not None:
@@ -162,13 +144,9 @@ def _is_wrong(request: Message) -> bool:
     return not isinstance(arguments.get("pebbles"), int)
 
 
-@plant(
-    *old("tool-access-controlled"),
-    *new("tool-access-controlled"),
-    also=(*old("http-authentication"), *new("http-authentication")),
-    transports=HTTP,
-    base=ClientChange,
-)
+@plant(*old("tool-access-controlled"), *new("tool-access-controlled"),
+    also=(*old("http-authentication"), *new("http-authentication")), transports=HTTP,
+    base=ClientChange)  # fmt: skip
 def calls_tools_without_credentials(message: Message, head: Head) -> None:
     known = [f"Bearer {token}" for token in TOKENS]
     is_known = head.headers.get("authorization") in known
@@ -195,12 +173,8 @@ class ReordersPages(Bug):
         return [message]
 
 
-@plant(
-    *old("bad-cursor-graceful"),
-    also=old("list-bad-cursor-32602"),
-    transports=HTTP,
-    base=ClientMessage,
-)
+@plant(*old("bad-cursor-graceful"), also=old("list-bad-cursor-32602"), transports=HTTP,
+    base=ClientMessage)  # fmt: skip
 def fails_on_unknown_cursor(message: Message, head: Head) -> Message | Instead | None:
     params = message.get("params")
     if isinstance(params, dict) and params.get("cursor") == "never-given-out":

@@ -1,4 +1,4 @@
-"""What the client of the tests does in both revisions."""
+"""The parts of the test client that both revisions share."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def answer_to(method: str, params: Mapping[str, Any], bugs: frozenset[str]) -> M
 
 
 def arguments_for(schema: Mapping[str, Any]) -> Message:
-    """What the schema proposes."""
+    """Return the default values of a schema."""
     properties = schema.get("properties", {})
     return {name: one["default"] for name, one in properties.items() if "default" in one}
 

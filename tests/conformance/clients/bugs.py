@@ -1,4 +1,4 @@
-"""The bugs of the client of the tests, and what each of them breaks."""
+"""The bugs of the test client, with the requirements that each breaks."""
 
 from typing import Final, Literal
 
@@ -9,21 +9,21 @@ __all__ = ["BUGS", "Bug"]
 
 @attrs.frozen
 class Bug:
-    """A bug, where it shows, and what is broken by it."""
+    """A bug, the scenario that shows it, and the requirements that it breaks."""
 
     words: str
     revision: Literal["2025-11-25", "2026-07-28"]
     scenario: str
     breaks: frozenset[str]
     also: frozenset[str] = frozenset()
-    """What may be broken as well."""
+    """Requirements that may be broken as well."""
     only: str = ""
     """The tools to call, separated by commas; all if empty."""
     transport: Literal["http", "stdio"] = "http"
 
     @property
     def hello_ms(self) -> float:
-        """How long the first answer takes: for whoever does not wait for it, very long."""
+        """Delay of the first response; long for a client that does not wait for it."""
         return 2_000 if self.words == "does not wait for the answer" else 100
 
     @property

@@ -25,12 +25,12 @@ def timestamp() -> str:
 
 
 def check_sampling(params: Mapping[str, Any]) -> None:
-    """Refuse what is no conversation."""
+    """Refuse invalid sampling messages."""
     content = params["messages"][-1]["content"]
     kinds = {block["type"] for block in (content if isinstance(content, list) else [content])}
     is_wrong = not kinds <= {"text", "tool_result"} or len(kinds) > 1
     if is_wrong or ("tools" in params and kinds != {"tool_result"}):
-        raise Refused({"code": -32602, "message": "That is no conversation"})
+        raise Refused({"code": -32602, "message": "The messages are invalid"})
 
 
 class Legacy(AnyClient):
@@ -230,7 +230,7 @@ class Legacy(AnyClient):
         await self.wire.tell(answer, self.headers)
 
     async def result_of(self, method: str, params: Message) -> Message:
-        """What a request of the server gives."""
+        """Return the response to a request of the server."""
         if method == "ping":
             return {}
         if method.startswith("tasks/"):
@@ -271,7 +271,7 @@ class Legacy(AnyClient):
         self.own[id] |= {"status": status, "lastUpdatedAt": timestamp()}
 
     async def result_of_own(self, method: str, params: Message) -> Message:
-        """What a request for a task of our own gives."""
+        """Return the response to a request for a task of this client."""
         if method == "tasks/list":
             if "cursor" in params:
                 raise Refused({"code": -32602, "message": "Invalid cursor"})

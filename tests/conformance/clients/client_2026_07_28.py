@@ -47,7 +47,7 @@ class Modern(AnyClient):
         """Nothing is left."""
 
     def meta(self, method: str) -> Message:
-        """Of every request."""
+        """Return the metadata of a request."""
         capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
         if method.startswith("tasks/") and self.has("declares once"):
             del capabilities["extensions"]
@@ -74,7 +74,7 @@ class Modern(AnyClient):
         return marker + base64.b64encode(value.encode()).decode() + "?="
 
     def headers(self, method: str, params: Message) -> dict[str, str]:
-        """What is repeated."""
+        """Return the headers that mirror the body."""
         version = "2025-11-25" if self.has("has the wrong version header") else self.revision
         headers = {"MCP-Protocol-Version": version, "Mcp-Method": method}
         if self.has("has no version header"):
@@ -214,7 +214,7 @@ class Modern(AnyClient):
                     return
 
     async def answer(self, id: str, questions: Message) -> None:
-        """What was not answered yet."""
+        """Return the requests without a response."""
         answers = {
             key: answer_to(one["method"], one["params"], self.bugs)
             for key, one in questions.items()

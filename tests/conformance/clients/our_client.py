@@ -1,4 +1,4 @@
-"""Our own client, as somebody would drive it under the tester: `our_client.py GENERATION URL`.
+"""The client of this package as the tester runs it: `our_client.py GENERATION URL`.
 
 Or `our_client.py GENERATION COMMAND...`.
 """
@@ -25,7 +25,7 @@ async def answer(question: Question) -> dict[str, Any]:
 
 
 def arguments_for(schema: dict[str, Any]) -> dict[str, Any]:
-    """What the schema proposes."""
+    """Return the default values of a schema."""
     properties = schema.get("properties", {})
     return {name: p["default"] for name, p in properties.items() if "default" in p}
 

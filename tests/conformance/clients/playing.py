@@ -61,7 +61,7 @@ def findings(runs: Sequence[ClientRun]) -> list[Finding]:
 
 
 def broken(runs: Sequence[ClientRun]) -> dict[str, str]:
-    """What was broken, and how."""
+    """Return the broken requirements with their messages."""
     bad = (Verdict.FAIL, Verdict.WARNING)
     return {one.id: one.words for one in findings(runs) if one.verdict in bad}
 

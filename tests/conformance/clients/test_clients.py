@@ -1,4 +1,4 @@
-"""Correct clients break nothing, and are put to the test in most of what can be."""
+"""Correct clients break nothing and exercise most requirements."""
 
 import asyncio
 import itertools
@@ -38,7 +38,7 @@ def _main(client: str, scenario: Scenario) -> Main:
 
 @pytest.fixture(scope="module")
 def runs() -> Mapping[Case, Sequence[ClientRun]]:
-    """All scenarios with all clients; many at the same time, because most of it is waiting."""
+    """Run all scenarios with all clients concurrently; they mostly wait."""
 
     async def all_of_them() -> list[list[ClientRun]]:
         room = asyncio.Semaphore(AT_ONCE)

@@ -1,4 +1,4 @@
-"""Clients as processes: how they are started, bounded, and judged as a whole."""
+"""Client processes: start, limits, and the report on a whole run."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ def test_only_the_end_of_what_was_said_is_kept() -> None:
 
 
 def test_nobody_is_left_behind(tmp_path: Path) -> None:
-    """Neither the client, which does not listen to SIGTERM, nor its child."""
+    """The client ignores SIGTERM and has a child process."""
     note = tmp_path / "pids"
     script = f"""
 import os, pathlib, signal, subprocess, sys, time
@@ -96,7 +96,7 @@ time.sleep(60)
 
 
 def test_the_relay_exits_when_nobody_is_there() -> None:
-    command = shlex.split(relay_command(1))  # nobody listens there
+    command = shlex.split(relay_command(1))  # no server listens there
     ran, _ = _run(command)
     assert ran.returncode == 1
 

@@ -1,4 +1,4 @@
-"""The scripted servers answer whatever a client says."""
+"""The scripted servers answer any message of a client."""
 
 import asyncio
 import json

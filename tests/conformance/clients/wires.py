@@ -28,10 +28,10 @@ class HttpWire:
         self.bugs = bugs
         self.http = httpx.AsyncClient(timeout=30)
         self.headers: Mapping[str, str] = {}
-        """Of the last answer."""
+        """Head of the last response."""
 
     async def request(self, message: Any, headers: Mapping[str, str], hear: Hear) -> Any:
-        """The response to a request; whatever comes before is heard."""
+        """Return the response to a request; handle messages that precede it."""
         id = message["id"] if isinstance(message, dict) else message[0]["id"]
         event_id, retry_ms = "", 1_000
         async with self._open("POST", message, headers) as response:
@@ -146,7 +146,7 @@ class PipeWire:
                 self.hear(message)
 
     async def request(self, message: Message, headers: Mapping[str, str], hear: Hear) -> Any:
-        """The response to a request; whatever comes meanwhile is heard."""
+        """Return the response to a request; handle other messages meanwhile."""
         self.hear = hear
         waiting = self._waiting[message["id"]] = asyncio.get_running_loop().create_future()
         self._send(message)

@@ -1,1 +1,1 @@
-"""Histories written by hand, and what the checks say of them."""
+"""Builders of handwritten histories."""

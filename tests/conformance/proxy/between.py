@@ -1,4 +1,4 @@
-"""What stands between the correct server and a tester, whatever the transport."""
+"""The proxy between the correct server and a tester, for every transport."""
 
 import json
 import logging
@@ -12,34 +12,34 @@ import attrs
 
 from tests.conformance.planting import Bug, Head, Message
 
-__all__ = ["Between", "Witness", "as_bytes", "as_object", "as_request", "witnessed"]
+__all__ = ["Between", "ErrorLog", "as_bytes", "as_object", "as_request", "recording_errors"]
 
 _T = TypeVar("_T")
 
 
 @attrs.frozen
-class Witness:
-    """Keeps what must not happen, where the test finds it: also if it was in another process."""
+class ErrorLog:
+    """A file of errors, which the test reads, also from other processes."""
 
     path: Path
 
-    def tell(self, words: str) -> None:
-        """Something that must not happen has happened; the same thing is told once."""
-        if f"{words}\n" in self.told():
+    def record(self, words: str) -> None:
+        """Record an error; the same text only once."""
+        if f"{words}\n" in self.text():
             return
         with self.path.open("a") as file:
             file.write(f"{words}\n")
 
-    def told(self) -> str:
-        """All of it."""
+    def text(self) -> str:
+        """Return all errors."""
         return self.path.read_text() if self.path.exists() else ""
 
 
 @contextmanager
-def witnessed(witness: Witness) -> Iterator[None]:
-    """Tell of every traceback that the server logs meanwhile; of nothing else, to nobody else."""
+def recording_errors(errors: ErrorLog) -> Iterator[None]:
+    """Record the tracebacks that the server logs; suppress all other logging."""
     log = logging.getLogger("taskmachine")
-    handler = _Tracebacks(witness)
+    handler = _Tracebacks(errors)
     log.addHandler(handler)
     log.propagate = False
     try:
@@ -50,47 +50,47 @@ def witnessed(witness: Witness) -> Iterator[None]:
 
 
 class _Tracebacks(logging.Handler):
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, errors: ErrorLog) -> None:
         super().__init__()
-        self._witness = witness
+        self._errors = errors
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
-            self._witness.tell(self.format(record))
+            self._errors.record(self.format(record))
 
 
 class Between:
-    """Hands each message to the bug, with what it belongs to."""
+    """Pass each message to the bug, with the request that it answers."""
 
-    def __init__(self, bug: Bug, witness: Witness) -> None:
+    def __init__(self, bug: Bug, errors: ErrorLog) -> None:
         self.bug = bug
-        self._witness = witness
+        self._errors = errors
         self._asked: dict[tuple[str, str], list[Message]] = {}
         self._answered: dict[tuple[str, str], Message] = {}
 
     def watched(self, hook: Callable[..., _T], default: Any, *arguments: Any) -> _T:
-        """What a hook of the bug returns.  One that fails is a mistake, and changes nothing."""
+        """Return the result of a hook of the bug; if it raises, record that and change nothing."""
         try:
             return hook(*arguments)
-        except Exception as error:  # noqa: BLE001, whatever its author forgot
-            self._witness.tell("".join(traceback.format_exception(error, chain=False)[-3:]))
+        except Exception as error:  # noqa: BLE001, a mistake in the bug
+            self._errors.record("".join(traceback.format_exception(error, chain=False)[-3:]))
             unchanged: _T = default
             return unchanged
 
     def remember(self, line: str, id: Any, request: Message) -> None:
-        """A request that the server is about to see under that id, as the tester sent it."""
+        """Remember a request as the client sent it."""
         self._asked.setdefault((line, _key(id)), []).append(request)
 
     def server_message(self, line: str, message: Message, head: Head) -> list[Any]:
-        """What is said instead."""
+        """Return what is sent instead."""
         key = line, _key(message.get("id"))
         if "method" not in message and self._asked.get(key):
             self._answered[key] = self._asked[key].pop(0)
-        # It may be told again after a break.
+        # A resumed stream may repeat it.
         return self.answer(message, self._answered.get(key), head)
 
     def answer(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        """The same, if it is known which request it answers."""
+        """Return what is sent instead of the response to a known request."""
         answered = None if "method" in message else as_request(request)
         return self.watched(self.bug.server_message, [message], message, answered, head)
 
@@ -100,7 +100,7 @@ def _key(id: Any) -> str:
 
 
 def as_object(body: bytes) -> Message | None:
-    """The JSON object that it is."""
+    """Return the JSON object in a body, or None."""
     try:
         value = json.loads(body.decode())
     except (ValueError, RecursionError):
@@ -109,14 +109,14 @@ def as_object(body: bytes) -> Message | None:
 
 
 def as_request(message: Message | None) -> Message | None:
-    """The same, if it is a request that looks like one."""
+    """Return the message if it is a well-formed request."""
     if message is None or "id" not in message or not isinstance(message.get("method"), str):
         return None
     return message if isinstance(message.get("params", {}), dict) else None
 
 
 def as_bytes(message: Any) -> bytes:
-    """A message on the wire; bytes are what they are."""
+    """Encode a message; bytes are sent as they are."""
     if isinstance(message, bytes):
         return message
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

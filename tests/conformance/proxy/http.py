@@ -95,7 +95,7 @@ class _Answer:
         self._asked = asked
         self._method = asked_head.method
         self._session = asked_head.headers.get(SESSION, "")
-        self._line = self._session or f"alone {id(self)}"  # nobody can come back to it
+        self._line = self._session or f"alone {id(self)}"  # it cannot be resumed
         self._send = send
         self._head = Head()
         self._is_stream = self._is_started = self._is_over = False
@@ -105,12 +105,12 @@ class _Answer:
         """Whether the bug does not let it end."""
 
     def expect(self, passed: Message | bytes) -> None:
-        """An answer to this, which stands for what the tester asked."""
+        """Handle the response to a request that replaces that of the client."""
         if self._asked is not None and isinstance(passed, dict) and "id" in passed:
             self._between.remember(self._line, passed["id"], self._asked)
 
     async def take(self, message: Any) -> None:
-        """What the application sends: the `send` of ASGI."""
+        """Handle an ASGI `send` of the application."""
         if self._is_over or self.is_held:
             return
         if message["type"] == "http.response.start":
@@ -294,7 +294,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _changed(headers: Headers, head: Head, body: bytes) -> Headers:
-    """As they came, also twice, except for those that were changed."""
+    """Return the headers as received, also repeated ones, with the changes."""
     before = headers_of({"headers": headers})
     if "content-length" in before:
         head.headers["content-length"] = str(len(body))

@@ -193,17 +193,17 @@ class Run:
         self.servers.cancel_in_store(model.id)
         model.ends.append(End(("cancelled",), sent, now()))
         if how == "progress":
-            model.progress += 1
-            tool_run = self.tool_run(model.name)
-            tool_run.order(do="progress", value=model.progress, message=f"{model.name} is late")
-            self.tool_control.until(
-                lambda: tool_run.count("gone") or tool_run.count("done") or tool_run.has_ended
-            )
+            self.report_progress(model)
         else:
             self.end(model, how, and_wait=False)
         status = self.get(model, NEW)["status"]
         if status != "cancelled":
             self.report(f"{STICKY}: {model.name} was cancelled, now is {status}")
+
+    def report_progress(self, model: TaskModel) -> None:
+        model.progress += 1
+        message = f"{model.name} continues"
+        self.instruct(model, do="progress", value=model.progress, message=message)
 
     def instruct(self, model: TaskModel, **order: Any) -> None:
         """Order the tool to report, and wait until it has."""

@@ -14,7 +14,7 @@ from mcp import McpError
 from mcp.types import CreateMessageResult, TextContent
 
 
-def tell(step, **facts):
+def report(step, **facts):
     print(json.dumps({"step": step, **facts}, default=str), flush=True)
 
 
@@ -49,7 +49,7 @@ async def sample(messages, params, context):
     return CreateMessageResult(role="assistant", content=text, model="none")
 
 
-async def hear(message):
+async def record(message):
     notification = getattr(message, "root", None)
     if notification is not None and notification.method == "notifications/progress":
         HEARD.append(plain(notification.params))
@@ -59,24 +59,24 @@ async def hear(message):
 
 async def run_steps(client):
     hello = client.initialize_result
-    tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
+    report("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
     tools = await client.list_tools()
     support = {t.name: t.execution and t.execution.taskSupport for t in tools}
-    tell("tools", support=support)
-    tell("plain", **shown(await client.call_tool("greet", {"name": "Ada"})))
+    report("tools", support=support)
+    report("plain", **shown(await client.call_tool("greet", {"name": "Ada"})))
 
     task = await client.call_tool(
         "count", {"to": 3, "pause_ms": 150}, task=True, ttl=90_000, meta={"progressToken": "three"}
     )
     count = task.task_id
-    tell("create", task=plain(await client.get_task_status(count)))
+    report("create", task=plain(await client.get_task_status(count)))
     seen = []
     while not seen or seen[-1]["status"] == "working":
         seen.append(plain(await client.get_task_status(count)))
         await asyncio.sleep(seen[-1]["pollInterval"] / 1000)
-    tell("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
-    tell("result", structuredContent=(await task).structured_content)
-    tell("progress", task=count, heard=HEARD)
+    report("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
+    report("result", structuredContent=(await task).structured_content)
+    report("progress", task=count, heard=HEARD)
 
     # Its own `result` requests the result only after the task has ended, so questions would hang.
     deploy = (await client.call_tool("deploy", {"version": "1.2"}, task=True)).task_id
@@ -84,31 +84,31 @@ async def run_steps(client):
         await asyncio.sleep(status.pollInterval / 1000)
     done = await client.get_task_result(deploy)
     seen = [s["status"] for s in STATUSES if s["taskId"] == deploy]
-    tell("question", seen=[status.status, *seen])
-    tell("answer", task=deploy, asked=ASKED, **done)
+    report("question", seen=[status.status, *seen])
+    report("answer", task=deploy, asked=ASKED, **done)
     ASKED.clear()
     sampled = (await client.call_tool("sample", {"topic": "tasks"}, task=True)).task_id
     done = await client.get_task_result(sampled)
-    tell("sampling", task=sampled, asked=ASKED, **done)
+    report("sampling", task=sampled, asked=ASKED, **done)
 
     fail = await client.call_tool("fail", task=True, raise_on_error=False)
     done = await fail
-    tell("fail", status=(await client.get_task_status(fail.task_id)).status, **shown(done))
+    report("fail", status=(await client.get_task_status(fail.task_id)).status, **shown(done))
     crash = (await client.call_tool("crash", task=True)).task_id
     answer = await error_of(client.get_task_result(crash))
-    tell("crash", status=(await client.get_task_status(crash)).status, **answer)
+    report("crash", status=(await client.get_task_status(crash)).status, **answer)
 
     long = {"to": 1_000, "pause_ms": 1_000}
     cancelled = (await client.call_tool("count", long, task=True)).task_id
-    tell("cancel", **plain(await client.cancel_task(cancelled)))
-    tell("cancel again", **await error_of(client.cancel_task(cancelled)))
-    tell("cancelled", **plain(await client.get_task_status(cancelled)))
-    tell("result of cancelled", **await error_of(client.get_task_result(cancelled)))
+    report("cancel", **plain(await client.cancel_task(cancelled)))
+    report("cancel again", **await error_of(client.cancel_task(cancelled)))
+    report("cancelled", **plain(await client.get_task_status(cancelled)))
+    report("result of cancelled", **await error_of(client.get_task_result(cancelled)))
 
     listed = [task["taskId"] for task in (await client.list_tasks())["tasks"]]
     made = [cancelled, crash, fail.task_id, sampled, deploy, count]
-    tell("list", listed=listed, made=made)
-    tell("unknown", **await error_of(client.get_task_status("no-such-task")))
+    report("list", listed=listed, made=made)
+    report("unknown", **await error_of(client.get_task_status("no-such-task")))
 
 
 async def main(target):
@@ -118,10 +118,10 @@ async def main(target):
         transport,
         elicitation_handler=fill_in,
         sampling_handler=sample,
-        message_handler=hear,
+        message_handler=record,
     ) as client:
         await run_steps(client)
-    tell("end")
+    report("end")
 
 
 asyncio.run(main(sys.argv[1:]))

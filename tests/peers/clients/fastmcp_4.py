@@ -16,7 +16,7 @@ from fastmcp_tasks.client_models import ClientCreateTaskResult
 from mcp.shared.exceptions import MCPError
 
 
-def tell(step, **facts):
+def report(step, **facts):
     print(json.dumps({"step": step, **facts}, default=str), flush=True)
 
 
@@ -45,44 +45,44 @@ async def fill_in(message, response_type, params, context):
 
 async def run_steps(client):
     hello = client.server_capabilities
-    tell("initialize", revision=client.protocol_version, capabilities=plain(hello))
-    tell("tools", names=[tool.name for tool in await client.list_tools()])
-    tell("plain", **shown(await client.call_tool("greet", {"name": "Ada"})))
+    report("initialize", revision=client.protocol_version, capabilities=plain(hello))
+    report("tools", names=[tool.name for tool in await client.list_tools()])
+    report("plain", **shown(await client.call_tool("greet", {"name": "Ada"})))
 
     count = await call_tool_task(client, "count", {"to": 3, "pause_ms": 150})
-    tell("create", **plain(count.create_result))
+    report("create", **plain(count.create_result))
     seen = [plain(await count.status())]
     while seen[-1]["status"] == "working":
         await asyncio.sleep(seen[-1]["pollIntervalMs"] / 1000)
         seen.append(plain(await count.status()))
-    tell("poll", statuses=[status["status"] for status in seen], last=seen[-1])
-    tell("result", structuredContent=(await count.result()).structured_content)
+    report("poll", statuses=[status["status"] for status in seen], last=seen[-1])
+    report("result", structuredContent=(await count.result()).structured_content)
 
     deploy = await call_tool_task(client, "deploy", {"version": "1.2"})
     waiting = await deploy.wait(state="input_required", timeout=10)
-    tell("question", status=waiting.status, inputRequests=plain(waiting)["inputRequests"])
-    tell("answer", asked=ASKED, **shown(await deploy.result()))
+    report("question", status=waiting.status, inputRequests=plain(waiting)["inputRequests"])
+    report("answer", asked=ASKED, **shown(await deploy.result()))
     again = await client.call_tool("deploy", {"version": "1.3"})
-    tell("answer unseen", asked=ASKED, **shown(again))
+    report("answer unseen", asked=ASKED, **shown(again))
 
     fail = await call_tool_task(client, "fail", raise_on_error=False)
     done = await fail.result()
-    tell("fail", status=(await fail.status()).status, **shown(done))
+    report("fail", status=(await fail.status()).status, **shown(done))
     crash = await call_tool_task(client, "crash")
     try:
         await crash.result()
     except ToolError as error:
-        tell("crash", status=(await crash.status()).status, message=str(error))
+        report("crash", status=(await crash.status()).status, message=str(error))
 
     long = await call_tool_task(client, "count", {"to": 1_000, "pause_ms": 1_000})
     await long.cancel()
-    tell("cancel", **plain(await long.wait(timeout=10)))
-    tell("cancel again", **await error_of(long.cancel()))
+    report("cancel", **plain(await long.wait(timeout=10)))
+    report("cancel again", **await error_of(long.cancel()))
 
     nothing = ClientCreateTaskResult.model_validate(
         {**plain(long.create_result), "taskId": "no-such-task"}
     )
-    tell("unknown", **await error_of(ToolTask(client, "count", nothing).status()))
+    report("unknown", **await error_of(ToolTask(client, "count", nothing).status()))
 
 
 async def main(target):
@@ -92,7 +92,7 @@ async def main(target):
         transport = StdioTransport(target[0], target[1:], keep_alive=False)
     async with Client(transport, elicitation_handler=fill_in) as client:
         await run_steps(client)
-    tell("end")
+    report("end")
 
 
 asyncio.run(main(sys.argv[1:]))

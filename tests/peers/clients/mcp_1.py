@@ -14,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 
-def tell(step, **facts):
+def report(step, **facts):
     print(json.dumps({"step": step, **facts}, default=str), flush=True)
 
 
@@ -40,7 +40,7 @@ class Person:
         text = types.TextContent(type="text", text="Tasks take time.")
         return types.CreateMessageResult(role="assistant", content=text, model="none")
 
-    async def hear(self, message):
+    async def record(self, message):
         notification = getattr(message, "root", None)
         if isinstance(notification, types.ProgressNotification):
             self.progress.append(plain(notification.params))
@@ -68,22 +68,22 @@ async def error_of(awaitable):
 async def run_steps(session, person):
     tasks = session.experimental
     hello = await session.initialize()
-    tell("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
+    report("initialize", revision=hello.protocolVersion, capabilities=plain(hello.capabilities))
     tools = (await session.list_tools()).tools
     support = {t.name: t.execution and t.execution.taskSupport for t in tools}
-    tell("tools", support=support)
-    tell("plain", **plain(await session.call_tool("greet", {"name": "Ada"})))
+    report("tools", support=support)
+    report("plain", **plain(await session.call_tool("greet", {"name": "Ada"})))
 
     arguments = {"to": 3, "pause_ms": 150}
     made = await tasks.call_tool_as_task(
         "count", arguments, ttl=90_000, meta={"progressToken": "three"}
     )
     count = made.task.taskId
-    tell("create", **plain(made))
+    report("create", **plain(made))
     seen = [plain(status) async for status in tasks.poll_task(count)]
-    tell("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
-    tell("result", **plain(await tasks.get_task_result(count, types.CallToolResult)))
-    tell("progress", task=count, heard=person.progress)
+    report("poll", statuses=[status["status"] for status in seen], last=seen[-1], task=count)
+    report("result", **plain(await tasks.get_task_result(count, types.CallToolResult)))
+    report("progress", task=count, heard=person.progress)
 
     deploy = (await tasks.call_tool_as_task("deploy", {"version": "1.2"})).task.taskId
     # The task may end before the next poll, but its notification arrives.
@@ -94,28 +94,28 @@ async def run_steps(session, person):
             break
     done = await tasks.get_task_result(deploy, types.CallToolResult)
     seen += [status["status"] for status in person.statuses if status["taskId"] == deploy]
-    tell("question", seen=seen)
-    tell("answer", task=deploy, asked=person.asked, **plain(done))
+    report("question", seen=seen)
+    report("answer", task=deploy, asked=person.asked, **plain(done))
     person.asked.clear()
 
     sample = (await tasks.call_tool_as_task("sample", {"topic": "tasks"})).task.taskId
     done = await tasks.get_task_result(sample, types.CallToolResult)
-    tell("sampling", task=sample, asked=person.asked, **plain(done))
+    report("sampling", task=sample, asked=person.asked, **plain(done))
 
     fail = (await tasks.call_tool_as_task("fail")).task.taskId
     done = await tasks.get_task_result(fail, types.CallToolResult)
-    tell("fail", status=(await tasks.get_task(fail)).status, **plain(done))
+    report("fail", status=(await tasks.get_task(fail)).status, **plain(done))
     crash = (await tasks.call_tool_as_task("crash")).task.taskId
     answer = await error_of(tasks.get_task_result(crash, types.CallToolResult))
-    tell("crash", status=(await tasks.get_task(crash)).status, **answer)
+    report("crash", status=(await tasks.get_task(crash)).status, **answer)
 
     long = {"to": 1_000, "pause_ms": 1_000}
     cancelled = (await tasks.call_tool_as_task("count", long)).task.taskId
-    tell("cancel", **plain(await tasks.cancel_task(cancelled)))
-    tell("cancel again", **await error_of(tasks.cancel_task(cancelled)))
-    tell("cancelled", **plain(await tasks.get_task(cancelled)))
+    report("cancel", **plain(await tasks.cancel_task(cancelled)))
+    report("cancel again", **await error_of(tasks.cancel_task(cancelled)))
+    report("cancelled", **plain(await tasks.get_task(cancelled)))
     answer = await error_of(tasks.get_task_result(cancelled, types.CallToolResult))
-    tell("result of cancelled", **answer)
+    report("result of cancelled", **answer)
 
     listed, cursor = [], None
     while True:
@@ -125,10 +125,10 @@ async def run_steps(session, person):
         if cursor is None:
             break
     made = [cancelled, crash, fail, sample, deploy, count]
-    tell("list", listed=listed, made=made)
-    tell("unknown", **await error_of(tasks.get_task("no-such-task")))
-    tell("forbidden", **await error_of(tasks.call_tool_as_task("greet", {"name": "Ada"})))
-    tell("notified", statuses=person.statuses, tasks=made)
+    report("list", listed=listed, made=made)
+    report("unknown", **await error_of(tasks.get_task("no-such-task")))
+    report("forbidden", **await error_of(tasks.call_tool_as_task("greet", {"name": "Ada"})))
+    report("notified", statuses=person.statuses, tasks=made)
 
 
 async def main(target):
@@ -140,11 +140,11 @@ async def main(target):
             write,
             elicitation_callback=person.fill_in,
             sampling_callback=person.sample,
-            message_handler=person.hear,
+            message_handler=person.record,
         ) as session,
     ):
         await run_steps(session, person)
-    tell("end")
+    report("end")
 
 
 asyncio.run(main(sys.argv[1:]))

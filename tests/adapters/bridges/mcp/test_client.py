@@ -185,7 +185,7 @@ def test_a_server_of_the_older_generation_is_called_without_tasks(target: Any) -
             assert counted.structured_content == {"counted": 2}
             async with tasks.start(client, "count", {"to": 2, "pause_ms": 1}) as task:
                 assert task.id is None
-            with pytest.raises(ConfigurationError, match="need MCP 2026-07-28, not 2025-11-25"):
+            with pytest.raises(ConfigurationError, match="require MCP 2026-07-28, not 2025-11-25"):
                 async with tasks.follow(client, "t-1"):
                     pass
 

@@ -1,4 +1,4 @@
-"""Messages and `_meta` of 2025-11-25, done wrong."""
+"""Bugs of messages and `_meta` of 2025-11-25."""
 
 import json
 from typing import Any, ClassVar
@@ -63,25 +63,13 @@ class _WrongError(Bug):
 
 
 variant(_WrongError, "omits_error_messages", *old("error-code-and-message"), error={"code": -32601})
+variant(_WrongError, "sends_error_codes_as_words", *old("error-code-integer"),
+    error={"code": "METHOD_NOT_FOUND", "message": "Method not found"})  # fmt: skip
 
 
-variant(
-    _WrongError,
-    "sends_error_codes_as_words",
-    *old("error-code-integer"),
-    error={"code": "METHOD_NOT_FOUND", "message": "Method not found"},
-)
-
-
-@plant(
-    *old("notification-not-answered"),
-    also=old(
-        "http-202-for-notification",
-        "http-error-for-refused-notification",
-        "invalid-cancellation-ignored",
-    ),
-    base=ClientMessage,
-)
+@plant(*old("notification-not-answered"), also=old("http-202-for-notification",
+    "http-error-for-refused-notification", "invalid-cancellation-ignored"), base=ClientMessage
+)  # fmt: skip
 def answers_unknown_notifications(message: Message, head: Head) -> Message | Instead | None:
     is_unknown = message.get("method") == "notifications/nobody-knows-this"
     if is_unknown and message.get("params") == {"a": 1}:
@@ -123,7 +111,7 @@ class _RenamesQuestions(Bug):
             self.ids[related["taskId"]] = message["id"]
             return [message | {"id": self.new_id()}]
         is_withdrawn = message.get("method") == "notifications/cancelled"
-        return [] if is_withdrawn else [message]  # under the old id nobody knows it
+        return [] if is_withdrawn else [message]  # the client does not know the old id
 
     def client_message(self, message: Message, head: Head) -> Message | Instead | None:
         result = message.get("result")
@@ -142,10 +130,8 @@ class SendsFractionalRequestIds(_RenamesQuestions):
         return self.count + 0.5
 
 
-@plant(
-    *old("request-id-not-null"),
-    also=old("request-id-not-reused", "message-on-one-stream", "side-channel-allowed"),
-)
+@plant(*old("request-id-not-null"), also=old("request-id-not-reused", "message-on-one-stream",
+    "side-channel-allowed"))  # fmt: skip
 class SendsNullRequestIds(_RenamesQuestions):
     def new_id(self) -> Any:
         return None
@@ -174,33 +160,17 @@ variant(
 )
 
 
-variant(
-    _AddsMeta,
-    "adds_meta_label_that_starts_with_digit",
-    *old("meta-label-format"),
-    key="org.1example/seen",
-)
-
-
+variant(_AddsMeta, "adds_meta_label_that_starts_with_digit", *old("meta-label-format"),
+    key="org.1example/seen")  # fmt: skip
 variant(
     _AddsMeta, "adds_meta_name_that_starts_with_underscore", *old("meta-name-format"), key="_seen"
 )
 
 
-variant(
-    _AddsMeta,
-    "adds_meta_prefix_in_domain_order",
-    *old("meta-prefix-reverse-dns"),
-    key="example.org/seen",
-)
-
-
-variant(
-    _AddsMeta,
-    "adds_meta_key_under_reserved_prefix",
-    *old("meta-prefix-reserved"),
-    key="com.mcp/seen",
-)
+variant(_AddsMeta, "adds_meta_prefix_in_domain_order", *old("meta-prefix-reverse-dns"),
+    key="example.org/seen")  # fmt: skip
+variant(_AddsMeta, "adds_meta_key_under_reserved_prefix", *old("meta-prefix-reserved"),
+    key="com.mcp/seen")  # fmt: skip
 
 
 @plant(*old("meta-no-assumptions"), base=ClientMessage)
@@ -231,40 +201,17 @@ class _SaysMore(Bug):
         return [self.more, message] if is_ping(request, 0) else [message]
 
 
-variant(
-    _SaysMore,
-    "writes_latin_1_before_ping",
-    *old("messages-utf8"),
-    also=old("stdio-stdout-only-mcp"),
-    transports=STDIO,
-    more=json.dumps(NOTICE, ensure_ascii=False).encode("latin-1"),
-)
+variant(_SaysMore, "writes_latin_1_before_ping", *old("messages-utf8"),
+    also=old("stdio-stdout-only-mcp"), transports=STDIO, more=json.dumps(NOTICE,
+    ensure_ascii=False).encode("latin-1"))  # fmt: skip
+variant(_SaysMore, "writes_indented_json", *old("stdio-no-embedded-newlines"), transports=STDIO,
+    more=json.dumps(NOTICE, indent=2).encode())  # fmt: skip
+variant(_SaysMore, "writes_log_lines_to_stdout", *old("stdio-stdout-only-mcp"), transports=STDIO,
+    more=b"INFO: ping")  # fmt: skip
 
 
-variant(
-    _SaysMore,
-    "writes_indented_json",
-    *old("stdio-no-embedded-newlines"),
-    transports=STDIO,
-    more=json.dumps(NOTICE, indent=2).encode(),
-)
-
-
-variant(
-    _SaysMore,
-    "writes_log_lines_to_stdout",
-    *old("stdio-stdout-only-mcp"),
-    transports=STDIO,
-    more=b"INFO: ping",
-)
-
-
-@plant(
-    *old("messages-utf8"),
-    also=(*old("result-same-id"), "answers"),
-    transports=HTTP,
-    base=ServerMessage,
-)
+@plant(*old("messages-utf8"), also=(*old("result-same-id"), "answers"), transports=HTTP,
+    base=ServerMessage)  # fmt: skip
 def decodes_ids_as_latin_1(message: Message, request: Message | None) -> list[Any]:
     id = message.get("id")
     if "method" not in message and "result" in message and isinstance(id, str):

@@ -1,4 +1,4 @@
-"""Versions and capabilities of 2025-11-25, done wrong."""
+"""Bugs of versions and capabilities of 2025-11-25."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def omits_its_version(message: Message, request: Message | None) -> None:
 
 
 class _Sessions(Bug):
-    """Knows by the session, or on a pipe by the process, who is talking."""
+    """Mark some clients, by session or on stdio by process."""
 
     def __init__(self) -> None:
         self.marked: set[str] = set()

@@ -1,4 +1,4 @@
-"""What bugs of the tasks extension have in common: where a task is shown, and how to refuse."""
+"""Base classes of bugs of the tasks extension."""
 
 from collections import Counter
 from typing import Any, Final
@@ -12,7 +12,7 @@ _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
 
 def capabilities(request: Message) -> dict[str, Any]:
-    """What a request declares, to be changed in place."""
+    """Return the declared capabilities of a request, to be changed in place."""
     params = request.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     found = meta.get(_CAPABILITIES) if isinstance(meta, dict) else None
@@ -20,25 +20,25 @@ def capabilities(request: Message) -> dict[str, Any]:
 
 
 def is_modern(request: Message | None) -> bool:
-    """Whether it has the metadata of this revision."""
+    """Return whether a request has the metadata of this revision."""
     params = None if request is None else request.get("params")
     return isinstance(params, dict) and _CAPABILITIES in (params.get("_meta") or {})
 
 
 def declare(request: Message) -> None:
-    """Declare the extension for somebody who did not."""
+    """Declare the extension in a request."""
     if is_modern(request):
         capabilities(request).setdefault("extensions", {})[TASKS] = {}
 
 
 class Shown(Bug):
-    """Changes tasks of this revision wherever they are shown."""
+    """Change tasks of this revision in every message."""
 
     methods: tuple[str, ...] = ("tools/call", "tasks/get", "notifications")
 
     def __init__(self) -> None:
         self.times: Counter[Any] = Counter()
-        """How often each task was shown, with this time."""
+        """How often each task was sent, including this message."""
 
     def change(self, task: Message) -> None:
         """In place."""
@@ -53,12 +53,12 @@ class Shown(Bug):
 
 
 class Answers(Bug):
-    """Changes the answers to some methods."""
+    """Change the responses to some methods."""
 
     methods: tuple[str, ...] = ()
 
     def change(self, message: Message, request: Message) -> Message:
-        """The answer that is given instead; it can be changed in place."""
+        """Return another response, or the same one changed in place."""
         return message
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Questions inside of results, done wrong."""
+"""Bugs of multi round-trip requests."""
 
 from typing import Any
 
@@ -27,21 +27,21 @@ ASKED = {
 
 
 def asks(message: Message, request: Message | None) -> bool:
-    """Whether a call is answered with questions."""
+    """Return whether a call is answered with input requests."""
     result = message.get("result")
     is_call = request is not None and request["method"] == "tools/call"
     return is_call and isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
 def call_of(message: Message) -> Message | None:
-    """The parameters of a call."""
+    """Return the parameters of a call."""
     params = message.get("params")
     is_call = message.get("method") == "tools/call" and isinstance(params, dict)
     return params if is_call else None
 
 
 def refused(message: Message, code: int = -32602, status: int = 200) -> Instead:
-    """An error; usually for wrong parameters."""
+    """Return an error, by default for invalid parameters."""
     error = {"code": code, "message": "That is wrong"}
     return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},), status=status)
 
@@ -49,22 +49,16 @@ def refused(message: Message, code: int = -32602, status: int = 200) -> Instead:
 # --- asking ----------------------------------------------------------------------------------
 
 
-@plant(
-    *new("server-sends-no-requests", "questions-by-mrtr"),
-    also=new("sse-no-buffering-header"),
-    base=ServerMessage,
-)
+@plant(*new("server-sends-no-requests", "questions-by-mrtr"),
+    also=new("sse-no-buffering-header"), base=ServerMessage)  # fmt: skip
 def sends_elicitation_requests(message: Message, request: Message | None) -> list[Any]:
     if not asks(message, request):
         return [message]
     return [{"jsonrpc": "2.0", "id": "question", **ASKED}, message]
 
 
-@plant(
-    *new("mrtr-no-other-requests"),
-    also=new("get-result-type-complete", "task-questions-not-mrtr"),
-    base=ServerChange,
-)
+@plant(*new("mrtr-no-other-requests"), also=new("get-result-type-complete",
+    "task-questions-not-mrtr"), base=ServerChange)  # fmt: skip
 def answers_get_as_input_required(message: Message, request: Message | None) -> None:
     result = message.get("result")
     is_get = request is not None and request["method"] == "tasks/get"
@@ -78,21 +72,15 @@ def requests_unknown_kind_of_input(message: Message, request: Message | None) ->
         message["result"]["inputRequests"]["moon"] = {"method": "moon/get", "params": {}}
 
 
-@plant(
-    *new("mrtr-something-to-do"),
-    also=new("result-type-input-required-means-more"),
-    base=ServerChange,
-)
+@plant(*new("mrtr-something-to-do"), also=new("result-type-input-required-means-more"),
+    base=ServerChange)  # fmt: skip
 def requires_input_without_anything_to_do(message: Message, request: Message | None) -> None:
     if asks(message, request):
         del message["result"]["inputRequests"], message["result"]["requestState"]
 
 
-@plant(
-    *new("mrtr-declared-kinds-only"),
-    also=new("elicitation-declared-modes-only", "undeclared-capability-not-used"),
-    base=ServerMessage,
-)
+@plant(*new("mrtr-declared-kinds-only"), also=new("elicitation-declared-modes-only",
+    "undeclared-capability-not-used"), base=ServerMessage)  # fmt: skip
 def requires_undeclared_input(message: Message, request: Message | None) -> list[Any]:
     params = call_of(request or {}) or {}
     if message.get("error", {}).get("code") != -32021 or params.get("name") != "tailor":
@@ -159,7 +147,7 @@ def refuses_missing_responses(message: Message, head: Head) -> Message | Instead
 
 
 class _States(Bug):
-    """Knows which states there are, and for what."""
+    """Record request states with their calls and callers."""
 
     def __init__(self) -> None:
         self.handed: dict[str, Message] = {}
@@ -172,10 +160,10 @@ class _States(Bug):
             return message
         self._callers[str(params)] = head.headers.get("authorization", "")
         state = params.get("requestState")
-        return self.meddle(message, params, head) if isinstance(state, str) else message
+        return self.call_with_state(message, params, head) if isinstance(state, str) else message
 
-    def meddle(self, message: Message, params: Message, head: Head) -> Message | Instead:
-        """A call comes with a state."""
+    def call_with_state(self, message: Message, params: Message, head: Head) -> Message | Instead:
+        """Handle a call with a request state."""
         return message
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
@@ -188,7 +176,7 @@ class _States(Bug):
 
 @plant(*new("request-state-protected", "request-state-rejected-if-tampered"))
 class RepairsChangedStates(_States):
-    def meddle(self, message: Message, params: Message, head: Head) -> Message:
+    def call_with_state(self, message: Message, params: Message, head: Head) -> Message:
         if params["requestState"] not in self.handed:
             for state, call in self.handed.items():
                 if call["name"] == params.get("name"):
@@ -198,7 +186,7 @@ class RepairsChangedStates(_States):
 
 @plant(*new("request-state-untrusted"), transports=HTTP)
 class FailsOnUnknownStates(_States):
-    def meddle(self, message: Message, params: Message, head: Head) -> Message | Instead:
+    def call_with_state(self, message: Message, params: Message, head: Head) -> Message | Instead:
         if params["requestState"] in self.handed:
             return message
         return refused(message, -32603, 500)
@@ -206,7 +194,7 @@ class FailsOnUnknownStates(_States):
 
 @plant(*new("request-state-bound-to-request"))
 class AcceptsStatesForOtherCalls(_States):
-    def meddle(self, message: Message, params: Message, head: Head) -> Message:
+    def call_with_state(self, message: Message, params: Message, head: Head) -> Message:
         call = self.handed.get(params["requestState"])
         if call is not None:
             params |= {"name": call["name"], "arguments": call.get("arguments", {})}
@@ -215,7 +203,7 @@ class AcceptsStatesForOtherCalls(_States):
 
 @plant(*new("request-state-bound-to-principal"), transports=HTTP)
 class AcceptsStatesOfOtherCallers(_States):
-    def meddle(self, message: Message, params: Message, head: Head) -> Message:
+    def call_with_state(self, message: Message, params: Message, head: Head) -> Message:
         owner = self.owners.get(params["requestState"])
         if owner:
             head.headers["authorization"] = owner

@@ -1,4 +1,4 @@
-"""Bugs of `subscriptions/listen`, and of what the tasks extension adds to it."""
+"""Bugs of `subscriptions/listen` and of task notifications."""
 
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _TOLD: Final = "notifications/tasks"
 
 
 def _notice(method: str, like: Message, **params: Any) -> Message:
-    """Another notification of the same subscription."""
+    """Return another notification of the same subscription."""
     params["_meta"] = {_ID: like["params"]["_meta"][_ID]}
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
@@ -39,7 +39,7 @@ class _Notices(Bug):
         return self.notices(message) if message.get("method") == self.method else [message]
 
     def notices(self, message: Message) -> list[Any]:
-        """What is said instead."""
+        """Return what is sent instead."""
         return [message]
 
 
@@ -58,12 +58,8 @@ class _Acknowledgements(_Notices):
 # --- the acknowledgement -------------------------------------------------------------------------
 
 
-@plant(
-    *new("ack-first", "nothing-before-ack"),
-    also=new("only-requested-notifications"),
-    base=_Notices,
-    method=_ACKNOWLEDGED,
-)
+@plant(*new("ack-first", "nothing-before-ack"), also=new("only-requested-notifications"),
+    base=_Notices, method=_ACKNOWLEDGED)  # fmt: skip
 def notifies_before_acknowledgement(message: Message) -> list[Any]:
     return [_notice("notifications/tools/list_changed", message), message]
 
@@ -89,7 +85,7 @@ def sends_subscription_id_as_text(message: Message, request: Message | None) -> 
         meta[_ID] = str(meta[_ID])
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- notifications --------------------------------------------------------------------------------
 
 
 @plant(*new("only-requested-notifications"), base=_Notices, method=_ACKNOWLEDGED)
@@ -105,39 +101,23 @@ def notifies_of_other_tasks(message: Message) -> list[Any]:
     return [message, {**message, "params": other}]
 
 
-@plant(
-    *new("notification-is-whole-task"),
-    also=new("status-completed", "status-failed", "status-input-required"),
-    base=Shown,
-    methods=("notifications",),
-)
+@plant(*new("notification-is-whole-task"), also=new("status-completed", "status-failed",
+    "status-input-required"), base=Shown, methods=("notifications",))  # fmt: skip
 def notifies_without_payload(task: Message) -> None:
     for name in ("result", "error", "inputRequests"):
         task.pop(name, None)
 
 
-@plant(
-    *new("notification-is-whole-task"),
-    also=new("terminal-final", "status-cancelled"),
-    base=Shown,
-    methods=("notifications",),
-)
+@plant(*new("notification-is-whole-task"), also=new("terminal-final", "status-cancelled"),
+    base=Shown, methods=("notifications",))  # fmt: skip
 def notifies_of_cancellation_too_early(task: Message) -> None:
     if task.get("status") == "working":
         task.update(status="cancelled", statusMessage="It was cancelled")
 
 
-@plant(
-    *new("no-progress-on-listen", "only-requested-notifications"),
-    also=new(
-        "progress-token-known",
-        "progress-operation-running",
-        "progress-increases",
-        "sse-notifications-related",
-    ),
-    base=_Notices,
-    method=_TOLD,
-)
+@plant(*new("no-progress-on-listen", "only-requested-notifications"),
+    also=new("progress-token-known", "progress-operation-running", "progress-increases",
+    "sse-notifications-related"), base=_Notices, method=_TOLD)  # fmt: skip
 def notifies_of_progress_on_listen(message: Message) -> list[Any]:
     progress = _notice("notifications/progress", message, progressToken="some", progress=1)
     return [progress, message]
@@ -151,29 +131,17 @@ def notifies_of_logs_on_listen(message: Message) -> list[Any]:
     return [log, message]
 
 
-@plant(
-    *new("method-prefix-reserved"),
-    also=new("only-requested-notifications"),
-    base=_Notices,
-    method=_TOLD,
-)
+@plant(*new("method-prefix-reserved"), also=new("only-requested-notifications"), base=_Notices,
+    method=_TOLD)  # fmt: skip
 def sends_legacy_status_notifications(message: Message) -> list[Any]:
     old = {name: value for name, value in message["params"].items() if name != "_meta"}
     return [message, _notice("notifications/tasks/status", message, **old)]
 
 
-@plant(
-    *new("no-progress-for-tasks"),
-    also=new(
-        "progress-token-known",
-        "progress-operation-running",
-        "progress-increases",
-        "progress-stops-after-completion",
-        "sse-notifications-related",
-        "sse-no-buffering-header",
-        "request-scoped-notifications",
-    ),
-)
+@plant(*new("no-progress-for-tasks"), also=new("progress-token-known",
+    "progress-operation-running", "progress-increases", "progress-stops-after-completion",
+    "sse-notifications-related", "sse-no-buffering-header", "request-scoped-notifications")
+)  # fmt: skip
 class ReportsProgressOfTasks(Bug):
     def __init__(self) -> None:
         self.tokens: dict[Any, Any] = {}
@@ -195,52 +163,33 @@ class ReportsProgressOfTasks(Bug):
 # --- refusals and the end ------------------------------------------------------------------------
 
 
-@plant(
-    *new("listen-missing-capability-32021"),
-    also=new("undeclared-capability-32021", "no-state-from-earlier-requests"),
-    base=ClientChange,
-)
+@plant(*new("listen-missing-capability-32021"), also=new("undeclared-capability-32021",
+    "no-state-from-earlier-requests"), base=ClientChange)  # fmt: skip
 def subscribes_undeclared_clients(message: Message, head: Head) -> None:
     if method_of(message) == "subscriptions/listen" and TASKS not in str(message):
         declare(message)
 
 
-@plant(
-    *new("listen-final-response"),
-    also=new("listen-teardown-cancelled"),
-    transports=HTTP,
-    base=_Notices,
-    method=_TOLD,
-)
+@plant(*new("listen-final-response"), also=new("listen-teardown-cancelled"), transports=HTTP,
+    base=_Notices, method=_TOLD)  # fmt: skip
 def ends_subscription_without_response(message: Message) -> list[Any]:
     return [message, HANG_UP] if message["params"]["status"] in ENDS else [message]
 
 
-@plant(
-    *new("listen-final-response-shape"),
-    also=new("listen-teardown-cancelled", "result-type-present", "server-info-sent"),
-    transports=HTTP,
-    base=_Notices,
-    method=_TOLD,
-)
+@plant(*new("listen-final-response-shape"), also=new("listen-teardown-cancelled",
+    "result-type-present", "server-info-sent"), transports=HTTP, base=_Notices, method=_TOLD
+)  # fmt: skip
 def ends_subscription_with_extra_fields(message: Message) -> list[Any]:
     if message["params"]["status"] not in ENDS:
         return [message]
     id = message["params"]["_meta"][_ID]
-    result = {"reason": "the task is over"}
+    result = {"reason": "the task has ended"}
     return [message, {"jsonrpc": "2.0", "id": id, "result": result}, HANG_UP]
 
 
-@plant(
-    *new("no-subscription-state-kept"),
-    also=new(
-        "subscription-id-in-meta",
-        "sse-notifications-related",
-        "sse-no-buffering-header",
-        "request-scoped-notifications",
-    ),
-    base=ServerMessage,
-)
+@plant(*new("no-subscription-state-kept"), also=new("subscription-id-in-meta",
+    "sse-notifications-related", "sse-no-buffering-header", "request-scoped-notifications"),
+    base=ServerMessage)  # fmt: skip
 def notifies_on_every_connection(message: Message, request: Message | None) -> list[Any]:
     if method_of(request) == "tasks/get" and is_modern(request) and "result" in message:
         told = {name: v for name, v in message["result"].items() if name != "resultType"}

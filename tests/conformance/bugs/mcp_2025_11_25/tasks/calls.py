@@ -1,9 +1,9 @@
-"""Bugs in what a server of 2025-11-25 offers as tasks, and in what calls of tools become."""
+"""Bugs of declared task support and of task creation in 2025-11-25."""
 
 import uuid
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import Answers
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import Answers
 from tests.conformance.planting import (
     Bug,
     ClientChange,
@@ -36,12 +36,8 @@ def _is_creation(message: Message, request: Message | None) -> bool:
 # --- what is declared ------------------------------------------------------------------------
 
 
-@plant(
-    *old("capability-declared", "capability-requests-exhaustive"),
-    also=old("undeclared-type-processed-normally"),
-    base=Answers,
-    method="initialize",
-)
+@plant(*old("capability-declared", "capability-requests-exhaustive"),
+    also=old("undeclared-type-processed-normally"), base=Answers, method="initialize")  # fmt: skip
 def does_not_declare_tasks(result: Message, request: Message) -> None:
     del result["capabilities"]["tasks"]
 
@@ -78,18 +74,9 @@ def refuses_task_parameter_elsewhere(message: Message, request: Message | None) 
     return [message]
 
 
-@plant(
-    *old("get-and-result-always-served"),
-    also=old(
-        "result-unknown-32602",
-        "status-completed",
-        "failed-on-jsonrpc-error",
-        "result-blocks",
-        "result-is-success-response",
-        "result-same-error",
-    ),
-    base=ServerMessage,
-)
+@plant(*old("get-and-result-always-served"), also=old("result-unknown-32602", "status-completed",
+    "failed-on-jsonrpc-error", "result-blocks", "result-is-success-response",
+    "result-same-error"), base=ServerMessage)  # fmt: skip
 def has_no_tasks_result(message: Message, request: Message | None) -> list[Any]:
     if request is not None and method_of(request) == "tasks/result":
         return [error(request, -32601, "Method not found")]
@@ -115,16 +102,12 @@ def runs_forbidden_tool_despite_task(message: Message, head: Head) -> None:
 @plant(*old("forbidden-tool-task-refused-32601"), base=ServerMessage)
 def refuses_forbidden_task_with_32602(message: Message, request: Message | None) -> list[Any]:
     if request is not None and _is_call(request, "glance") and "task" in params_of(request):
-        return [error(request, -32602, "This is no task")]
+        return [error(request, -32602, "This tool cannot be a task")]
     return [message]
 
 
-@plant(
-    *old("task-support-default-forbidden"),
-    also=old("forbidden-tool-task-refused-32601"),
-    base=Answers,
-    method="tools/list",
-)
+@plant(*old("task-support-default-forbidden"), also=old("forbidden-tool-task-refused-32601"),
+    base=Answers, method="tools/list")  # fmt: skip
 def omits_task_support(result: Message, request: Message) -> None:
     for tool in result["tools"]:
         if tool["name"] in OPTIONAL:

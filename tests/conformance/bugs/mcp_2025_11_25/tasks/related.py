@@ -1,8 +1,8 @@
-"""Bugs in which task a message of 2025-11-25 belongs to, and in tasks that ask."""
+"""Bugs of related-task metadata and input requests of 2025-11-25."""
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import Answers
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import Answers
 from tests.conformance.planting import (
     STDIO,
     Bug,
@@ -47,20 +47,14 @@ def reports_progress_without_related_task(message: Message, request: Message | N
         message["params"].pop("_meta", None)
 
 
-@plant(
-    *old("related-task-on-result", "related-task-on-task-messages"),
-    base=Answers,
-    method="tasks/result",
-)
+@plant(*old("related-task-on-result", "related-task-on-task-messages"), base=Answers,
+    method="tasks/result")  # fmt: skip
 def answers_result_without_related_task(result: Message, request: Message) -> None:
     result.pop("_meta", None)
 
 
-@plant(
-    *old("related-task-value-shape", "no-related-task-on-task-results"),
-    base=Answers,
-    method="tasks/get",
-)
+@plant(*old("related-task-value-shape", "no-related-task-on-task-results"), base=Answers,
+    method="tasks/get")  # fmt: skip
 def sends_related_task_as_text(result: Message, request: Message) -> None:
     result["_meta"] = {RELATED: task_id_of(request)}
 
@@ -92,16 +86,9 @@ def never_answers_get_with_related_task(message: Message, head: Head) -> Message
     return None if is_get and _related(message) is not None else message
 
 
-@plant(
-    *old("related-task-ignored-on-task-requests", "task-id-param-decides"),
-    also=old(
-        "related-task-on-result",
-        "related-task-on-task-messages",
-        "cancelled-before-answer",
-        "status-cancelled",
-    ),
-    base=ClientChange,
-)
+@plant(*old("related-task-ignored-on-task-requests", "task-id-param-decides"),
+    also=old("related-task-on-result", "related-task-on-task-messages",
+    "cancelled-before-answer", "status-cancelled"), base=ClientChange)  # fmt: skip
 def prefers_related_task_to_task_id(message: Message, head: Head) -> None:
     other = _related(message)
     if method_of(message).startswith("tasks/") and other is not None:
@@ -111,21 +98,15 @@ def prefers_related_task_to_task_id(message: Message, head: Head) -> None:
 # --- progress --------------------------------------------------------------------------------
 
 
-@plant(
-    *old("progress-supported-on-tasks"),
-    also=old("progress-token-known", "progress-after-create-result", "progress-same-token"),
-    base=ServerChange,
-)
+@plant(*old("progress-supported-on-tasks"), also=old("progress-token-known",
+    "progress-after-create-result", "progress-same-token"), base=ServerChange)  # fmt: skip
 def reports_progress_with_another_token(message: Message, request: Message | None) -> None:
     if method_of(message) == "notifications/progress" and _related(message) is not None:
         message["params"]["progressToken"] = "own"
 
 
-@plant(
-    *old("cancel-stops-work"),
-    also=old("progress-operation-running", "progress-stops-at-terminal"),
-    transports=STDIO,
-)
+@plant(*old("cancel-stops-work"), also=old("progress-operation-running",
+    "progress-stops-at-terminal"), transports=STDIO)  # fmt: skip
 class ReportsProgressAfterCancel(Bug):
     def __init__(self) -> None:
         self._last: dict[Any, Message] = {}
@@ -179,12 +160,8 @@ class LosesEverySecondElicitationResponse(Bug):
         return [message]
 
 
-@plant(
-    *old("status-input-required", "status-working"),
-    also=old("cancelled-same-direction"),
-    transports=STDIO,
-    base=ServerMessage,
-)
+@plant(*old("status-input-required", "status-working"), also=old("cancelled-same-direction"),
+    transports=STDIO, base=ServerMessage)  # fmt: skip
 def requires_input_without_elicitation(message: Message, request: Message | None) -> list[Any]:
     return [] if method_of(message) == "elicitation/create" else [message]
 

@@ -1,8 +1,8 @@
-"""Bugs in the methods of 2025-11-25 for tasks: shapes, codes, cancels, lists, owners."""
+"""Bugs of task operations of 2025-11-25: shapes, codes, cancel, list, owners."""
 
 from typing import Any, Final
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import ENDS, Answers, Shown
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import ENDS, Answers, Shown
 from tests.conformance.planting import (
     HTTP,
     Bug,
@@ -56,12 +56,8 @@ class AnswersGetWithAStream(Bug):
         return [message, b": that was it\n\n"]
 
 
-@plant(
-    *old("streamable-http-still-applies"),
-    also=old("http-json-or-sse"),
-    transports=HTTP,
-    base=ResponseHead,
-)
+@plant(*old("streamable-http-still-applies"), also=old("http-json-or-sse"), transports=HTTP,
+    base=ResponseHead)  # fmt: skip
 def answers_task_list_as_plain_text(request: Message | None, head: Head) -> None:
     if method_of(request) == "tasks/list" and head.status == 200:
         head.headers["content-type"] = "text/plain"
@@ -70,11 +66,8 @@ def answers_task_list_as_plain_text(request: Message | None, head: Head) -> None
 # --- cancel ----------------------------------------------------------------------------------
 
 
-@plant(
-    *old("cancel-capability"),
-    also=old("cancel-unknown-32602", "cancel-terminal-refused"),
-    base=ServerMessage,
-)
+@plant(*old("cancel-capability"), also=old("cancel-unknown-32602", "cancel-terminal-refused"),
+    base=ServerMessage)  # fmt: skip
 def does_not_implement_declared_cancel(message: Message, request: Message | None) -> list[Any]:
     if request is not None and method_of(request) == "tasks/cancel":
         return [error(request, -32601, "Method not found")]
@@ -94,10 +87,8 @@ def answers_cancel_with_working_task(result: Message, request: Message) -> None:
     result["status"] = "working"
 
 
-@plant(
-    *old("cancelled-before-answer"),
-    also=old("cancelled-sticks", "terminal-final", "result-blocks", "last-updated-at-order"),
-)
+@plant(*old("cancelled-before-answer"), also=old("cancelled-sticks", "terminal-final",
+    "result-blocks", "last-updated-at-order"))  # fmt: skip
 class ShowsWorkingRightAfterCancel(Shown):
     def change(self, task: Message, where: str) -> None:
         id = task["taskId"]
@@ -215,11 +206,11 @@ def accepts_any_cursor(message: Message, request: Message | None) -> None:
 SHARED: Final = old(
     "elicitation-state-per-user", "elicitation-state-not-session-only", "elicitation-bound-to-user"
 )
-"""Whoever sees the task of somebody else sees what that one answered."""
+"""A client that sees a foreign task sees the answers of its owner as well."""
 
 
 class _Confuses(Bug):
-    """Takes the second caller for the first, for some methods."""
+    """Handle requests of the second caller as those of the first, for some methods."""
 
     methods: tuple[str, ...] = ()
 
@@ -244,44 +235,14 @@ class _Confuses(Bug):
         return token != self._tokens[0]
 
 
-variant(
-    _Confuses,
-    "gets_foreign_tasks",
-    *old("foreign-get-rejected", "bound-to-auth-context"),
-    also=SHARED,
-    transports=HTTP,
-    methods=("tasks/get",),
-)
-
-
-variant(
-    _Confuses,
-    "returns_foreign_results",
-    *old("foreign-result-rejected", "bound-to-auth-context"),
-    also=SHARED,
-    transports=HTTP,
-    methods=("tasks/result",),
-)
-
-
-variant(
-    _Confuses,
-    "cancels_foreign_tasks",
-    *old("foreign-cancel-rejected", "bound-to-auth-context"),
-    also=SHARED,
-    transports=HTTP,
-    methods=("tasks/cancel",),
-)
-
-
-variant(
-    _Confuses,
-    "lists_foreign_tasks",
-    *old("foreign-not-listed", "bound-to-auth-context"),
-    also=SHARED,
-    transports=HTTP,
-    methods=("tasks/list",),
-)
+variant(_Confuses, "gets_foreign_tasks", *old("foreign-get-rejected", "bound-to-auth-context"),
+    also=SHARED, transports=HTTP, methods=("tasks/get",))  # fmt: skip
+variant(_Confuses, "returns_foreign_results", *old("foreign-result-rejected",
+    "bound-to-auth-context"), also=SHARED, transports=HTTP, methods=("tasks/result",))  # fmt: skip
+variant(_Confuses, "cancels_foreign_tasks", *old("foreign-cancel-rejected",
+    "bound-to-auth-context"), also=SHARED, transports=HTTP, methods=("tasks/cancel",))  # fmt: skip
+variant(_Confuses, "lists_foreign_tasks", *old("foreign-not-listed", "bound-to-auth-context"),
+    also=SHARED, transports=HTTP, methods=("tasks/list",))  # fmt: skip
 
 
 @plant(*old("list-not-declared-without-identity"), transports=HTTP)

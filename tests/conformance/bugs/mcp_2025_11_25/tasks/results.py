@@ -1,8 +1,8 @@
-"""Bugs in what `tasks/result` of 2025-11-25 answers, and when."""
+"""Bugs of `tasks/result` of 2025-11-25."""
 
 from typing import Any
 
-from tests.conformance.bugs.mcp_2025_11_25.tasks.shown import ENDS, Answers, Shown
+from tests.conformance.bugs.mcp_2025_11_25.tasks.tasks import ENDS, Answers, Shown
 from tests.conformance.planting import (
     Bug,
     Head,
@@ -22,7 +22,7 @@ from tests.conformance.variations import tasks_in
 
 
 class _Watches(Bug):
-    """Knows how each task is, and which tool made it."""
+    """Record the status and the tool of each task."""
 
     def __init__(self) -> None:
         self.statuses: dict[Any, str] = {}
@@ -36,7 +36,7 @@ class _Watches(Bug):
         return [message]
 
     def is_result(self, request: Message | None, *tools: str) -> bool:
-        """Whether the result of such a task is asked for."""
+        """Return whether a request asks for the result of a task of these tools."""
         is_tool = not tools or self.tools.get(task_id_of(request)) in tools
         return method_of(request) == "tasks/result" and is_tool
 
@@ -121,10 +121,8 @@ class DelaysGetWhileResultWaits(_Watches):
         return [message]
 
 
-@plant(
-    *old("result-request-cancellable"),
-    also=old("status-cancelled", "cancel-terminal-refused", "disconnect-is-not-cancel"),
-)
+@plant(*old("result-request-cancellable"), also=old("status-cancelled",
+    "cancel-terminal-refused", "disconnect-is-not-cancel"))  # fmt: skip
 class CancelsTaskWhenResultIsCancelled(_Watches):
     def __init__(self) -> None:
         super().__init__()
@@ -163,22 +161,14 @@ class AnswersEachResultDifferently(Answers):
         result["content"] = [{"type": "text", "text": f"Answer {self._times}"}]
 
 
-@plant(
-    *old("result-exactly-underlying"),
-    also=old("structured-result-conforms"),
-    base=Answers,
-    method="tasks/result",
-)
+@plant(*old("result-exactly-underlying"), also=old("structured-result-conforms"), base=Answers,
+    method="tasks/result")  # fmt: skip
 def loses_structured_content(result: Message, request: Message) -> None:
     result.pop("structuredContent", None)
 
 
-@plant(
-    *old("result-matches-request-type"),
-    also=old("result-exactly-underlying"),
-    base=Answers,
-    method="tasks/result",
-)
+@plant(*old("result-matches-request-type"), also=old("result-exactly-underlying"), base=Answers,
+    method="tasks/result")  # fmt: skip
 def adds_task_fields_to_results(result: Message, request: Message) -> None:
     result["taskId"] = task_id_of(request)
     result["status"] = "completed"

@@ -1,4 +1,4 @@
-"""HTTP of 2025-11-25, done wrong: the endpoint, origins, sessions, versions."""
+"""Bugs of HTTP in 2025-11-25: endpoint, origins, sessions, versions."""
 
 import json
 
@@ -20,11 +20,11 @@ SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 
 
-# --- the endpoint, and who may come --------------------------------------------------------------
+# --- the endpoint and callers --------------------------------------------------------------
 
 
 class _AnswersGet(Bug):
-    """Answers the first proper GET by itself."""
+    """Answer the first proper GET."""
 
     instead: Instead
 
@@ -43,22 +43,11 @@ class _AnswersGet(Bug):
         return body
 
 
-variant(
-    _AnswersGet,
-    "answers_get_stream_with_404",
-    *old("http-single-endpoint", "get-stream-sse-or-405"),
-    transports=HTTP,
-    instead=Instead(status=404),
-)
-
-
-variant(
-    _AnswersGet,
-    "answers_get_stream_with_html",
-    *old("get-stream-sse-or-405"),
-    transports=HTTP,
-    instead=Instead(status=200, headers={"content-type": "text/html"}),
-)
+variant(_AnswersGet, "answers_get_stream_with_404", *old("http-single-endpoint",
+    "get-stream-sse-or-405"), transports=HTTP, instead=Instead(status=404))  # fmt: skip
+variant(_AnswersGet, "answers_get_stream_with_html", *old("get-stream-sse-or-405"),
+    transports=HTTP, instead=Instead(status=200, headers={"content-type": "text/html"})
+)  # fmt: skip
 
 
 @plant(*old("http-origin-validated", "http-origin-403"), transports=HTTP)
@@ -86,7 +75,7 @@ class TakesAnonymousCallersForTheLastOne(Bug):
         return message
 
 
-# --- what a POST is told -------------------------------------------------------------------------
+# --- responses to POST -------------------------------------------------------------------------
 
 
 @plant(*old("http-202-for-notification"), transports=HTTP, base=ResponseHead)
@@ -112,7 +101,7 @@ def sends_json_as_plain_text(request: Message | None, head: Head) -> None:
 
 
 class _RenamesSessions(Bug):
-    """Sessions have other ids than the server behind it knows."""
+    """Replace session ids."""
 
     def __init__(self) -> None:
         self.real: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Streams of 2025-11-25, done wrong."""
+"""Bugs of streams in 2025-11-25."""
 
 import re
 from copy import deepcopy
@@ -24,18 +24,18 @@ LAST_EVENT = "last-event-id"
 
 
 def is_result(request: Message | None) -> bool:
-    """Whether it waits for the result of a task."""
+    """Return whether it is `tasks/result`."""
     return request is not None and request.get("method") == "tasks/result"
 
 
 def task_of(message: Message) -> Any:
-    """The task that a message is about, by its metadata."""
+    """Return the related task of a message."""
     params = message.get("params")
     meta = params.get("_meta", {}) if isinstance(params, dict) else {}
     return meta.get(RELATED, {}).get("taskId")
 
 
-# --- their course --------------------------------------------------------------------------------
+# --- course --------------------------------------------------------------------------------
 
 
 @plant(*old("sse-priming-event"), transports=HTTP)
@@ -45,7 +45,7 @@ class SendsNoPrimingEvent(Bug):
 
 
 class _HangsUp(Bug):
-    """Some streams that wait for a result end too early."""
+    """End some result streams too early."""
 
     times = 0
 
@@ -76,7 +76,7 @@ class KeepsStreamsOpenAfterResponse(Bug):
         return [message, STAY] if is_list and head.status == 200 else [message]
 
 
-# --- what is said on which -----------------------------------------------------------------------
+# --- which messages -----------------------------------------------------------------------
 
 
 @plant(*old("sse-messages-related"), transports=HTTP)
@@ -100,7 +100,7 @@ class SendsMessagesOfOtherTasks(Bug):
 
 
 class _KnowsQuestions(Bug):
-    """Keeps the questions that are open, and which streams wait for which task."""
+    """Record open elicitations and the task of each result stream."""
 
     def __init__(self) -> None:
         self.questions: dict[Any, Message] = {}

@@ -25,7 +25,7 @@ _TASKS: Final = "io.modelcontextprotocol/tasks"
 
 
 class _Answers(Bug):
-    """Changes the answers to one method, or to one id."""
+    """Change the responses to one method, or to one id."""
 
     method: str | None = None
     id: Any = None
@@ -77,16 +77,9 @@ def sends_error_codes_as_text(message: Message) -> None:
     message["error"]["code"] = str(message["error"]["code"])
 
 
-@plant(
-    *new("notification-not-answered"),
-    also=new(
-        "http-202-for-notification",
-        "http-error-for-refused-notification",
-        "error-same-id",
-        "invalid-cancellation-ignored",
-    ),
-    base=ClientMessage,
-)
+@plant(*new("notification-not-answered"), also=new("http-202-for-notification",
+    "http-error-for-refused-notification", "error-same-id", "invalid-cancellation-ignored"),
+    base=ClientMessage)  # fmt: skip
 def responds_to_unknown_notifications(message: Message, head: Head) -> Message | Instead | None:
     if message.get("method") != "notifications/nobody-knows":
         return message
@@ -104,11 +97,8 @@ def sends_notifications_with_ids(message: Message, request: Message | None) -> N
 # --- results ---------------------------------------------------------------------------------
 
 
-@plant(
-    *new("result-type-present", "modern-request-served-statelessly"),
-    base=_Answers,
-    method="tools/list",
-)
+@plant(*new("result-type-present", "modern-request-served-statelessly"), base=_Answers,
+    method="tools/list")  # fmt: skip
 def omits_result_type_of_tool_lists(message: Message) -> None:
     message.get("result", {}).pop("resultType", None)
 
@@ -147,7 +137,7 @@ def sends_unknown_result_type(message: Message) -> None:
 
 
 class _FailsWith(Bug):
-    """Tasks that failed have this code."""
+    """Send this code in failed tasks."""
 
     code = 0
 
@@ -159,25 +149,17 @@ class _FailsWith(Bug):
 
 
 variant(_FailsWith, "fails_tasks_with_legacy_code", *new("legacy-codes-avoided"), code=-32001)
-
-
 variant(
     _FailsWith, "fails_tasks_with_reserved_code", *new("reserved-codes-not-invented"), code=-32055
 )
 
 
 variant(_FailsWith, "fails_tasks_with_old_code", *new("old-codes-not-sent"), code=-32042)
-
-
 variant(_FailsWith, "fails_tasks_with_jsonrpc_code", *new("own-codes-outside-range"), code=-32150)
 
 
-@plant(
-    *new("reserved-codes-as-defined"),
-    also=new("http-unknown-method-404"),
-    base=_Answers,
-    id="unknown-7",
-)
+@plant(*new("reserved-codes-as-defined"), also=new("http-unknown-method-404"), base=_Answers,
+    id="unknown-7")  # fmt: skip
 def sends_32022_for_unknown_methods(message: Message) -> None:
     data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
     message["error"] |= {"code": -32022, "data": data}
@@ -186,11 +168,8 @@ def sends_32022_for_unknown_methods(message: Message) -> None:
 # --- capabilities ----------------------------------------------------------------------------
 
 
-@plant(
-    *new("undeclared-capability-32021"),
-    also=new("missing-capability-names-extension", "listen-missing-capability-32021"),
-    base=ServerChange,
-)
+@plant(*new("undeclared-capability-32021"), also=new("missing-capability-names-extension",
+    "listen-missing-capability-32021"), base=ServerChange)  # fmt: skip
 def omits_missing_capabilities(message: Message, request: Message | None) -> None:
     if message.get("error", {}).get("code") == -32021:
         del message["error"]["data"]
@@ -203,28 +182,19 @@ def refuses_missing_capability_with_200(request: Message | None, head: Head) -> 
         head.status = 200
 
 
-@plant(
-    *new("undeclared-capability-not-used"),
-    also=new("elicitation-declared-modes-only", "mrtr-declared-kinds-only"),
-    base=ClientChange,
-)
+@plant(*new("undeclared-capability-not-used"), also=new("elicitation-declared-modes-only",
+    "mrtr-declared-kinds-only"), base=ClientChange)  # fmt: skip
 def elicits_from_every_client_with_tasks(message: Message, head: Head) -> None:
     declared = meta_of(message).get(_CAPABILITIES)
     if isinstance(declared, dict) and "extensions" in declared:
         declared["elicitation"] = {"form": {}}
 
 
-@plant(
-    *new("no-state-from-earlier-requests", "one-sided-extension", "result-types-from-capabilities"),
-    also=new(
-        "get-missing-capability-32021",
-        "update-missing-capability-32021",
-        "cancel-missing-capability-32021",
-        "legacy-capability-is-undeclared",
-        "no-task-for-undeclared",
-        "task-parameter-ignored",
-    ),
-)
+@plant(*new("no-state-from-earlier-requests", "one-sided-extension",
+    "result-types-from-capabilities"), also=new("get-missing-capability-32021",
+    "update-missing-capability-32021", "cancel-missing-capability-32021",
+    "legacy-capability-is-undeclared", "no-task-for-undeclared", "task-parameter-ignored")
+)  # fmt: skip
 class RemembersCapabilities(Bug):
     def __init__(self) -> None:
         self._is_declared = False

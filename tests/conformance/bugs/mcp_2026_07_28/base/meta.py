@@ -32,7 +32,7 @@ _CAPABILITIES: Final = _MCP + "clientCapabilities"
 
 
 class _Adds(Bug):
-    """Adds a key to `_meta` of lists of tools."""
+    """Add a key to `_meta` of tool lists."""
 
     key = ""
     value: Any = True
@@ -44,37 +44,16 @@ class _Adds(Bug):
 
 
 variant(_Adds, "adds_meta_key_with_empty_label", *new("meta-prefix-format"), key="org..example/key")
-
-
-variant(
-    _Adds,
-    "adds_meta_label_that_starts_with_hyphen",
-    *new("meta-label-format"),
-    key="org.-example/key",
-)
-
-
-variant(
-    _Adds,
-    "adds_meta_name_that_starts_with_hyphen",
-    *new("meta-name-format"),
-    key="org.example/-key",
-)
-
-
+variant(_Adds, "adds_meta_label_that_starts_with_hyphen", *new("meta-label-format"),
+    key="org.-example/key")  # fmt: skip
+variant(_Adds, "adds_meta_name_that_starts_with_hyphen", *new("meta-name-format"),
+    key="org.example/-key")  # fmt: skip
 variant(_Adds, "adds_meta_prefix_as_domain", *new("meta-prefix-reverse-dns"), key="example.org/key")
 
 
 variant(_Adds, "adds_meta_key_of_mcp", *new("meta-prefix-reserved"), key="dev.mcp/key")
-
-
-variant(
-    _Adds,
-    "sends_invalid_traceparent",
-    *new("trace-context-format"),
-    key="traceparent",
-    value="here",
-)
+variant(_Adds, "sends_invalid_traceparent", *new("trace-context-format"), key="traceparent",
+    value="here")  # fmt: skip
 
 
 @plant(*new("meta-no-assumptions"), base=ClientMessage)
@@ -114,13 +93,9 @@ class ShowsAnotherTask(Bug):
         return [message]
 
 
-@plant(
-    *new("connection-not-required"),
-    also=new(
-        "kept-until-ttl", "durable-before-create-answer", "wait-for-consistency", "get-working"
-    ),
-    transports=HTTP,
-)
+@plant(*new("connection-not-required"), also=new("kept-until-ttl",
+    "durable-before-create-answer", "wait-for-consistency", "get-working"), transports=HTTP
+)  # fmt: skip
 class BindsTasksToConnections(Bug):
     def __init__(self) -> None:
         self._created: dict[str, int] = {}
@@ -176,19 +151,15 @@ def refuses_a_client_by_name(message: Message, head: Head) -> Message | Instead 
     return refusal(message, -32602, "not for you") if is_it else message
 
 
-@plant(
-    *new("info-not-for-security"),
-    also=new("auth-on-each-request", "info-changes-nothing"),
-    transports=HTTP,
-    base=ClientChange,
-)
+@plant(*new("info-not-for-security"), also=new("auth-on-each-request", "info-changes-nothing"),
+    transports=HTTP, base=ClientChange)  # fmt: skip
 def authorizes_by_client_name(message: Message, head: Head) -> None:
     is_get, is_named = message.get("method") == "tasks/get", _client(message) != "somebody-else"
     if is_get and is_named and head.headers.get("authorization") == f"Bearer {TOKENS[1]}":
         head.headers["authorization"] = f"Bearer {TOKENS[0]}"
 
 
-@plant(*new("subscription-id-in-meta"), base=ServerChange)
+@plant(*new("subscription-id-in-meta"), also=new("ack-first"), base=ServerChange)
 def acknowledges_without_subscription_id(message: Message, request: Message | None) -> None:
     if message.get("method") == "notifications/subscriptions/acknowledged":
         message["params"]["_meta"].pop(_MCP + "subscriptionId")

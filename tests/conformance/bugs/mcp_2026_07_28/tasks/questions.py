@@ -1,4 +1,4 @@
-"""Bugs of the tasks extension: questions and their answers, acknowledgements, cancelling."""
+"""Bugs of the tasks extension: input requests, acknowledgements, cancellation."""
 
 from typing import Any
 
@@ -41,10 +41,8 @@ class _Asking(Shown):
         """In place."""
 
 
-@plant(
-    *new("key-not-two-requests", "keys-unique-for-life"),
-    also=new("notification-is-whole-task", "info-changes-nothing"),
-)
+@plant(*new("key-not-two-requests", "keys-unique-for-life"),
+    also=new("notification-is-whole-task", "info-changes-nothing"))  # fmt: skip
 class ChangesInputRequestsWithEachPoll(_Asking):
     def change_requests(self, task: Message, asked: dict[str, Any]) -> None:
         for question in asked.values():
@@ -53,15 +51,8 @@ class ChangesInputRequestsWithEachPoll(_Asking):
             question["params"][field] = words
 
 
-@plant(
-    *new("key-not-reused-after-answer", "keys-unique-for-life"),
-    also=new(
-        "terminal-final",
-        "notification-is-whole-task",
-        "last-updated-at-iso",
-        "info-changes-nothing",
-    ),
-)
+@plant(*new("key-not-reused-after-answer", "keys-unique-for-life"), also=new("terminal-final",
+    "notification-is-whole-task", "last-updated-at-iso", "info-changes-nothing"))  # fmt: skip
 class RepeatsAnsweredInputRequests(Shown):
     methods = ("tasks/get",)
 
@@ -87,21 +78,16 @@ class RepeatsAnsweredInputRequests(Shown):
                 task.update(status="input_required", inputRequests=before["inputRequests"])
 
 
-@plant(
-    *new("input-requests-complete", "questions-repeated-until-answered"),
-    also=new("get-input-required-has-requests", "info-changes-nothing"),
-)
+@plant(*new("input-requests-complete", "questions-repeated-until-answered"),
+    also=new("get-input-required-has-requests", "info-changes-nothing"))  # fmt: skip
 class HidesInputRequestsInEverySecondPoll(_Asking):
     def change_requests(self, task: Message, asked: dict[str, Any]) -> None:
         if self.times[task["taskId"]] % 2 == 0:
             task["inputRequests"] = {}
 
 
-@plant(
-    *new("questions-answered-by-update"),
-    also=new("elicitation-refusals-handled", "server-info-sent"),
-    base=ClientMessage,
-)
+@plant(*new("questions-answered-by-update"), also=new("elicitation-refusals-handled",
+    "server-info-sent"), base=ClientMessage)  # fmt: skip
 def loses_acknowledged_responses(message: Message, head: Head) -> Message | Instead | None:
     if method_of(message) == "tasks/update" and _replies(message) and is_modern(message):
         return Instead(
@@ -111,7 +97,7 @@ def loses_acknowledged_responses(message: Message, head: Head) -> Message | Inst
 
 
 class _Updates(Bug):
-    """Refuses some answers; knows which keys each task has used, and which tasks are over."""
+    """Refuse some responses; record the keys of each task and the ended tasks."""
 
     def __init__(self) -> None:
         self.keys: dict[Any, set[str]] = {}
@@ -130,12 +116,12 @@ class _Updates(Bug):
         id = task_id_of(message)
         if method_of(message) == "tasks/update" and isinstance(id, str) and is_modern(message):
             if _replies(message) and self.is_refused(id, set(_replies(message))):
-                return Instead((error(message, -32602, "Invalid params: nobody asked"),))
+                return Instead((error(message, -32602, "Invalid params: not requested"),))
             self.answered_keys.setdefault(id, set()).update(_replies(message))
         return message
 
     def is_refused(self, id: str, keys: set[str]) -> bool:
-        """Whether these answers are."""
+        """Return whether these responses are refused."""
         return False
 
 
@@ -190,22 +176,12 @@ class _Untyped(Answers):
         return message
 
 
-variant(
-    _Untyped,
-    "acknowledges_update_without_type",
-    *new("update-result-type-complete"),
+variant(_Untyped, "acknowledges_update_without_type", *new("update-result-type-complete"),
     also=new("result-type-present", "modern-request-served-statelessly"),
-    methods=("tasks/update",),
-)
-
-
-variant(
-    _Untyped,
-    "acknowledges_cancel_without_type",
-    *new("cancel-result-type-complete"),
+    methods=("tasks/update",))  # fmt: skip
+variant(_Untyped, "acknowledges_cancel_without_type", *new("cancel-result-type-complete"),
     also=new("result-type-present", "modern-request-served-statelessly"),
-    methods=("tasks/cancel",),
-)
+    methods=("tasks/cancel",))  # fmt: skip
 
 
 class _NoCancel(_Updates):
@@ -217,7 +193,7 @@ class _NoCancel(_Updates):
         return message
 
     def is_kept(self, id: Any) -> bool:
-        """Whether that task cannot be cancelled."""
+        """Return whether the task cannot be cancelled."""
         return False
 
 

@@ -44,67 +44,30 @@ class _Declaring(Bug):
 _NOT_NEEDED: Final = new("undeclared-capability-32021", "no-state-from-earlier-requests")
 
 
-variant(
-    _Declaring,
-    "allows_get_without_capability",
-    *new("get-missing-capability-32021"),
+variant(_Declaring, "allows_get_without_capability", *new("get-missing-capability-32021"),
     also=(*new("legacy-capability-is-undeclared", "standard-jsonrpc-errors"), *_NOT_NEEDED),
-    methods=("tasks/get",),
-)
+    methods=("tasks/get",))  # fmt: skip
+variant(_Declaring, "allows_update_without_capability", *new("update-missing-capability-32021"),
+    also=_NOT_NEEDED, methods=("tasks/update",))  # fmt: skip
+variant(_Declaring, "allows_cancel_without_capability", *new("cancel-missing-capability-32021"),
+    also=_NOT_NEEDED, methods=("tasks/cancel",))  # fmt: skip
+variant(_Declaring, "creates_tasks_without_capability", *new("no-task-for-undeclared",
+    "legacy-capability-is-undeclared", "task-parameter-ignored"), also=(*_NOT_NEEDED,
+    *new("one-sided-extension", "undeclared-capability-not-used",
+    "result-types-from-capabilities")), methods=("tools/call",))  # fmt: skip
 
 
-variant(
-    _Declaring,
-    "allows_update_without_capability",
-    *new("update-missing-capability-32021"),
-    also=_NOT_NEEDED,
-    methods=("tasks/update",),
-)
-
-
-variant(
-    _Declaring,
-    "allows_cancel_without_capability",
-    *new("cancel-missing-capability-32021"),
-    also=_NOT_NEEDED,
-    methods=("tasks/cancel",),
-)
-
-
-variant(
-    _Declaring,
-    "creates_tasks_without_capability",
-    *new("no-task-for-undeclared", "legacy-capability-is-undeclared", "task-parameter-ignored"),
-    also=(
-        *_NOT_NEEDED,
-        *new(
-            "one-sided-extension",
-            "undeclared-capability-not-used",
-            "result-types-from-capabilities",
-        ),
-    ),
-    methods=("tools/call",),
-)
-
-
-@plant(
-    *new("missing-capability-names-extension"),
-    also=new("undeclared-capability-32021", "one-sided-extension"),
-    base=Answers,
-    methods=("tools/call", *_METHODS),
-)
+@plant(*new("missing-capability-names-extension"), also=new("undeclared-capability-32021",
+    "one-sided-extension"), base=Answers, methods=("tools/call", *_METHODS))  # fmt: skip
 def refuses_without_required_capabilities(message: Message, request: Message) -> Message:
     if message.get("error", {}).get("code") == -32021:
         message["error"]["data"] = {}
     return message
 
 
-@plant(
-    *new("missing-capability-32021"),
-    also=new("undeclared-capability-32021", "one-sided-extension", "tool-protocol-errors"),
-    base=Answers,
-    methods=("tools/call",),
-)
+@plant(*new("missing-capability-32021"), also=new("undeclared-capability-32021",
+    "one-sided-extension", "tool-protocol-errors"), base=Answers, methods=("tools/call",)
+)  # fmt: skip
 def refuses_task_only_tool_with_32601(message: Message, request: Message) -> Message:
     if message.get("error", {}).get("code") == -32021 and TASKS in str(message):
         return error(request, -32601, "Method not found: the tool needs a task")
@@ -129,31 +92,14 @@ class _StillThere(Bug):
         return message
 
 
-variant(
-    _StillThere,
-    "still_implements_tasks_list",
-    *new("no-tasks-list"),
-    also=new("server-info-sent"),
-    method="tasks/list",
-    result={"tasks": []},
-)
+variant(_StillThere, "still_implements_tasks_list", *new("no-tasks-list"),
+    also=new("server-info-sent"), method="tasks/list", result={"tasks": []})  # fmt: skip
+variant(_StillThere, "still_implements_tasks_result", *new("tasks-result-gone-32601"),
+    also=new("server-info-sent"), method="tasks/result", result={"content": []})  # fmt: skip
 
 
-variant(
-    _StillThere,
-    "still_implements_tasks_result",
-    *new("tasks-result-gone-32601"),
-    also=new("server-info-sent"),
-    method="tasks/result",
-    result={"content": []},
-)
-
-
-@plant(
-    *new("auth-on-each-request"),
-    also=new("tool-access-controlled", "http-authentication", "request-state-bound-to-principal"),
-    transports=HTTP,
-)
+@plant(*new("auth-on-each-request"), also=new("tool-access-controlled", "http-authentication",
+    "request-state-bound-to-principal"), transports=HTTP)  # fmt: skip
 class IgnoresCredentialsOfTaskRequests(Bug):
     first: str | None = None
 
@@ -180,20 +126,15 @@ class _Discover(Answers):
         """In place."""
 
 
-@plant(
-    *new("server-declares-in-discover", "legacy-servers-migrate"),
-    also=new("result-types-from-capabilities", "one-sided-extension"),
-    base=_Discover,
-)
+@plant(*new("server-declares-in-discover", "legacy-servers-migrate"),
+    also=new("result-types-from-capabilities", "one-sided-extension"), base=_Discover)  # fmt: skip
 def creates_tasks_without_declaration(declared: Message) -> None:
     declared["extensions"].pop(TASKS)
 
 
-@plant(
-    *new("extension-identifier", "server-declares-in-discover", "legacy-servers-migrate"),
+@plant(*new("extension-identifier", "server-declares-in-discover", "legacy-servers-migrate"),
     also=new("extension-id-format", "result-types-from-capabilities", "one-sided-extension"),
-    base=_Discover,
-)
+    base=_Discover)  # fmt: skip
 def declares_extension_under_another_name(declared: Message) -> None:
     declared["extensions"]["modelcontextprotocol.io/tasks"] = declared["extensions"].pop(TASKS)
 
@@ -215,11 +156,8 @@ def uses_extension_label_in_meta(message: Message, request: Message) -> Message:
     return message
 
 
-@plant(
-    *new("server-decides-alone"),
-    also=new("capability-empty-object", "reserved-codes-as-defined"),
-    base=ClientChange,
-)
+@plant(*new("server-decides-alone"), also=new("capability-empty-object",
+    "reserved-codes-as-defined"), base=ClientChange)  # fmt: skip
 def creates_tasks_only_on_request(message: Message, head: Head) -> None:
     if method_of(message) == "tools/call" and "task" not in message["params"]:
         capabilities(message).pop("extensions", None)
@@ -233,11 +171,8 @@ def refuses_task_parameter(message: Message, head: Head) -> Message | Instead | 
     return message
 
 
-@plant(
-    *new("legacy-capability-is-undeclared"),
-    also=(*_NOT_NEEDED, *new("get-missing-capability-32021")),
-    base=ClientChange,
-)
+@plant(*new("legacy-capability-is-undeclared"), also=(*_NOT_NEEDED,
+    *new("get-missing-capability-32021")), base=ClientChange)  # fmt: skip
 def accepts_legacy_capability(message: Message, head: Head) -> None:
     is_meant = method_of(message) in ("tools/call", "tasks/get")
     if is_meant and "tasks" in capabilities(message) and "task" not in message["params"]:
@@ -259,11 +194,8 @@ class CreatesTasksInLegacySessions(Bug):
         return message
 
 
-@plant(
-    *new("legacy-tasks-still-served"),
-    also=new("initialize-selects-legacy", "both-eras"),
-    base=ClientMessage,
-)
+@plant(*new("legacy-tasks-still-served"), also=new("initialize-selects-legacy", "both-eras"),
+    base=ClientMessage)  # fmt: skip
 def does_not_serve_legacy_tasks(message: Message, head: Head) -> Message | Instead | None:
     is_old = not is_modern(message) and "_meta" not in (message.get("params") or {})
     if is_old and method_of(message) in ("tasks/get", "tasks/cancel"):

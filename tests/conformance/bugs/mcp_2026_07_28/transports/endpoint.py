@@ -26,7 +26,7 @@ VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
 
 def refusal(message: Message, code: int, words: str = "no", status: int = 400) -> Instead:
-    """An error instead of what the correct server would say."""
+    """Return an error in place of the correct response."""
     error = {"code": code, "message": words}
     answer = {"jsonrpc": "2.0", "id": message["id"], "error": error}
     return Instead((answer,), status, {"content-type": "application/json"})
@@ -51,12 +51,8 @@ def answers_foreign_origins_with_400(message: Message, head: Head) -> Message | 
     return Instead(status=400) if "origin" in head.headers else message
 
 
-@plant(
-    *new("http-authentication"),
-    also=new("auth-on-each-request", "tool-access-controlled"),
-    transports=HTTP,
-    base=ClientChange,
-)
+@plant(*new("http-authentication"), also=new("auth-on-each-request", "tool-access-controlled"),
+    transports=HTTP, base=ClientChange)  # fmt: skip
 def takes_anonymous_callers_for_a(message: Message, head: Head) -> None:
     head.headers.setdefault("authorization", f"Bearer {TOKENS[0]}")
 
@@ -130,7 +126,7 @@ def fills_in_missing_version_header(message: Message, head: Head) -> None:
 
 
 class ModernOnly(Bug):
-    """Knows no earlier revision, and answers correctly to whoever comes with one."""
+    """Support no earlier revision; refuse their clients correctly."""
 
     words = f"this server speaks {NEW}"
 
@@ -186,11 +182,8 @@ class RefusesLastEventId(ModernOnly):
 # --- every transport -------------------------------------------------------------------------
 
 
-@plant(
-    *new("messages-utf8"),
-    also=("answers", *new("binding-delivers", "stdio-stdout-only-mcp")),
-    base=ServerMessage,
-)
+@plant(*new("messages-utf8"), also=("answers", *new("binding-delivers",
+    "stdio-stdout-only-mcp")), base=ServerMessage)  # fmt: skip
 def answers_in_latin_1(message: Message, request: Message | None) -> list[Any]:
     id = message.get("id")
     if not isinstance(id, str) or id.isascii() or "result" not in message:
@@ -213,12 +206,8 @@ def logs_to_stdout(message: Message, request: Message | None) -> list[Any]:
     return [b"INFO: tools were listed\n", message] if is_list else [message]
 
 
-@plant(
-    *new("stdio-no-embedded-newlines"),
-    also=new("stdio-stdout-only-mcp"),
-    transports=STDIO,
-    base=ServerMessage,
-)
+@plant(*new("stdio-no-embedded-newlines"), also=new("stdio-stdout-only-mcp"), transports=STDIO,
+    base=ServerMessage)  # fmt: skip
 def writes_messages_with_newlines(message: Message, request: Message | None) -> list[Any]:
     if request is None or request.get("method") != "tools/list":
         return [message]

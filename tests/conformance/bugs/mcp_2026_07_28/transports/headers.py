@@ -24,7 +24,7 @@ _NAMED_BY: Final = {"tools/call": "name"} | dict.fromkeys(
 
 
 def _right(message: Message) -> dict[str, str]:
-    """What method and name should be in the headers."""
+    """Return the headers that mirror method and name."""
     method, params = message.get("method"), message.get("params")
     right = {"mcp-method": method} if isinstance(method, str) else {}
     name = params.get(_NAMED_BY.get(str(method))) if isinstance(params, dict) else None
@@ -32,7 +32,7 @@ def _right(message: Message) -> dict[str, str]:
 
 
 def _wrong(message: Message, head: Head) -> dict[str, str]:
-    """The headers that say something else, though not in Base64."""
+    """Return headers with other values, unless they are in Base64."""
     return {
         name: value
         for name, value in _right(message).items()
@@ -74,23 +74,16 @@ def fills_in_missing_headers(message: Message, head: Head) -> None:
         head.headers.setdefault(name, value)
 
 
-@plant(
-    *new("header-values-decoded", "header-decoded-before-compare"),
-    also=new("reserved-codes-as-defined", "standard-jsonrpc-errors"),
-    transports=HTTP,
-    base=ClientMessage,
-)
+@plant(*new("header-values-decoded", "header-decoded-before-compare"),
+    also=new("reserved-codes-as-defined", "standard-jsonrpc-errors"), transports=HTTP,
+    base=ClientMessage)  # fmt: skip
 def does_not_decode_base64_headers(message: Message, head: Head) -> Message | Instead | None:
     is_encoded = head.headers.get("mcp-name", "").startswith("=?base64?")
     return refusal(message, -32020) if is_encoded else message
 
 
-@plant(
-    *new("header-names-case-insensitive"),
-    also=new("reserved-codes-as-defined"),
-    transports=HTTP,
-    base=ClientMessage,
-)
+@plant(*new("header-names-case-insensitive"), also=new("reserved-codes-as-defined"),
+    transports=HTTP, base=ClientMessage)  # fmt: skip
 def loses_lower_case_headers(message: Message, head: Head) -> Message | Instead | None:
     return refusal(message, -32020, "no headers") if message.get("id") == "7" else message
 
@@ -162,22 +155,10 @@ class DoesNotCompareParameterHeaders(_Marked):
         return False
 
 
-variant(
-    _Marked,
-    "refuses_parameter_mismatch_with_32602",
-    *new("param-header-failure-32020"),
-    transports=HTTP,
-    code=-32602,
-)
-
-
-variant(
-    _Marked,
-    "accepts_undecodable_parameter_headers",
-    *new("param-header-bad-characters"),
-    transports=HTTP,
-    minds_garbage=False,
-)
+variant(_Marked, "refuses_parameter_mismatch_with_32602", *new("param-header-failure-32020"),
+    transports=HTTP, code=-32602)  # fmt: skip
+variant(_Marked, "accepts_undecodable_parameter_headers", *new("param-header-bad-characters"),
+    transports=HTTP, minds_garbage=False)  # fmt: skip
 
 
 @plant(*new("param-header-missing-rejected"), transports=HTTP)
@@ -186,21 +167,15 @@ class DoesNotRequireParameterHeaders(_Marked):
         return False
 
 
-@plant(
-    *new("param-header-not-expected-for-null"),
-    also=new("reserved-codes-as-defined"),
-    transports=HTTP,
-)
+@plant(*new("param-header-not-expected-for-null"), also=new("reserved-codes-as-defined"),
+    transports=HTTP)  # fmt: skip
 class RequiresHeaderForNull(_Marked):
     def is_missing(self, arguments: Mapping[str, Any], name: str, header: str | None) -> bool:
         return (name not in arguments) != (header is None)
 
 
-@plant(
-    *new("param-header-not-expected-if-absent"),
-    also=new("reserved-codes-as-defined"),
-    transports=HTTP,
-)
+@plant(*new("param-header-not-expected-if-absent"), also=new("reserved-codes-as-defined"),
+    transports=HTTP)  # fmt: skip
 class RequiresHeaderForAbsentParameter(_Marked):
     def is_missing(self, arguments: Mapping[str, Any], name: str, header: str | None) -> bool:
         return header is None and not (name in arguments and arguments[name] is None)
@@ -242,12 +217,8 @@ def declares_header_name_with_space(schema: dict[str, Any]) -> None:
     schema["properties"]["along"]["x-mcp-header"] = "Along What"
 
 
-@plant(
-    *new("x-mcp-header-no-control"),
-    also=new("x-mcp-header-token"),
-    transports=HTTP,
-    base=_MarksSchema,
-)
+@plant(*new("x-mcp-header-no-control"), also=new("x-mcp-header-token"), transports=HTTP,
+    base=_MarksSchema)  # fmt: skip
 def declares_header_name_with_newline(schema: dict[str, Any]) -> None:
     schema["properties"]["along"]["x-mcp-header"] = "Along\r\nX-Evil"
 
@@ -269,12 +240,8 @@ def declares_header_of_pattern_property(schema: dict[str, Any]) -> None:
     schema["patternProperties"] = {"^x-": {"type": "string", "x-mcp-header": "Any"}}
 
 
-@plant(
-    *new("x-mcp-header-chain"),
-    also=new("x-mcp-header-reachable"),
-    transports=HTTP,
-    base=_MarksSchema,
-)
+@plant(*new("x-mcp-header-chain"), also=new("x-mcp-header-reachable"), transports=HTTP,
+    base=_MarksSchema)  # fmt: skip
 def declares_header_in_any_of(schema: dict[str, Any]) -> None:
     marked = {"type": "string", "x-mcp-header": "Along"}
     schema["anyOf"] = [{"properties": {"along": marked}}, {}]

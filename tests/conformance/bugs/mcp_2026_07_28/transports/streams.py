@@ -46,11 +46,8 @@ def omits_buffering_header(request: Message | None, head: Head) -> None:
     head.headers.pop("x-accel-buffering", None)
 
 
-@plant(
-    *new("sse-not-resumable"),
-    also=new("http-silence-after-cancel", "subscription-id-is-request-id"),
-    transports=HTTP,
-)
+@plant(*new("sse-not-resumable"), also=new("http-silence-after-cancel",
+    "subscription-id-is-request-id"), transports=HTTP)  # fmt: skip
 class ResumesSubscriptions(Bug):
     def __init__(self) -> None:
         self._told: list[Message] = []
@@ -70,20 +67,9 @@ class ResumesSubscriptions(Bug):
         return [message, *before]
 
 
-@plant(
-    *new("http-silence-after-cancel"),
-    also=(
-        *new(
-            "sse-notifications-related",
-            "no-progress-for-tasks",
-            "progress-operation-running",
-            "progress-stops-after-completion",
-            "progress-token-known",
-        ),
-        *_MADE_OF_JSON,
-    ),
-    transports=HTTP,
-)
+@plant(*new("http-silence-after-cancel"), also=(*new("sse-notifications-related",
+    "no-progress-for-tasks", "progress-operation-running", "progress-stops-after-completion",
+    "progress-token-known"), *_MADE_OF_JSON), transports=HTTP)  # fmt: skip
 class ReportsProgressOfDisconnectedCalls(Bug):
     def __init__(self) -> None:
         self._tokens: list[Any] = []
@@ -105,11 +91,7 @@ class ReportsProgressOfDisconnectedCalls(Bug):
         return [*(_notification("notifications/progress", **one) for one in told), message]
 
 
-@plant(
-    *new("stdio-silence-after-cancel"),
-    also=new("cancelled-request-not-answered"),
-    transports=STDIO,
-    base=ClientMessage,
-)
+@plant(*new("stdio-silence-after-cancel"), also=new("cancelled-request-not-answered"),
+    transports=STDIO, base=ClientMessage)  # fmt: skip
 def ignores_cancelled_notifications(message: Message, head: Head) -> Message | Instead | None:
     return None if message.get("method") == "notifications/cancelled" else message

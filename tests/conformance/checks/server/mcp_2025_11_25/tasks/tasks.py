@@ -210,7 +210,7 @@ ROWS: Rows = {
         ),
         # arguments may be wrong, or the tool too
         nothing(call(task={}, support="forbidden").error(-32602)),
-        # what nobody declared need not be refused
+        # an undeclared capability need not be refused
         nothing(call(task={}, support="forbidden", capabilities=PLAIN_CAPABILITIES).answer(RESULT)),
     ],
     "task-support-default-forbidden": [

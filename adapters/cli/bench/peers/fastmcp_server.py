@@ -1,20 +1,28 @@
-"""A server of FastMCP 4 with its tasks in memory or Redis, run with an interpreter that has it.
+"""A server of FastMCP 3 or 4 with tasks, run with an interpreter that has it.
 
-Arguments: `http` or `stdio`, the text that tools return, and the URL of the queue.
+Arguments: `http` or `stdio`, the text that tools return and, for FastMCP 4, the URL of the queue;
+FastMCP 3 keeps its tasks in memory.
 """
 
 import asyncio
 import collections
+import os
 import sys
+
+# FastMCP 3 reads these when it is imported; the concurrency is that of our server.
+os.environ["FASTMCP_DOCKET_URL"] = "memory://"
+os.environ["FASTMCP_DOCKET_CONCURRENCY"] = "1000"
 
 import uvicorn
 from fastmcp import FastMCP
-from fastmcp_tasks import TasksExtension
 
-WHERE, TEXT, URL = sys.argv[1:]
+WHERE, TEXT, *URL = sys.argv[1:]
 
 server = FastMCP("peer")
-server.add_extension(TasksExtension(url=URL, concurrency=1_000))  # as our server
+if URL:
+    from fastmcp_tasks import TasksExtension
+
+    server.add_extension(TasksExtension(url=URL[0], concurrency=1_000))
 released: collections.defaultdict[str, asyncio.Event] = collections.defaultdict(asyncio.Event)
 
 

@@ -1,4 +1,4 @@
-"""Bugs in how tasks of 2025-11-25 are shown: ids, statuses, times, lifetimes."""
+"""Bugs of task fields of 2025-11-25: ids, statuses, timestamps, ttl."""
 
 import itertools
 from collections import Counter
@@ -23,21 +23,21 @@ from tests.conformance.variations import tasks_in
 ENDS: Final = ("completed", "failed", "cancelled")
 
 
-# --- what the bugs of this revision have in common -------------------------------------------
+# --- base classes of bugs -------------------------------------------
 
 
 class Shown(Bug):
-    """Changes tasks wherever they are shown; knows their tools, and how often they were shown."""
+    """Change tasks in every message; record their tools and how often each was sent."""
 
     tool: str | None = None
-    """Only tasks of that tool."""
+    """Change only tasks of this tool."""
 
     def __init__(self) -> None:
         self.tools: dict[Any, Any] = {}
         self.times: Counter[tuple[Any, str]] = Counter()
 
     def change(self, task: Message, where: str) -> None:
-        """In place; `where` is the method that shows it."""
+        """Change a task in place; `where` is the method of the message."""
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         where = method_of(request) or method_of(message)
@@ -52,7 +52,7 @@ class Shown(Bug):
 
 
 class Answers(Bug):
-    """Changes the results of one method."""
+    """Change the results of one method."""
 
     method: str
 
@@ -67,7 +67,7 @@ class Answers(Bug):
 
 
 def is_shown_by(where: str) -> bool:
-    """Whether a whole task is shown there because it was asked for."""
+    """Return whether the method returns a whole task."""
     return where in ("tasks/get", "tasks/cancel")
 
 
@@ -151,10 +151,8 @@ class ShowsWorkingTasksAsPaused(Shown):
             task["status"] = "paused" if self.times[task["taskId"], where] % 2 == 0 else "working"
 
 
-@plant(
-    *old("paths-from-input-required", "status-values"),
-    also=old("last-updated-at-order", "paths-from-working", "terminal-final"),
-)
+@plant(*old("paths-from-input-required", "status-values"), also=old("last-updated-at-order",
+    "paths-from-working", "terminal-final"))  # fmt: skip
 class PausesTasksAfterInput(Shown):
     def __init__(self) -> None:
         super().__init__()
@@ -243,11 +241,8 @@ def sends_null_status_message(task: Message, where: str) -> None:
     task.setdefault("statusMessage", None)
 
 
-@plant(
-    *old("status-notification-full-task"),
-    also=old("task-required-fields", "created-at-everywhere", "last-updated-at-everywhere"),
-    base=ServerChange,
-)
+@plant(*old("status-notification-full-task"), also=old("task-required-fields",
+    "created-at-everywhere", "last-updated-at-everywhere"), base=ServerChange)  # fmt: skip
 def notifies_only_id_and_status(message: Message, request: Message | None) -> None:
     if method_of(message) == "notifications/tasks/status":
         kept = ("taskId", "status")
@@ -316,5 +311,5 @@ class RefusesExpiredTasksWith32001(Bug):
         if request is not None and method_of(request) == "tasks/get":
             length, began = self._short.get(task_id_of(request), (0, datetime.now(UTC)))
             if length and datetime.now(UTC) - began > timedelta(milliseconds=length):
-                return [error(request, -32001, "That is over")]
+                return [error(request, -32001, "The task has expired")]
         return [message]

@@ -1,6 +1,6 @@
-"""Which probe puts which requirement to the test: found out on the correct server.
+"""Find out on the correct server which probe exercises which requirement.
 
-So a bug can be met with the few probes that matter to it, instead of all of them.
+A bug is then run only with the probes that matter to it.
 """
 
 import asyncio
@@ -25,28 +25,28 @@ from taskmachine.adapters.conformance.report import Finding, judge_all
 from taskmachine.adapters.conformance.target import Revision, Target
 from taskmachine.adapters.conformance.wire.caller import TargetLost
 
-__all__ = ["Survey", "meet", "survey"]
+__all__ = ["Coverage", "measure_coverage", "run_probes"]
 
-AT_ONCE: Final = 4
+CONCURRENCY: Final = 4
 PROBE_S: Final = 20.0
 
 INTRODUCTION: Final = ""
 DISCOVERY: Final = "discovery"
-"""Not probes, but they exercise something as well."""
+"""Not probes, but they exercise requirements as well."""
 
 
 @attrs.frozen
-class Survey:
-    """Of one revision over one transport."""
+class Coverage:
+    """The requirements that each probe exercises, for one revision over one transport."""
 
     profile: Profile
     exercised: Mapping[str, frozenset[str]]
     """By the name of the probe."""
 
     def probes_for(self, ids: frozenset[str], theme: str, most: int) -> list[str]:
-        """Probes that exercise these: so many special ones, so many broad ones, some of the theme.
+        """Select probes that exercise these ids: special ones, broad ones, some of the theme.
 
-        If none does, as only what breaks it can be seen: all of the theme.
+        If no probe does, because only a bug exercises the id: all of the theme.
         """
         chosen: set[str] = set()
         of_theme = [name for name in self.exercised if _is_of_theme(name, theme)]
@@ -63,13 +63,13 @@ def _is_of_theme(probe: str, theme: str) -> bool:
 
 
 def _subject(module: str) -> tuple[str, ...]:
-    """A page that both revisions share, or a revision and a page of it."""
+    """Return a page that both revisions share, or a revision and a page of it."""
     first, *rest = module.split(".")
     return (first, *rest[:1]) if first.startswith("mcp_") else (first,)
 
 
-async def survey(target: Target, revision: Revision) -> Survey:
-    """Try every probe by itself on a server that is correct."""
+async def measure_coverage(target: Target, revision: Revision) -> Coverage:
+    """Run every probe by itself on a correct server."""
     load_checks()
     load_probes()
     harness = Harness(target, revision, Recorder(_clock))
@@ -77,23 +77,23 @@ async def survey(target: Target, revision: Revision) -> Survey:
         profile = await discover(harness, Profile())
     finally:
         await harness.close()
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
     exercised: dict[str, frozenset[str]] = {}
 
-    async def try_out(name: str) -> None:
+    async def measure(name: str) -> None:
         async with room:
-            findings = await meet(target, revision, profile, [name])
+            findings = await run_probes(target, revision, profile, [name])
             exercised[name] = frozenset(finding.id for finding in findings if finding.times)
 
     fitting = [p.name for p in PROBES if _fits(p, revision, target.transport, profile)]
-    await asyncio.gather(*map(try_out, [INTRODUCTION, DISCOVERY, *fitting]))
-    return Survey(profile, exercised)
+    await asyncio.gather(*map(measure, [INTRODUCTION, DISCOVERY, *fitting]))
+    return Coverage(profile, exercised)
 
 
-async def meet(
+async def run_probes(
     target: Target, revision: Revision, profile: Profile, probes: Sequence[str]
 ) -> list[Finding]:
-    """What is found by these probes alone, one after the other, with tools that are known."""
+    """Return the findings of these probes alone, with a known profile."""
     load_checks()
     load_probes()
     harness = Harness(target, revision, Recorder(_clock), profile=profile)
@@ -104,7 +104,7 @@ async def meet(
                 await discover(harness, Profile())
             for probe in PROBES:
                 if probe.name in probes:
-                    await _try(probe, harness)
+                    await _run(probe, harness)
             await harness.is_alive()
     finally:
         await harness.close()
@@ -112,7 +112,7 @@ async def meet(
     return judge_all(harness.history(), requirements, frozenset(requirements))
 
 
-async def _try(probe: Probe, harness: Harness) -> None:
+async def _run(probe: Probe, harness: Harness) -> None:
     with contextlib.suppress(TargetLost, TimeoutError):
         async with asyncio.timeout(PROBE_S):
             await probe.run(harness)

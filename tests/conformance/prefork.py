@@ -1,6 +1,6 @@
-"""Servers on pipes that begin at once: each is a fork of a process that has loaded everything.
+"""Start servers on stdio without delay, as forks of a process that has loaded everything.
 
-A tester starts dozens of processes in a run, and most of the time of each would be imports.
+A tester starts dozens of processes in a run, and each would spend most of its time on imports.
 """
 
 import os
@@ -19,17 +19,17 @@ from tests.conformance.broken_server import serve_stdio
 from tests.conformance.planted import all_bugs
 from tests.oracle import REPOSITORY
 
-__all__ = ["forking"]
+__all__ = ["prefork_server"]
 
 LAUNCH: Final = Path(__file__).with_name("launch.py")
 
 
 @contextmanager
-def forking(folder: Path) -> Iterator[list[str]]:
-    """The beginning of a command: the name of a bug and the path of a witness follow."""
+def prefork_server(folder: Path) -> Iterator[list[str]]:
+    """Yield the beginning of a command: the name of a bug and the path of an error log follow."""
     path = folder / "forks"
     origin = subprocess.Popen(
-        [sys.executable, "-m", "tests.conformance.forks", str(path)],
+        [sys.executable, "-m", "tests.conformance.prefork", str(path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY,
     )  # fmt: skip
     assert origin.stdout is not None
@@ -37,13 +37,13 @@ def forking(folder: Path) -> Iterator[list[str]]:
         assert origin.stdout.readline() == b"ready\n"
         yield [sys.executable, "-I", "-S", str(LAUNCH), str(path)]
     finally:
-        origin.communicate()  # the end of its input is the end
+        origin.communicate()  # it exits at the end of its input
 
 
 def main(path: str) -> None:
-    """Fork whenever somebody connects, until the input ends."""
+    """Fork for each connection until the input ends."""
     all_bugs()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they left
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their exit status is not read
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(100)
@@ -77,7 +77,7 @@ def _become(connection: socket.socket, arguments: list[str], descriptors: list[i
 
 
 def _end_with(connection: socket.socket) -> None:
-    """Whoever kills the process that stands for this one kills this one."""
+    """Exit when the process that represents this one is killed."""
     connection.recv(1)
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""Bugs of the tasks extension: tasks, their creation, their end, and what they end with."""
+"""Bugs of the tasks extension: fields, creation, statuses and results."""
 
 import time
 from collections import Counter
@@ -90,22 +90,14 @@ class RefusesExpiredTasksWith31410(Answers):
 # --- creation ------------------------------------------------------------------------------------
 
 
-@plant(
-    *new("create-result-type-task"),
-    also=new("structured-result-conforms", "result-type-complete-means-final"),
-    base=Shown,
-    methods=("tools/call",),
-)
+@plant(*new("create-result-type-task"), also=new("structured-result-conforms",
+    "result-type-complete-means-final"), base=Shown, methods=("tools/call",))  # fmt: skip
 def creates_tasks_as_complete(task: Message) -> None:
     task["resultType"] = "complete"
 
 
-@plant(
-    *new("create-result-flat"),
-    also=new("modern-request-served-statelessly"),
-    base=Answers,
-    methods=("tools/call",),
-)
+@plant(*new("create-result-flat"), also=new("modern-request-served-statelessly"), base=Answers,
+    methods=("tools/call",))  # fmt: skip
 def creates_nested_tasks(message: Message, request: Message) -> Message:
     if message.get("result", {}).get("resultType") == "task":
         task = message["result"]
@@ -119,12 +111,9 @@ def creates_submitted_tasks(task: Message) -> None:
     task["status"] = "submitted"
 
 
-@plant(
-    *new("only-tools-call", "result-type-task-only-on-create"),
-    also=new("ids-unguessable", "task-id-from-server", "result-types-from-capabilities"),
-    base=Answers,
-    methods=("tools/list",),
-)
+@plant(*new("only-tools-call", "result-type-task-only-on-create"), also=new("ids-unguessable",
+    "task-id-from-server", "result-types-from-capabilities"), base=Answers,
+    methods=("tools/list",))  # fmt: skip
 def answers_tool_list_as_task(message: Message, request: Message) -> Message:
     if "result" in message:
         message["result"] |= {
@@ -138,19 +127,9 @@ def answers_tool_list_as_task(message: Message, request: Message) -> Message:
     return message
 
 
-@plant(
-    *new("result-type-task-reserved"),
-    also=new(
-        "task-required-fields",
-        "created-at-iso",
-        "last-updated-at-iso",
-        "ttl-ms-integer-or-null",
-        "task-parameter-ignored",
-        "task-id-from-server",
-    ),
-    base=Answers,
-    methods=("tools/call",),
-)
+@plant(*new("result-type-task-reserved"), also=new("task-required-fields", "created-at-iso",
+    "last-updated-at-iso", "ttl-ms-integer-or-null", "task-parameter-ignored",
+    "task-id-from-server"), base=Answers, methods=("tools/call",))  # fmt: skip
 def marks_plain_results_as_tasks(message: Message, request: Message) -> Message:
     result = message.get("result", {})
     is_declared = "extensions" in str(request["params"].get("_meta"))
@@ -159,10 +138,8 @@ def marks_plain_results_as_tasks(message: Message, request: Message) -> Message:
     return message
 
 
-@plant(
-    *new("durable-before-create-answer"),
-    also=new("wait-for-consistency", "get-working", "kept-until-ttl", "connection-not-required"),
-)
+@plant(*new("durable-before-create-answer"), also=new("wait-for-consistency", "get-working",
+    "kept-until-ttl", "connection-not-required"))  # fmt: skip
 class DoesNotFindTaskAtFirstRead(Answers):
     methods = _GETS
 
@@ -176,13 +153,8 @@ class DoesNotFindTaskAtFirstRead(Answers):
         return error(request, -32602, "Failed to retrieve task: Task not found")
 
 
-@plant(
-    *new("wait-for-consistency"),
-    also=new(
-        "durable-before-create-answer", "get-working", "connection-not-required", "kept-until-ttl"
-    ),
-    transports=HTTP,
-)
+@plant(*new("wait-for-consistency"), also=new("durable-before-create-answer", "get-working",
+    "connection-not-required", "kept-until-ttl"), transports=HTTP)  # fmt: skip
 class DoesNotFindTaskOnOtherConnections(Answers):
     methods = ("tools/call", *_GETS)
 
@@ -244,12 +216,9 @@ class UpdatesTasksByReading(Shown):
         )
 
 
-@plant(
-    *new("task-questions-not-mrtr", "get-result-type-complete"),
-    also=new("mrtr-no-other-requests", "mrtr-supported-requests"),
-    base=Shown,
-    methods=_GETS,
-)
+@plant(*new("task-questions-not-mrtr", "get-result-type-complete"),
+    also=new("mrtr-no-other-requests", "mrtr-supported-requests"), base=Shown, methods=_GETS
+)  # fmt: skip
 def shows_input_required_as_round_trip(task: Message) -> None:
     if task.get("status") == "input_required":
         task["resultType"] = "input_required"
@@ -270,16 +239,9 @@ def fails_tasks_with_tool_errors(task: Message) -> None:
         task.update(status="failed", error=failed, statusMessage="The tool failed")
 
 
-@plant(
-    *new("is-error-is-completed"),
-    also=new(
-        "result-is-underlying",
-        "input-responses-validated",
-        "structured-result-conforms",
-        "tool-input-validated",
-    ),
-    base=_Outcomes,
-)
+@plant(*new("is-error-is-completed"), also=new("result-is-underlying",
+    "input-responses-validated", "structured-result-conforms", "tool-input-validated"),
+    base=_Outcomes)  # fmt: skip
 def loses_is_error(task: Message) -> None:
     task.get("result", {}).pop("isError", None)
 

@@ -1,4 +1,4 @@
-"""Two dozen faults of the tasks extension that a suite should find, by changed answers."""
+"""Bugs of the tasks extension in single fields of responses."""
 
 import itertools
 
@@ -74,12 +74,8 @@ class CreatesTasksWithGuessableIds(Shown):
 # --- statuses ------------------------------------------------------------------------------------
 
 
-@plant(
-    *new("status-values", "paths-from-working"),
-    also=new("notification-is-whole-task"),
-    base=Shown,
-    methods=("tasks/get",),
-)
+@plant(*new("status-values", "paths-from-working"), also=new("notification-is-whole-task"),
+    base=Shown, methods=("tasks/get",))  # fmt: skip
 def shows_unknown_status(task: Message) -> None:
     if task.get("status") == "working":
         task["status"] = "running"
@@ -153,39 +149,26 @@ def shows_error_of_completed_task(task: Message) -> None:
         task["error"] = {"code": -31_001, "message": "It completed"}
 
 
-@plant(
-    *new("get-completed-has-result", "status-completed", "get-answers-by-status"),
-    also=new("is-error-is-completed"),
-    base=Shown,
-    methods=("tasks/get",),
-)
+@plant(*new("get-completed-has-result", "status-completed", "get-answers-by-status"),
+    also=new("is-error-is-completed"), base=Shown, methods=("tasks/get",))  # fmt: skip
 def omits_result_of_completed_task(task: Message) -> None:
     task.pop("result", None)
 
 
-@plant(
-    *new("get-failed-has-error", "status-failed", "get-answers-by-status"),
-    base=Shown,
-    methods=("tasks/get",),
-)
+@plant(*new("get-failed-has-error", "status-failed", "get-answers-by-status"), base=Shown,
+    methods=("tasks/get",))  # fmt: skip
 def omits_error_of_failed_task(task: Message) -> None:
     task.pop("error", None)
 
 
-@plant(
-    *new("get-result-type-complete", "result-type-task-only-on-create"),
-    base=Shown,
-    methods=("tasks/get",),
-)
+@plant(*new("get-result-type-complete", "result-type-task-only-on-create"), base=Shown,
+    methods=("tasks/get",))  # fmt: skip
 def answers_get_with_result_type_task(task: Message) -> None:
     task["resultType"] = "task"
 
 
-@plant(
-    *new("get-input-required-has-requests"),
-    also=new("elicitation-required-params", "elicitation-form-schema", "input-request-kinds"),
-    base=Shown,
-)
+@plant(*new("get-input-required-has-requests"), also=new("elicitation-required-params",
+    "elicitation-form-schema", "input-request-kinds"), base=Shown)  # fmt: skip
 def requests_input_without_params(task: Message) -> None:
     for question in task.get("inputRequests", {}).values():
         question.pop("params", None)
@@ -198,11 +181,8 @@ def requests_input_of_working_task(task: Message) -> None:
         task["inputRequests"] = {"why": {"method": "elicitation/create", "params": asked}}
 
 
-@plant(
-    *new("get-input-required-has-requests", "status-input-required", "get-answers-by-status"),
-    base=Shown,
-    methods=("tasks/get",),
-)
+@plant(*new("get-input-required-has-requests", "status-input-required", "get-answers-by-status"),
+    base=Shown, methods=("tasks/get",))  # fmt: skip
 def omits_input_requests(task: Message) -> None:
     task.pop("inputRequests", None)
 
@@ -211,7 +191,7 @@ def omits_input_requests(task: Message) -> None:
 
 
 class _Acknowledged(Answers):
-    """Whatever is unknown is acknowledged."""
+    """Acknowledge requests for unknown tasks."""
 
     def change(self, message: Message, request: Message) -> Message:
         is_unknown = message.get("error", {}).get("code") == -32602
@@ -220,22 +200,11 @@ class _Acknowledged(Answers):
         return message
 
 
-variant(
-    _Acknowledged,
-    "acknowledges_update_of_unknown_task",
-    *new("update-unknown-32602"),
+variant(_Acknowledged, "acknowledges_update_of_unknown_task", *new("update-unknown-32602"),
     also=new("auth-on-each-request", "server-info-sent", "input-responses-malformed-error"),
-    methods=("tasks/update",),
-)
-
-
-variant(
-    _Acknowledged,
-    "acknowledges_cancel_of_unknown_task",
-    *new("cancel-unknown-32602"),
-    also=new("auth-on-each-request", "server-info-sent"),
-    methods=("tasks/cancel",),
-)
+    methods=("tasks/update",))  # fmt: skip
+variant(_Acknowledged, "acknowledges_cancel_of_unknown_task", *new("cancel-unknown-32602"),
+    also=new("auth-on-each-request", "server-info-sent"), methods=("tasks/cancel",))  # fmt: skip
 
 
 @plant(*new("get-unknown-32602", "standard-jsonrpc-errors"), base=Answers, methods=("tasks/get",))

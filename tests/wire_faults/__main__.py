@@ -1,4 +1,4 @@
-"""The same faults at full size, with figures: `python -m tests.wire_faults --full`."""
+"""The fault tests at full size, with figures: `python -m tests.wire_faults --full`."""
 
 import argparse
 import sys
@@ -16,9 +16,9 @@ GROWTH = 0.10
 
 
 def main() -> int:
-    """0 if all went well, 1 if not."""
+    """Return 0 if there was no violation, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.wire_faults", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="else a tenth of everything")
+    parser.add_argument("--full", action="store_true", help="full size; default: a tenth")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     size = 1.0 if options.full else 0.1

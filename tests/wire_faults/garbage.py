@@ -1,4 +1,4 @@
-"""Messages and requests that nobody should send: an endless supply, the same for each seed."""
+"""A generator of malformed messages and requests, determined by a seed."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Sent:
-    """What is sent; `is_http` if whatever is wrong with it, it is one whole request of HTTP."""
+    """Bytes to send; `is_http` if they form one complete HTTP request, however wrong otherwise."""
 
     data: bytes
     is_http: bool = True
@@ -78,14 +78,14 @@ _BROKEN: Final = (
 
 
 class Garbage:
-    """Each call makes another one."""
+    """Generates messages and requests."""
 
     def __init__(self, seed: int, session_id: str = "x" * 43) -> None:
         self._chance = random.Random(seed)
         self._session_id = session_id
 
     def message(self) -> bytes:
-        """What should be one message of JSON-RPC."""
+        """Return a line that should be one JSON-RPC message."""
         kind = self._chance.randrange(8)
         if kind == 0:
             return self._pick(_RAW)
@@ -100,7 +100,7 @@ class Garbage:
         return _encoded(self._wronged(self._good()))
 
     def request(self) -> Sent:
-        """What should be one request of HTTP."""
+        """Return bytes that should be one HTTP request."""
         makers: tuple[Callable[[], Sent], ...] = (
             self._odd_body, self._odd_body, self._odd_body, self._odd_headers, self._odd_headers,
             self._odd_path, self._in_session, self._broken, self._pipelined, self._injected,
@@ -123,7 +123,7 @@ class Garbage:
             return Sent(request_bytes("POST", "/mcp", self._headers(), b" " * 300_000))
         if self._chance.random() < 0.3:
             return Sent(request_bytes("POST", "/mcp", self._headers(), self.message()))
-        message = self._wronged(self._good())  # with the headers that belong to it: it gets far
+        message = self._wronged(self._good())  # with matching headers, to get past their validation
         headers = self._headers() | _mirrored(message)
         return Sent(request_bytes("POST", "/mcp", headers, _encoded(message)))
 
@@ -144,7 +144,7 @@ class Garbage:
         pairs = [(name, value) for name, value in headers.items() if name != dropped]
         if self._chance.random() < 0.3:
             pairs.append(self._pick(pairs))
-        # Some of them change where a request ends, or what the connection is.
+        # Some headers change the framing of the request or the connection.
         framing = {"Transfer-Encoding", "Connection", "Upgrade", "Expect"} & headers.keys()
         body = _encoded(self._good())
         return Sent(request_bytes("POST", "/mcp", pairs, body), not framing)
@@ -164,7 +164,7 @@ class Garbage:
         )
         method, path = self._pick(methods), self._pick(_PATHS)
         body = self.message() if method in ("POST", "PUT") else None
-        # A space, or a method that nobody knows, is no HTTP; nothing follows on HEAD.
+        # A space or an unknown method is not HTTP; a response to HEAD has no body.
         whole = " " not in path and "#" not in path and method not in ("HEAD", "BREW", "get")
         return Sent(request_bytes(method, path, self._headers(), body), whole and "%zz" not in path)
 
@@ -208,7 +208,7 @@ class Garbage:
     # --- JSON-RPC ----------------------------------------------------------------------------
 
     def _good(self) -> JSON:
-        """Nearly: it makes no task, and only now and then a session."""
+        """Return a nearly valid message, which creates no task and rarely a session."""
         method = self._pick(_METHODS)
         params: JSON = {"_meta": meta()} if self._chance.random() < 0.7 else {}
         if method == "tools/call":
@@ -235,7 +235,7 @@ class Garbage:
         return message
 
     def _wronged(self, message: JSON) -> JSON:
-        """One to three places of it hold something else."""
+        """Replace, add or delete one to three members."""
         message = copy.deepcopy(message)
         for _ in range(self._chance.randint(1, 3)):
             place: Any = message

@@ -1,4 +1,4 @@
-"""Whoever hangs up, at whatever point, loses nothing and leaves nothing behind."""
+"""A client that disconnects at any point loses nothing, and the server frees its resources."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from tests.wire_faults.clients import Modern, Session, text_of
 from tests.wire_faults.server_process import Server, eventually
 from tests.wire_faults.wire import BOTH, Events, Wire, request_bytes
 
-# So few places that whoever does not give one back is noticed at once.
+# Limits so low that a place that is not freed is noticed at once.
 SETTINGS: Final = {
     "transport": {"waiters_per_task": 3, "keep_alive_s": 0.2},
     "limits": {"blocked_calls": 3, "subscriptions": 3},
@@ -23,7 +23,7 @@ TIMES: Final = 6
 
 
 def leave(server: Server, wire: Wire, number: int = 0) -> None:
-    """Hang up, politely or not, and wait until the server has noticed."""
+    """Close or reset the connection and wait until the server has noticed."""
     _, port = wire.socket.getsockname()
     eventually(lambda: port in server.clients(), "the connection was accepted")
     if number % 2:
@@ -42,7 +42,7 @@ def opened(gate: str) -> None:
 
 
 def messages(events: Events) -> list[dict[str, Any]]:
-    """All that is left of a stream, up to its end."""
+    """Read a stream to its end."""
     return [event.json for event in events]
 
 
@@ -65,7 +65,7 @@ def test_leaving_before_the_headers_costs_nothing(server: Server, tmp_path: Path
         _, headers = wire.head()
         if headers["content-type"] == "text/event-stream":
             return wire
-        wire.close()  # no place yet
+        wire.close()  # all places are still taken
         return None
 
     wire = eventually(waiting, "there is a place to wait again")
@@ -76,7 +76,7 @@ def test_leaving_before_the_headers_costs_nothing(server: Server, tmp_path: Path
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
-def test_whoever_comes_back_at_once_is_asked_at_once(server: Server, tmp_path: Path) -> None:
+def test_a_client_that_reconnects_at_once_is_asked_at_once(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path), waits=True)
     leave(server, session.open("tasks/result", {"taskId": task_id}))
@@ -85,7 +85,7 @@ def test_whoever_comes_back_at_once_is_asked_at_once(server: Server, tmp_path: P
     began = time.monotonic()
     with wire:
         assert next(events).json["method"] == "elicitation/create"
-    assert time.monotonic() - began < 3, "not only when nobody comes back to the other stream"
+    assert time.monotonic() - began < 3, "without waiting for a reconnection to the first stream"
 
 
 def test_leaving_after_the_first_event_costs_nothing(server: Server, tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_leaving_after_the_first_event_costs_nothing(server: Server, tmp_path: P
     assert text_of(last["result"]) == "200 ticks"
 
 
-def test_a_question_that_nobody_read_is_asked_again_once(server: Server, tmp_path: Path) -> None:
+def test_an_unread_question_is_asked_again_once(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path))
     ids = set()
     for number in range(TIMES):
         wire = session.open("tasks/result", {"taskId": task_id})
-        wire.socket.recv(1)  # it is on its way, and not read
+        wire.socket.recv(1)  # the question is sent but not read
         leave(server, wire, number)
         wire, events = session.result(task_id)
         question = next(events).json
@@ -151,7 +151,7 @@ def test_an_answer_under_the_old_id_counts(server: Server, tmp_path: Path) -> No
     assert text_of(session.ask("tasks/result", {"taskId": task_id})["result"]) == "accept early"
 
 
-def test_an_answer_while_nobody_waits_counts(server: Server, tmp_path: Path) -> None:
+def test_an_answer_without_a_waiting_request_counts(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path))
     wire, events = session.result(task_id)
@@ -192,7 +192,7 @@ def _poll(server: Server, session: Session, modern: Modern, task_id: str) -> Wir
 
 @covers("2025-11-25:get-stream-client-may-close", "2026-07-28:listen-ended-by-client")
 @pytest.mark.parametrize("open_stream", [_general, _subscription, _events, _poll])
-def test_streams_that_are_left_take_no_place(
+def test_closed_streams_take_no_place(
     open_stream: Callable[[Server, Session, Modern, str], Wire], server: Server, tmp_path: Path
 ) -> None:
     session, modern = Session(server), Modern(server)
@@ -202,18 +202,18 @@ def test_streams_that_are_left_take_no_place(
     for number in range(TIMES):
         leave(server, open_stream(server, session, modern, task_id), number)
     assert server.quiet_descriptors() <= before
-    # Beyond three of a kind there would be an error now, had not all of them been forgotten.
+    # The limit is three of a kind: this one fails if an earlier one still counts.
     stays = open_stream(server, session, modern, task_id)
     opened(gate(tmp_path))
     with stays:
-        eventually(lambda: modern.look(task_id)["status"] == "completed", "the task goes on")
+        eventually(lambda: modern.look(task_id)["status"] == "completed", "the task continues")
         if open_stream is _poll:
             answer = stays.answer()
             assert (answer.status, answer.json["status"]) == (200, "completed")
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
-def test_a_client_that_leaves_with_requests_in_the_pipeline_takes_no_place(
+def test_a_client_that_disconnects_with_pipelined_requests_takes_no_place(
     server: Server, tmp_path: Path
 ) -> None:
     session, modern = Session(server), Modern(server)

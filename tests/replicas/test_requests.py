@@ -35,11 +35,11 @@ def test_each_request_of_2026_07_28_may_go_to_another_replica(fleet: Fleet) -> N
     client, gate = fleet.modern(fleet.balancer), fleet.new_gate()
     task_id = client.create("hold", gate=str(gate))
     for _ in fleet.replicas:
-        assert client.look(task_id)["status"] == "working"
+        assert client.get_task(task_id)["status"] == "working"
     gate.touch()
-    eventually(lambda: client.look(task_id)["status"] == "completed", "it ends")
+    eventually(lambda: client.get_task(task_id)["status"] == "completed", "it ends")
     for _ in fleet.replicas:
-        assert text_of(client.look(task_id)["result"]) == f"opened {gate.name}"
+        assert text_of(client.get_task(task_id)["result"]) == f"opened {gate.name}"
 
 
 def test_a_list_is_continued_at_another_replica(fleet: Fleet) -> None:
@@ -100,12 +100,12 @@ def test_input_is_given_through_any_replica(fleet: Fleet, tool: str) -> None:
     gate.touch()
     arguments = {"gate": str(gate)} if tool == "ask" else {}
     task_id = client.create(tool, **arguments)
-    asked = eventually(lambda: client.look(task_id).get("inputRequests"), "it asks")
+    asked = eventually(lambda: client.get_task(task_id).get("inputRequests"), "it asks")
     assert asked.keys() == {"name"}
     responses = {"name": {"action": "accept", "content": {"name": "Ada"}}}
     client.ask("tasks/update", {"taskId": task_id, "inputResponses": responses})
-    eventually(lambda: client.look(task_id)["status"] == "completed", "it has the answer")
-    assert text_of(client.look(task_id)["result"]) == "accept Ada"
+    eventually(lambda: client.get_task(task_id)["status"] == "completed", "it has the answer")
+    assert text_of(client.get_task(task_id)["result"]) == "accept Ada"
 
 
 @covers("2025-11-25:server-waits-for-initialized")
@@ -165,7 +165,7 @@ def test_an_owner_has_its_tasks_at_every_replica(fleet: Fleet) -> None:
     task_id = fleet.session(fleet.replicas[0], "alice").create("hold", gate=str(gate))
     for replica in fleet.replicas:
         alice, bob = fleet.modern(replica, "alice"), fleet.modern(replica, "bob")
-        assert alice.look(task_id)["status"] == "working"
+        assert alice.get_task(task_id)["status"] == "working"
         assert fleet.session(replica, "alice").status(task_id) == "working"
         refused = bob.ask("tasks/get", {"taskId": task_id})["error"]
         assert refused == bob.ask("tasks/get", {"taskId": "x" * len(task_id)})["error"]

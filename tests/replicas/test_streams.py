@@ -47,7 +47,7 @@ def test_a_subscriber_at_any_replica_gets_every_change(fleet: Fleet) -> None:
     first, *_ = fleet.replicas
     client, gate = fleet.modern(first), fleet.new_gate()
     task_id = client.create("ask", gate=str(gate))
-    eventually(lambda: client.look(task_id)["status"] == "input_required", "it asks")
+    eventually(lambda: client.get_task(task_id)["status"] == "input_required", "it asks")
     streams = [watch(at(replica, client), task_id) for replica in fleet.replicas]
     at(first, client).ask("tasks/cancel", {"taskId": task_id})
     for wire, events in streams:

@@ -54,9 +54,9 @@ def abuse_http(folder: Path, requests: int, seed: int = 1) -> Report:
     report, began = Report(requests), time.monotonic()
     with serving(folder, transport=transport) as server:
         session = Session(server)
-        _shower(server, session, requests // 4, seed, report)
+        _send_all(server, session, requests // 4, seed, report)
         report.warm_bytes = server.rss_bytes()
-        _shower(server, session, requests - requests // 4, seed + WORKERS, report)
+        _send_all(server, session, requests - requests // 4, seed + WORKERS, report)
         report.end_bytes = server.rss_bytes()
         if session.ask("ping") != {"jsonrpc": "2.0", "id": session.last_id, "result": {}}:
             report.wrong.append("the session does not work any more")
@@ -64,7 +64,7 @@ def abuse_http(folder: Path, requests: int, seed: int = 1) -> Report:
     return report
 
 
-def _shower(server: Server, session: Session, requests: int, seed: int, report: Report) -> None:
+def _send_all(server: Server, session: Session, requests: int, seed: int, report: Report) -> None:
     session_id = session.headers["MCP-Session-Id"]
     with ThreadPoolExecutor(WORKERS) as pool:
         jobs = [
@@ -87,16 +87,16 @@ def _worker(server: Server, garbage: Garbage, requests: int) -> tuple[Counter[st
                 wire.close()
             wire = Wire(server.connect())
         try:
-            status, complaint, goes_on = _judge(wire, sent)
+            status, complaint, stays_open = _judge(wire, sent)
         except (ConnectionError, EOFError) as error:
-            status, goes_on = type(error).__name__, False
+            status, stays_open = type(error).__name__, False
             complaint = "no answer" if sent.is_http else ""
         except (ValueError, AssertionError, KeyError, TimeoutError) as error:
-            status, complaint, goes_on = "malformed", f"{error!r:.300}", False
+            status, complaint, stays_open = "malformed", f"{error!r:.300}", False
         statuses[status] += 1
         if complaint:
             wrong.append(f"{complaint} to {sent.data[:600]!r}")
-        if not goes_on:
+        if not stays_open:
             wire.close()
             wire = None
     if wire is not None:
@@ -117,17 +117,17 @@ def _judge(wire: Wire, sent: Sent) -> tuple[str, str, bool]:
     if sent.data.startswith(b"HEAD"):
         return str(status), "", False
     body = wire.body(status, headers)
-    goes_on = sent.is_http and headers.get("connection") != "close"
+    stays_open = sent.is_http and headers.get("connection") != "close"
     if b"Traceback" in body or b'File "' in body:
-        return str(status), f"a traceback: {body[:500]!r}", goes_on
+        return str(status), f"a traceback: {body[:500]!r}", stays_open
     if status in (202, 204, 304) and not body:
-        return str(status), "", goes_on
+        return str(status), "", stays_open
     value: Any = json.loads(body)
     if status >= 500 and status != 503:
-        return str(status), f"an internal error: {body[:300]!r}", goes_on
+        return str(status), f"an internal error: {body[:300]!r}", stays_open
     if status >= 400 and not _explains(value):
-        return str(status), f"no reason: {body[:300]!r}", goes_on
-    return str(status), "", goes_on
+        return str(status), f"no reason: {body[:300]!r}", stays_open
+    return str(status), "", stays_open
 
 
 def _explains(value: Any) -> bool:

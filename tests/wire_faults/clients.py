@@ -96,9 +96,9 @@ class Session(_Client):
             "MCP-Session-Id": answer.headers["mcp-session-id"],
             "MCP-Protocol-Version": "2025-11-25",
         }
-        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def tell(self, message: JSON) -> None:
+    def send(self, message: JSON) -> None:
         """Send a notification or a response."""
         answer = self.post(message, self.headers)
         assert (answer.status, answer.body) == (202, b""), answer
@@ -106,7 +106,7 @@ class Session(_Client):
     def reply(self, question: JSON, name: str) -> None:
         """Answer a question that came on a stream."""
         result = {"action": "accept", "content": {"name": name}}
-        self.tell({"jsonrpc": "2.0", "id": question["id"], "result": result})
+        self.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
 
     def ask(self, method: str, params: JSON | None = None) -> JSON:
         """Send a request and return its result or error response."""
@@ -187,7 +187,7 @@ class Modern(_Client):
         assert response["result"]["resultType"] == "task", response
         return str(response["result"]["taskId"])
 
-    def look(self, task_id: str) -> JSON:
+    def get_task(self, task_id: str) -> JSON:
         return _object(self.ask("tasks/get", {"taskId": task_id})["result"])
 
 

@@ -93,17 +93,17 @@ class Garbage:
             depth = self._pick((100, 127, 129, 1_000, 50_000))
             return self._pick((b"[", b'{"a":')) * depth + b"1" + b"]" * self._pick((0, depth))
         if kind == 2:
-            return self._bitten(_encoded(self._good()))
+            return self._corrupted(_encoded(self._valid()))
         if kind == 3:
             digits = b"9" * self._pick((20, 400, 5_000))
             return b'{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{}}' % digits
-        return _encoded(self._wronged(self._good()))
+        return _encoded(self._mutated(self._valid()))
 
     def request(self) -> Sent:
         """Return bytes that should be one HTTP request."""
         makers: tuple[Callable[[], Sent], ...] = (
-            self._odd_body, self._odd_body, self._odd_body, self._odd_headers, self._odd_headers,
-            self._odd_path, self._in_session, self._broken, self._pipelined, self._injected,
+            self._bad_body, self._bad_body, self._bad_body, self._bad_headers, self._bad_headers,
+            self._bad_path, self._in_session, self._broken, self._pipelined, self._injected,
         )  # fmt: skip
         return self._pick(makers)()
 
@@ -118,16 +118,18 @@ class Garbage:
             "Mcp-Name": self._pick(("greet", "x")),
         }
 
-    def _odd_body(self) -> Sent:
+    def _bad_body(self) -> Sent:
         if self._chance.random() < 0.01:
             return Sent(request_bytes("POST", "/mcp", self._headers(), b" " * 300_000))
         if self._chance.random() < 0.3:
             return Sent(request_bytes("POST", "/mcp", self._headers(), self.message()))
-        message = self._wronged(self._good())  # with matching headers, to get past their validation
-        headers = self._headers() | _mirrored(message)
+        message = self._mutated(
+            self._valid()
+        )  # with matching headers, to get past their validation
+        headers = self._headers() | _routing_headers(message)
         return Sent(request_bytes("POST", "/mcp", headers, _encoded(message)))
 
-    def _odd_headers(self) -> Sent:
+    def _bad_headers(self) -> Sent:
         headers = self._headers()
         for _ in range(self._chance.randint(1, 4)):
             name = self._pick(_HEADERS)
@@ -146,10 +148,10 @@ class Garbage:
             pairs.append(self._pick(pairs))
         # Some headers change the framing of the request or the connection.
         framing = {"Transfer-Encoding", "Connection", "Upgrade", "Expect"} & headers.keys()
-        body = _encoded(self._good())
+        body = _encoded(self._valid())
         return Sent(request_bytes("POST", "/mcp", pairs, body), not framing)
 
-    def _odd_path(self) -> Sent:
+    def _bad_path(self) -> Sent:
         methods = (
             "GET",
             "HEAD",
@@ -191,11 +193,11 @@ class Garbage:
     def _broken(self) -> Sent:
         data = self._pick(_BROKEN)
         if self._chance.random() < 0.3:
-            data = self._bitten(request_bytes("POST", "/mcp", self._headers(), b"{}"))
+            data = self._corrupted(request_bytes("POST", "/mcp", self._headers(), b"{}"))
         return Sent(data, False)
 
     def _pipelined(self) -> Sent:
-        several = [self._pick((self._odd_body, self._odd_path, self._broken))() for _ in range(3)]
+        several = [self._pick((self._bad_body, self._bad_path, self._broken))() for _ in range(3)]
         return Sent(b"".join(sent.data for sent in several), False)
 
     def _injected(self) -> Sent:
@@ -203,11 +205,11 @@ class Garbage:
             ("x\r\nX-Injected: yes", "x\nX-Injected: yes", "x\rX-Injected: yes", "\x0b")
         )
         headers = self._headers() | {self._pick(_HEADERS): attack}
-        return Sent(request_bytes("POST", "/mcp", headers, _encoded(self._good())), False)
+        return Sent(request_bytes("POST", "/mcp", headers, _encoded(self._valid())), False)
 
     # --- JSON-RPC ----------------------------------------------------------------------------
 
-    def _good(self) -> JSON:
+    def _valid(self) -> JSON:
         """Return a nearly valid message, which creates no task and rarely a session."""
         method = self._pick(_METHODS)
         params: JSON = {"_meta": meta()} if self._chance.random() < 0.7 else {}
@@ -234,7 +236,7 @@ class Garbage:
             message[self._pick(("result", "error"))] = self._junk()
         return message
 
-    def _wronged(self, message: JSON) -> JSON:
+    def _mutated(self, message: JSON) -> JSON:
         """Replace, add or delete one to three members."""
         message = copy.deepcopy(message)
         for _ in range(self._chance.randint(1, 3)):
@@ -261,7 +263,7 @@ class Garbage:
         )  # fmt: skip
         return self._pick(kinds)
 
-    def _bitten(self, data: bytes) -> bytes:
+    def _corrupted(self, data: bytes) -> bytes:
         changed = bytearray(data)
         for _ in range(self._chance.randint(1, 6)):
             at = self._chance.randrange(len(changed) + 1)
@@ -280,7 +282,7 @@ class Garbage:
         return self._chance.choice(values)
 
 
-def _mirrored(message: JSON) -> dict[str, str]:
+def _routing_headers(message: JSON) -> dict[str, str]:
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     said = params.get("_meta")

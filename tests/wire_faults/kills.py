@@ -112,7 +112,7 @@ def _poll(server: Server, token: str | None, number: int, created: threading.Bar
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
-            shown = modern.look(task_id)
+            shown = modern.get_task(task_id)
         except (OSError, EOFError):
             again += 1
         if shown.get("status") not in (None, "working"):

@@ -12,7 +12,7 @@ from tests.wire_faults.clients import Modern, Session
 from tests.wire_faults.server_process import TOKEN, Server, eventually, one_token, serving
 from tests.wire_faults.wire import Wire
 
-__all__ = ["Siege", "besiege"]
+__all__ = ["Measurements", "measure"]
 
 STALL_S: Final = 1.0
 CUT_OFF_S: Final = 20.0
@@ -24,7 +24,7 @@ LATENCY_S: Final = 1.0
 
 
 @attrs.frozen
-class Siege:
+class Measurements:
     """The measurements."""
 
     readers: int
@@ -54,7 +54,7 @@ class Siege:
         return wrong
 
 
-def besiege(folder: Path, readers: int) -> Siege:
+def measure(folder: Path, readers: int) -> Measurements:
     """Open streams, a third each: `subscriptions/listen`, a task's events, `tasks/result`."""
     settings = {"stall_s": STALL_S, "keep_alive_s": 1, "waiters_per_task": readers}
     # With a token, so that many sessions can wait for the same task.
@@ -84,8 +84,8 @@ def besiege(folder: Path, readers: int) -> Siege:
         for connection in slow:
             connection.close()
         (folder / "gate").touch()
-        eventually(lambda: modern.look(loud)["status"] == "completed", "the loud task ends")
-        return Siege(readers, most - before, latencies, cut_off_s)
+        eventually(lambda: modern.get_task(loud)["status"] == "completed", "the loud task ends")
+        return Measurements(readers, most - before, latencies, cut_off_s)
 
 
 def _reader(server: Server, modern: Modern, kind: int, loud: str) -> socket.socket:

@@ -49,4 +49,4 @@ def _try_to_create(modern: Modern) -> list[str]:
 
 
 def _has_ended(modern: Modern, task_id: str) -> bool:
-    return bool(modern.look(task_id)["status"] == "completed")
+    return bool(modern.get_task(task_id)["status"] == "completed")

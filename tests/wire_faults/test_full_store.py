@@ -84,8 +84,8 @@ def test_a_full_disk_creates_no_partial_task_and_space_helps(tmp_path: Path) -> 
         assert listed["taskId"] == before
         assert not (tmp_path / "never.runs").exists()
         after = modern.create("hold", gate=str(tmp_path / "gate"))
-        eventually(lambda: modern.look(after)["status"] == "completed", "it works again")
-        assert text_of(modern.look(after)["result"]) == "opened gate"
+        eventually(lambda: modern.get_task(after)["status"] == "completed", "it works again")
+        assert text_of(modern.get_task(after)["result"]) == "opened gate"
         assert Session(server).ask("ping")["result"] == {}
     assert _tasks(server.store) == {before, after}
 

@@ -102,7 +102,9 @@ TABLE: Final = {
     "two methods": Row(post("Mcp-Method: tools/call"), (400,)),
     "two origins": Row(post("Origin: http://localhost", "Origin: http://127.0.0.1"), (400,)),
     "two content types": Row(post("Content-Type: text/plain"), (400,)),
-    "two headers that may be a list": Row(post("Accept: */*", "X: 1", "X: 2"), (200,), is_open=True),
+    "two headers that may be a list": Row(
+        post("Accept: */*", "X: 1", "X: 2"), (200,), is_open=True
+    ),
     "length and chunks": Row(post(CHUNKED), (400,)),
     "two lengths": Row(post("Content-Length: 3"), (400,)),
     "the same length twice": Row(post(f"Content-Length: {len(call(1))}"), (400,)),

@@ -96,9 +96,7 @@ def test_a_stream_in_pieces_is_the_whole_stream(
 
 
 @covers("2025-11-25:resume-replays")
-def test_missed_events_are_replayed_as_often_as_requested(
-    server: Server, tmp_path: Path
-) -> None:
+def test_missed_events_are_replayed_as_often_as_requested(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("tick", to=TICKS, gate=gate(tmp_path))
     wire, events = session.result(task_id)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.wire_faults.clients import Modern
 from tests.wire_faults.server_process import Server
-from tests.wire_faults.slow_readers import besiege
+from tests.wire_faults.slow_readers import measure
 from tests.wire_faults.wire import BOTH, Wire, request_bytes
 
 HEADER_S: Final = 0.5

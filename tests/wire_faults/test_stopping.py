@@ -12,7 +12,7 @@ def test_waiting_clients_do_not_delay_a_shutdown(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         modern, session = Modern(server), Session(server)
         task_id, other_id = modern.create("park"), session.create("park")
-        eventually(lambda: modern.look(task_id)["status"] == "input_required", "it is parked")
+        eventually(lambda: modern.get_task(task_id)["status"] == "input_required", "it is parked")
         eventually(lambda: session.status(other_id) == "input_required", "it is parked")
         tag = modern.get(f"/tasks/{task_id}").headers["etag"]
         poll = modern.wire(modern.get_bytes(f"/tasks/{task_id}/poll", {"If-None-Match": tag}))

@@ -1,1 +1,1 @@
-"""Replicas, workers, a database and the lines between them, all of which fail all the time."""
+"""A fleet on PostgreSQL under constant faults: killed processes, restarts, cut connections."""

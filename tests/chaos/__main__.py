@@ -18,7 +18,7 @@ __all__ = ["figures", "main"]
 
 
 def main() -> int:
-    """0 if every promise was kept, 1 if not."""
+    """Return 0 if there was no violation, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--tasks", type=int, default=20_000, help="at most")
     parser.add_argument("--minutes", type=float, default=30.0, help="at most")
@@ -40,7 +40,7 @@ def main() -> int:
         f" --engine {plan.engine}",
         flush=True,
     )
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # that they break is no news here
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # broken connections are expected
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     report = asyncio.run(campaign(plan, folder))
     wrong = verdict(report.evidence)
@@ -48,18 +48,18 @@ def main() -> int:
     if wrong:
         print(*wrong[:100], sep="\n")
         (folder / "transcript.txt").write_text(transcript(report.evidence, wrong))
-        print(f"{len(wrong)} violations; logs and the lives of these tasks are in {folder}")
+        print(f"{len(wrong)} violations; the logs and a transcript of these tasks are in {folder}")
     else:
         shutil.rmtree(folder)
     return 1 if wrong else 0
 
 
 def figures(report: Report, wrong: list[str]) -> str:
-    """What was done, and what came of it."""
+    """Return the counts of a run: faults, calls, tasks, violations."""
     evidence = report.evidence
     ends = Counter(str(t.outcome.cause) if t.outcome else "live" for t in evidence.tasks.values())
     losses = sum(task.losses for task in evidence.tasks.values())
-    begun = sum(line.what == "begin" for line in evidence.lines)
+    begun = sum(line.what == "begin" for line in evidence.log_lines)
     sections = {
         "faults": report.faults,
         "callers": evidence.counts,
@@ -68,13 +68,13 @@ def figures(report: Report, wrong: list[str]) -> str:
                 "stored": len(evidence.tasks),
                 "acknowledged": len({made.task_id for made in evidence.made}),
                 **{f"  ended by {cause}": number for cause, number in sorted(ends.items())},
-                "workers lost over a task": losses,
+                "claims lost with their worker": losses,
                 "runs of tools": begun,
             }
         ),
         "judged": Counter(
             {
-                "looks": len(evidence.looks),
+                "observations": len(evidence.observations),
                 "calls": len(evidence.spans),
                 "lines of history": sum(map(len, evidence.entries.values())),
                 "streams": len(evidence.channels),

@@ -1,4 +1,4 @@
-"""One run: a fleet with a database, callers, faults; then calm, and what is left."""
+"""One run: a fleet with a database, callers and faults; then recovery and the final state."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ import msgspec
 from taskmachine.adapters.stores import Store, StoreError, open_store
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import Cause, Task
-from tests.chaos.calm import everybody_is_told
 from tests.chaos.clients import Client, Pace
+from tests.chaos.delivery import check_delivery
 from tests.chaos.faults import Faults
 from tests.chaos.fleet import OWNERS, Engine, Fleet
 from tests.chaos.postgres import Database, database
-from tests.chaos.record import AUDIT, Evidence, Line, Look, now
+from tests.chaos.record import AUDIT, Evidence, LogLine, Observation, now
 from tests.chaos.tools import SILENT
 from tests.chaos.wire import http_client
 from tests.lifecycle.wire.observations import outcome_of_result
@@ -28,23 +28,23 @@ from tests.lifecycle.wire.observations import outcome_of_result
 __all__ = ["Plan", "Report", "campaign"]
 
 CLIENTS: Final = 16
-"""Of each owner, at the same time."""
+"""Concurrent callers per owner."""
 
 AUDIT_S: Final = 0.25
 AUDITED: Final = 60
 SETTLED_S: Final = 90.0
-"""From the last fault until every task must have ended: leases of lost workers run out, tickets
-of dead ones are found, and what was left undone is done."""
+"""Every task must have ended this long after the last fault: leases of lost workers expire,
+the tickets of dead workers are requeued, and the tasks are run again."""
 
 READ_AGAIN: Final = 60
 MANY: Final = 10_000
 FOR_EVER_MS: Final = 2**53
-"""By then the time of every task is over that has not ended."""
+"""Later than every deadline, so that `overdue` returns all live tasks."""
 
 
 @attrs.frozen
 class Plan:
-    """What to do."""
+    """The size of a run."""
 
     tasks: int
     seconds: float
@@ -56,7 +56,7 @@ class Plan:
 
 @attrs.define
 class Report:
-    """What was done."""
+    """The evidence and the figures of a run."""
 
     evidence: Evidence
     faults: Counter[str] = attrs.field(factory=Counter)
@@ -65,7 +65,7 @@ class Report:
 
 
 async def campaign(plan: Plan, folder: Path) -> Report:
-    """Run it; the logs of all processes are in the folder."""
+    """Run the plan; the logs of all processes are in the folder."""
     began = time.monotonic()
     evidence = Evidence()
     report = Report(evidence)
@@ -88,9 +88,9 @@ async def campaign(plan: Plan, folder: Path) -> Report:
         finally:
             await fleet.close()
         evidence.complaints += fleet.failures()
-        report.faults += fleet.leaves
-    evidence.lines = [
-        msgspec.json.decode(line, type=Line)
+        report.faults += fleet.exits
+    evidence.log_lines = [
+        msgspec.json.decode(line, type=LogLine)
         for line in (folder / "runs.jsonl").read_bytes().splitlines()
     ]
     report.took_s = time.monotonic() - began
@@ -114,43 +114,43 @@ class _Run:
         pace = Pace(plan.tasks, plan.seconds * 0.95)
         auditing = asyncio.create_task(self._audit())
         striking = asyncio.create_task(faults.run())
-        living = [asyncio.create_task(client.live(pace)) for client in self.clients]
-        await asyncio.wait(living, timeout=plan.seconds)
+        running = [asyncio.create_task(client.run(pace)) for client in self.clients]
+        await asyncio.wait(running, timeout=plan.seconds)
         pace.is_over = True
         striking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await striking
         await faults.heal()
         healed = time.monotonic()
-        await self._settle(living)
+        await self._settle(running)
         self.report.settled_s = time.monotonic() - healed
         auditing.cancel()
         self.report.faults = faults.counts
         await self._read_again()
-        await everybody_is_told(self.fleet, self.evidence, self.http, plan.seed)
+        await check_delivery(self.fleet, self.evidence, self.http, plan.seed)
         await self._take_stock()
 
     # --- while it runs ---------------------------------------------------------------------------
 
     async def _audit(self) -> None:
-        """Look into the database behind the back of everybody: that is what is true."""
+        """Read the newest tasks from the database itself, without a server."""
         ended: dict[str, int] = {}
         while True:
             since = now()
             with contextlib.suppress(StoreError):
                 for task in await self.store.browse(None, AUDITED):
                     if ended.get(task.id) != task.version:
-                        self.evidence.looks.append(self._audited(task, since, now()))
+                        self.evidence.observations.append(self._audited(task, since, now()))
                     if task.is_terminal:
                         ended[task.id] = task.version
             await asyncio.sleep(AUDIT_S)
 
-    def _audited(self, task: Task, since: int, until: int) -> Look:
+    def _audited(self, task: Task, since: int, until: int) -> Observation:
         outcome = None
         if task.outcome is not None and task.outcome.cause is Cause.RESULT:
             assert task.outcome.result is not None
             outcome = outcome_of_result(decode_json(task.outcome.result))
-        return Look(
+        return Observation(
             since, until, self._owner(task), AUDIT, task.id, str(task.state), task.updated_at,
             outcome, task.message, task.version,
         )  # fmt: skip
@@ -159,10 +159,10 @@ class _Run:
         name = decode_json(task.call.arguments).get("name")
         return self.evidence.attempts.get(str(name), "nobody")
 
-    # --- when the faults are over ----------------------------------------------------------------
+    # --- after the last fault --------------------------------------------------------------------
 
-    async def _settle(self, living: list[asyncio.Task[None]]) -> None:
-        """Until everything has ended and everybody is content, or the time for that is over."""
+    async def _settle(self, running: list[asyncio.Task[None]]) -> None:
+        """Wait until every task has ended and every client is done, for at most `SETTLED_S`."""
         by_owner = {client.owner: client for client in self.clients}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLED_S):
@@ -173,12 +173,12 @@ class _Run:
                         if keys and task.call.name != SILENT:
                             await by_owner[self._owner(task)].answer(task.id, keys)
                     await asyncio.sleep(0.5)
-                await asyncio.wait(living)
-        for one in living:
+                await asyncio.wait(running)
+        for one in running:
             if one.done():
-                one.result()  # whoever failed says so
+                one.result()  # raise the error of a failed client
             one.cancel()
-        await asyncio.gather(*living, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _live(self) -> Sequence[Task]:
         return await self.store.overdue(FOR_EVER_MS, MANY)

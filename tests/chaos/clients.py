@@ -1,4 +1,4 @@
-"""Callers who create tasks and care for them, each in a way of its own, whatever breaks."""
+"""Clients that create tasks and follow them, each in its own way, despite all faults."""
 
 import asyncio
 import contextlib
@@ -22,12 +22,12 @@ KEY: Final = "taskmachine/idempotency-key"
 SILENT_TTL_MS: Final = 8_000
 LONG_TTL_MS: Final = 86_400_000
 LONG_CALLERS: Final = 2
-"""Of each owner."""
-NOBODYS: Final = "there-is-no-such-task"
+"""Clients per owner that only call the long tool."""
+UNKNOWN: Final = "there-is-no-such-task"
 
 
 class Pace:
-    """Lets so many tasks be created at even intervals, and no more."""
+    """Rate limiter: permits this many creates, at even intervals."""
 
     def __init__(self, tasks: int, seconds: float) -> None:
         self._left = tasks
@@ -36,19 +36,19 @@ class Pace:
         self.is_over = False
 
     async def turn(self) -> bool:
-        """Wait for it; False if there is none any more."""
+        """Wait for the next permit; return False if there is none left."""
         if self.is_over or not self._left:
             return False
         self._left -= 1
         clock = asyncio.get_running_loop().time
-        # Whoever is late catches up, as others wait who came to do just that.
+        # The schedule is fixed: a late client does not delay the next permit.
         self._next = clock() if self._next is None else self._next + self._interval_s
         await asyncio.sleep(max(0.0, self._next - clock()))
         return not self.is_over
 
 
 class Client:
-    """One of several of its owner."""
+    """One of several concurrent clients of an owner."""
 
     def __init__(
         self, owner: str, number: int, fleet: Fleet, evidence: Evidence, http: httpx.AsyncClient,
@@ -58,7 +58,7 @@ class Client:
         self.evidence = evidence
         self._chance = random.Random(f"{seed} {owner} {number}")
         self._name = f"{owner}{number}"
-        # Some see to it that there is always something under way that takes long.
+        # Some clients only call the long tool, so that one always runs.
         self._tools = {LASTING: 1} if number < LONG_CALLERS else NAMES
         self._numbers = count(1)
         self._said = count(1)
@@ -66,24 +66,24 @@ class Client:
         stranger = self._chance.choice([name for name in OWNERS if name != owner])
         self._stranger = Caller(stranger, fleet, evidence, http, self._chance)
         self._known = known
-        """The ids of all tasks, by owner."""
-        self._aside: set[asyncio.Task[None]] = set()
+        """Task ids by owner, shared by all clients."""
+        self._background: set[asyncio.Task[None]] = set()
 
-    async def live(self, pace: Pace) -> None:
-        """One task after the other."""
+    async def run(self, pace: Pace) -> None:
+        """Create and follow one task after the other."""
         try:
             while await pace.turn():
                 if self._chance.random() < 0.02:
                     await self.caller.new_session()
                 tool = self._chance.choices(list(self._tools), list(self._tools.values()))[0]
-                # Only there a ttl can be asked for.
+                # Only 2025-11-25 has a requested ttl.
                 task_id = await self.create(tool, OLD if tool == SILENT else self._wire())
                 if task_id is not None:
-                    await self._care(task_id, tool)
+                    await self._follow(task_id, tool)
         finally:
-            for aside in self._aside:
-                aside.cancel()
-            await asyncio.gather(*self._aside, return_exceptions=True)
+            for task in self._background:
+                task.cancel()
+            await asyncio.gather(*self._background, return_exceptions=True)
 
     def _wire(self) -> Wire:
         return self._chance.choice((OLD, NEW))
@@ -91,7 +91,7 @@ class Client:
     # --- creating ------------------------------------------------------------------------------
 
     async def create(self, tool: str, wire: Wire) -> str | None:
-        """The id of a new task; None if nobody knows whether there is one."""
+        """Create a task and return its id; None if the outcome is unknown."""
         name = f"{self._name}-{next(self._numbers)}-{tool}"
         params: JSON = {"name": tool, "arguments": {"name": name}, "_meta": {}}
         if self._chance.random() < 0.5:
@@ -108,9 +108,9 @@ class Client:
             await self._call(wire, params)
         task_id = _id_in(answer)
         if answer.message is None:
-            self.evidence.counts["creates of which nobody knows"] += 1
+            self.evidence.counts["creates with an unknown outcome"] += 1
         elif task_id is None:
-            self.evidence.complaints.append(f"no task was made: {answer.message}")
+            self.evidence.complaints.append(f"a create was refused: {answer.message}")
         else:
             self._known.setdefault(self.owner, []).append(task_id)
         return task_id
@@ -123,10 +123,10 @@ class Client:
             self.evidence.made.append(Made(answer.until, self.owner, task_id, name))
         return answer
 
-    # --- caring --------------------------------------------------------------------------------
+    # --- following -----------------------------------------------------------------------------
 
-    async def _care(self, task_id: str, tool: str) -> None:
-        """Until its end, unless it gets boring; with something else now and then."""
+    async def _follow(self, task_id: str, tool: str) -> None:
+        """Follow the task to its end or give up; start other requests now and then."""
         chance = self._chance
         if chance.random() < 0.08:
             self._begin(self._watch(task_id))
@@ -135,7 +135,7 @@ class Client:
         if chance.random() < 0.08:
             self._begin(self._cancel_soon(task_id))
         if chance.random() < 0.1:
-            await self._be_curious()
+            await self._use_foreign_ids()
         if chance.random() < 0.1:
             await self._list()
         style = chance.choice(("poll", "poll", "wait", "mixed"))
@@ -156,17 +156,17 @@ class Client:
             await self.get(chance.choice(self._known[self.owner]))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        aside = asyncio.create_task(work)
-        self._aside.add(aside)
-        aside.add_done_callback(self._aside.discard)
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def get(self, task_id: str) -> JSON | None:
-        """The task as one of the wires shows it; None if nobody knows."""
+        """Return the task as a random revision shows it; None if the call failed."""
         answer = await self.caller.ask(self._wire(), "tasks/get", {"taskId": task_id})
         return answer.result
 
     async def answer(self, task_id: str, keys: list[str]) -> None:
-        """Some of the questions, by `tasks/update`."""
+        """Answer a random part of the questions by `tasks/update`."""
         some = self._chance.sample(keys, self._chance.randint(1, len(keys)))
         responses = {key: self._words(task_id, key) for key in some}
         params = {"taskId": task_id, "inputResponses": responses}
@@ -174,29 +174,29 @@ class Client:
 
     def _words(self, task_id: str, key: str) -> JSON:
         said = f"{key}-{self._name}-{next(self._said)}"
-        self.evidence.said[task_id, key].add(said)
+        self.evidence.answers[task_id, key].add(said)
         self.evidence.counts["answers"] += 1
         return {"action": "accept", "content": {"said": said}}
 
     async def _wait(self, task_id: str, tool: str) -> None:
-        """`tasks/result`; questions come on its stream.  Sometimes nobody stays to the end."""
+        """Call `tasks/result` and answer questions on its stream; sometimes disconnect early."""
 
-        async def hear(message: JSON) -> None:
-            await self._heard(message, tool)
+        async def on_message(message: JSON) -> None:
+            await self._reply_to(message, tool)
 
         stays_s = None if self._chance.random() < 0.7 and tool != SILENT else 2.0
         try:
             async with asyncio.timeout(stays_s):
-                await self.caller.ask(OLD, "tasks/result", {"taskId": task_id}, hear=hear)
+                await self.caller.ask(OLD, "tasks/result", {"taskId": task_id}, on_message)
         except TimeoutError:
-            self.evidence.counts["waits that were given up"] += 1
+            self.evidence.counts["waits abandoned by the client"] += 1
 
-    async def _heard(self, message: JSON, tool: str) -> None:
-        question = self.caller.heard_question(message)
+    async def _reply_to(self, message: JSON, tool: str) -> None:
+        question = self.caller.question_in(message)
         if question is not None and not (tool == SILENT or self._chance.random() < 0.1):
             await self.caller.reply(message["id"], self._words(*question))
 
-    # --- aside ---------------------------------------------------------------------------------
+    # --- in the background ---------------------------------------------------------------------
 
     async def _watch(self, task_id: str) -> None:
         with contextlib.suppress(TimeoutError):
@@ -205,12 +205,12 @@ class Client:
                 await self.caller.watch(list(dict.fromkeys(ids)))
 
     async def _listen(self, tool: str) -> None:
-        async def hear(message: JSON) -> None:
-            await self._heard(message, tool)
+        async def on_message(message: JSON) -> None:
+            await self._reply_to(message, tool)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._chance.uniform(1, 60)):
-                await self.caller.listen(hear)
+                await self.caller.listen(on_message)
 
     async def _cancel_soon(self, task_id: str) -> None:
         await asyncio.sleep(self._chance.uniform(0, 1))
@@ -226,21 +226,21 @@ class Client:
                 return
             cursor = {"cursor": page["nextCursor"]}
 
-    async def _be_curious(self) -> None:
-        """Somebody else tries an id of ours, and one that nobody has: it is all the same."""
+    async def _use_foreign_ids(self) -> None:
+        """As another owner, use the id of this owner's task and an unknown id: both must fail."""
         calls: list[tuple[Wire, str, JSON]] = [
             (OLD, "tasks/get", {}), (NEW, "tasks/get", {}), (OLD, "tasks/result", {}),
             (OLD, "tasks/cancel", {}), (NEW, "tasks/cancel", {}),
             (NEW, "tasks/update", {"inputResponses": {"a": {"action": "cancel"}}}),
         ]  # fmt: skip
         wire, method, params = self._chance.choice(calls)
-        for task_id in (*self._some(self.owner), NOBODYS):
-            self.evidence.counts["looks at foreign tasks"] += 1
+        for task_id in (*self._some(self.owner), UNKNOWN):
+            self.evidence.counts["requests for tasks of another owner"] += 1
             answer = await self._stranger.ask(wire, method, {**params, "taskId": task_id})
             if answer.message is not None and answer.code != UNKNOWN_TASK:
-                whose = "nobody" if task_id == NOBODYS else self.owner
+                target = "an unknown task" if task_id == UNKNOWN else f"a task of {self.owner}"
                 self.evidence.complaints.append(
-                    f"{self._stranger.owner} did {method} to a task of {whose} on {wire}:"
+                    f"on {wire}, {self._stranger.owner} had an answer to {method} of {target}:"
                     f" {answer.message}"
                 )
 
@@ -249,7 +249,7 @@ class Client:
         return [self._chance.choice(ids[-50:])] if ids else []
 
     async def read_again(self, task_ids: list[str]) -> None:
-        """When everything is over, on both wires and through any replica."""
+        """Get these tasks in both revisions, through any replica."""
         for task_id in task_ids:
             for wire in (OLD, NEW):
                 await self.caller.ask(wire, "tasks/get", {"taskId": task_id})

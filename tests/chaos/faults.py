@@ -1,4 +1,4 @@
-"""What goes wrong, and when: all of it follows from a seed, but for who is in the way."""
+"""The fault injector.  Kinds and times follow from a seed; targets depend on the fleet's state."""
 
 import asyncio
 import random
@@ -12,33 +12,33 @@ from tests.chaos.postgres import Database
 __all__ = ["Faults"]
 
 STOPPED_S: Final = (17.0, 25.0)
-"""Longer than a lease, and than it takes until others have noticed; or just as long."""
+"""As long as a lease, or longer: the worker resumes after its task was given to another one."""
 
 KILLS_S: Final = (0.5, 5.0)
 STOPS_S: Final = (5.0, 20.0)
 RESTARTS_S: Final = (5.0, 40.0)
 CUTS_S: Final = (0.3, 3.0)
 AWAY_S: Final = 2.0
-"""How long a database stays away before it is started again, at most."""
+"""The database stays down for at most this long."""
 UNSPARED: Final = 0.2
-"""How often a kill may strike also the last replica or worker, or one that is stopped: on a slow
-machine nobody would be there most of the time, and nobody would ever come back from a pause."""
-WOKEN: Final = "SIGCONT after that"
+"""Share of the kills that may hit the last replica or worker, or one that is stopped.  With more,
+a slow machine would rarely have a process that is up, and no pause would ever end."""
+RESUMED: Final = "SIGCONT after that"
 
 
 class Faults:
-    """Everything that is done to a fleet and its database, until it is called off."""
+    """Injects faults into a fleet and its database until cancelled."""
 
     def __init__(self, fleet: Fleet, database: Database, seed: int) -> None:
         self.counts: Counter[str] = Counter()
         self._fleet = fleet
         self._database = database
         self._seed = seed
-        self._waking: set[asyncio.Task[None]] = set()
+        self._resuming: set[asyncio.Task[None]] = set()
         self._restarting: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Inject faults of every kind until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind, pause_s in (
                 (self._kill, KILLS_S),
@@ -46,29 +46,29 @@ class Faults:
                 (self._restart, RESTARTS_S),
                 (self._cut, CUTS_S),
             ):
-                group.create_task(self._again_and_again(kind, pause_s))
+                group.create_task(self._repeat(kind, pause_s))
 
     async def heal(self) -> None:
-        """When it is over: back when the database is, and nobody is stopped."""
-        for waking in self._waking:
-            waking.cancel()
+        """Resume all stopped processes and wait until the database is back."""
+        for resuming in self._resuming:
+            resuming.cancel()
         for member in self._fleet.members:
             member.proxy.is_refusing = False
             if member.is_stopped:
-                self.counts[WOKEN] += 1
-                member.wake()
+                self.counts[RESUMED] += 1
+                member.resume()
         if self._restarting is not None:
             await self._restarting
 
-    async def _again_and_again(
+    async def _repeat(
         self,
-        strike: Callable[[random.Random], Awaitable[None]],
+        inject: Callable[[random.Random], Awaitable[None]],
         pause_s: tuple[float, float],
     ) -> None:
-        chance = random.Random(f"{self._seed} {strike.__name__}")
-        await asyncio.sleep(pause_s[0])  # so that each comes also in a short run
+        chance = random.Random(f"{self._seed} {inject.__name__}")
+        await asyncio.sleep(pause_s[0])  # so that every kind occurs in a short run
         while True:
-            await strike(chance)
+            await inject(chance)
             await asyncio.sleep(chance.uniform(*pause_s))
 
     async def _kill(self, chance: random.Random) -> None:
@@ -79,11 +79,11 @@ class Faults:
         member = chance.choice(members)
         self.counts["SIGKILL of a " + member.name[:-1]] += 1
         if not member.is_ready:
-            self.counts["  of these while it began"] += 1
+            self.counts["  while it started"] += 1
         member.kill()
 
     def _is_last(self, member: Member) -> bool:
-        """Whether nobody else could do now what it does, or will do as soon as it is ready."""
+        """Return whether no other process of its kind is up."""
         replicas, workers = self._fleet.replicas, self._fleet.workers
         kind = replicas if member in replicas else workers
         return not any(m.is_ready and not m.is_stopped for m in kind if m is not member)
@@ -93,19 +93,19 @@ class Faults:
         kind = workers if workers and chance.random() < 0.7 else replicas
         fit = [member for member in kind if member.is_ready and not member.is_stopped]
         if not fit or sum(member.is_stopped for member in kind) >= len(kind) // 2:
-            return  # somebody has to do the work
+            return  # half of each kind stays up to do the work
         member = chance.choice(fit)
         self.counts[f"SIGSTOP of a {member.name[:-1]}"] += 1
         member.stop()
-        waking = asyncio.create_task(self._wake(member, chance.uniform(*STOPPED_S)))
-        self._waking.add(waking)
-        waking.add_done_callback(self._waking.discard)
+        resuming = asyncio.create_task(self._resume(member, chance.uniform(*STOPPED_S)))
+        self._resuming.add(resuming)
+        resuming.add_done_callback(self._resuming.discard)
 
-    async def _wake(self, member: Member, after_s: float) -> None:
+    async def _resume(self, member: Member, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        if member.is_stopped:  # else it was killed meanwhile
-            self.counts[WOKEN] += 1
-            member.wake()
+        if member.is_stopped:  # otherwise it was killed in the meantime
+            self.counts[RESUMED] += 1
+            member.resume()
 
     async def _restart(self, chance: random.Random) -> None:
         mode = chance.choice(("fast", "immediate"))

@@ -1,4 +1,4 @@
-"""Replicas and workers: processes that are killed, stopped, and started again by us."""
+"""Replicas and workers: processes that the tests kill, stop and restart."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,15 @@ __all__ = ["OWNERS", "Engine", "Fleet", "Member"]
 Engine = Literal["procrastinate", "local"]
 
 OWNERS: Final = {name: f"{name}-0123456789abcdef0123456789abcdef" for name in ("ann", "bob", "eve")}
-"""Who calls, and by which token."""
+"""The callers and their bearer tokens."""
 
 READY: Final = ("taskmachine: serving", "taskmachine: working")
 TOOLS: Final = "tests.chaos.tools:TOOLS"
 START_S: Final = 60.0
 PAUSE_S: Final = 0.5
-"""Before one that left by itself is started again."""
+"""Delay before a process that exited by itself is restarted."""
 
-# Nothing is forgotten before it was judged, but what expires; and nobody is ever refused.
+# Tasks are kept until they are judged, except expired ones, and no limit refuses a call.
 _SETTINGS: Final = """
 [times]
 grace_ms = 5_000
@@ -53,15 +53,15 @@ tokens = "{tokens}"
 
 
 class Member:
-    """One place in the fleet: a process, and the next one when it is gone."""
+    """A process of the fleet, which is restarted whenever it ends."""
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, proxy: Proxy) -> None:
         self.name = name
         self.proxy = proxy
         self.port = 0
         self.is_stopped = False
-        self.leaves: list[int] = []
-        """How it ended when nobody had killed it."""
+        self.exits: list[int] = []
+        """Exit codes of processes that were not killed."""
         self._command = command
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
@@ -75,8 +75,8 @@ class Member:
     async def until_ready(self) -> None:
         await self._ready.wait()
 
-    async def live(self) -> None:
-        """One life after the other, until this is cancelled."""
+    async def run(self) -> None:
+        """Start the process again and again until cancelled."""
         environment = os.environ | {"CHAOS_LOG": str(self._folder / "runs.jsonl")}
         while True:
             self._is_killed = False
@@ -95,7 +95,7 @@ class Member:
                 self._ready.clear()
                 self.is_stopped = False
             if not self._is_killed:
-                self.leaves.append(code)
+                self.exits.append(code)
                 await asyncio.sleep(PAUSE_S)
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
@@ -113,11 +113,11 @@ class Member:
         self._signal(signal.SIGKILL)
 
     def stop(self) -> None:
-        """It does not know, and goes on as if nothing was when it is woken up."""
+        """Pause the process, which does not notice."""
         self.is_stopped = True
         self._signal(signal.SIGSTOP)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         self.is_stopped = False
         self._signal(signal.SIGCONT)
 
@@ -128,7 +128,7 @@ class Member:
 
 
 class Fleet:
-    """All of them."""
+    """All replicas and workers on one database."""
 
     def __init__(self, database: Database, folder: Path, engine: Engine) -> None:
         self.replicas: list[Member] = []
@@ -136,7 +136,7 @@ class Fleet:
         self._database = database
         self._folder = folder
         self._engine = engine
-        self._living: list[asyncio.Task[None]] = []
+        self._running: list[asyncio.Task[None]] = []
         self._config = folder / "server.toml"
         tokens = folder / "tokens.toml"
         tokens.touch(0o600)
@@ -149,11 +149,13 @@ class Fleet:
         return [*self.replicas, *self.workers]
 
     @property
-    def leaves(self) -> Counter[str]:
-        return Counter(f"{m.name[:-1]} left with {code}" for m in self.members for code in m.leaves)
+    def exits(self) -> Counter[str]:
+        return Counter(
+            f"{m.name[:-1]} exited with {code}" for m in self.members for code in m.exits
+        )
 
     async def start(self, replicas: int, workers: int) -> None:
-        """Back when all are ready."""
+        """Start the processes and wait until all are ready."""
         for number in range(replicas):
             port = free_port()
             where = ["--http", f"127.0.0.1:{port}"]
@@ -164,7 +166,7 @@ class Fleet:
         for number in range(workers if self._engine != "local" else 0):
             worker = await self._member(f"worker{number}", "worker", "--concurrency", "16")
             self.workers.append(worker)
-        self._living = [asyncio.create_task(member.live()) for member in self.members]
+        self._running = [asyncio.create_task(member.run()) for member in self.members]
         async with asyncio.timeout(START_S):
             await self.all_ready()
 
@@ -182,14 +184,14 @@ class Fleet:
             await member.until_ready()
 
     async def close(self) -> None:
-        for living in self._living:
-            living.cancel()
-        await asyncio.gather(*self._living, return_exceptions=True)
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         for member in self.members:
             await member.proxy.close()
 
     def failures(self) -> list[str]:
-        """Tracebacks in what they said aside: no operator should have to read any."""
+        """Return the tracebacks in the logs of all processes."""
         found = []
         for member in self.members:
             log = (self._folder / f"{member.name}.log").read_text(errors="replace")

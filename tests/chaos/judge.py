@@ -1,6 +1,6 @@
-"""Judges what was recorded: pure functions, a sentence for everything that is wrong.
+"""Checks of the recorded evidence: pure functions that yield a sentence for each violation.
 
-The oracle is `specs/lifecycle.toml`, and what callers and tools wrote down themselves.
+The oracles are `specs/lifecycle.toml` and the records of the callers and tools.
 """
 
 from collections import defaultdict
@@ -25,19 +25,19 @@ from taskmachine.statemachine.invariants import (
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.chaos.record import AUDIT, Evidence, Look
-from tests.chaos.register import NS_PER_MS, Read, Step, order
+from tests.chaos.linearizability import NS_PER_MS, Read, Step, linearize
+from tests.chaos.record import AUDIT, Evidence, Observation
 from tests.chaos.tools import BROKEN, SILENT
 from tests.oracle import LIFECYCLES, REVISIONS, SPEC
 
-__all__ = ["CALL_BOUND_MS", "CHECKS", "TOLD_BOUND_MS", "verdict"]
+__all__ = ["CALL_BOUND_MS", "CHECKS", "NOTIFIED_BOUND_MS", "verdict"]
 
 CALL_BOUND_MS: Final = 60_000
-"""A call may meet a replica that is stopped for longer than a lease, and then a database that is
-being restarted; nothing else may keep it waiting, but the task that it waits for."""
+"""A call may reach a replica that is stopped for longer than a lease and then a database that
+restarts.  Apart from that, only the task that it waits for may delay it."""
 
-TOLD_BOUND_MS: Final = 30_000
-"""The same, for whoever watches."""
+NOTIFIED_BOUND_MS: Final = 30_000
+"""The same bound for subscribers."""
 
 MAX_LOSSES: Final = 3
 
@@ -47,43 +47,43 @@ _OF_TASKS: Final = tuple(i for i in INVARIANTS if i is not every_call_is_answere
 
 @attrs.frozen
 class _Case:
-    """The evidence, and each look with the version that it showed."""
+    """The evidence, and each observation with the version that it showed."""
 
     evidence: Evidence
-    ordered: list[Look]
+    ordered: list[Observation]
     stale: list[str]
 
 
 def verdict(evidence: Evidence) -> list[str]:
-    """Everything that is wrong."""
+    """Return all violations."""
     case = _ordered(evidence)
     return [f"{check.__name__}: {why}" for check in CHECKS for why in check(case)]
 
 
-# --- every task is a register ------------------------------------------------------------------
+# --- reads are linearizable --------------------------------------------------------------------
 
 
 def _ordered(evidence: Evidence) -> _Case:
-    """Looks by task, in an order that real time allows; and why there is none, if so."""
-    ordered: list[Look] = []
+    """Order the observations of each task as real time allows; note those that have no place."""
+    ordered: list[Observation] = []
     stale: list[str] = []
-    looks = sorted(evidence.looks, key=lambda look: look.task_id)
-    for task_id, group in groupby(looks, key=lambda look: look.task_id):
+    observations = sorted(evidence.observations, key=lambda seen: seen.task_id)
+    for task_id, group in groupby(observations, key=lambda seen: seen.task_id):
         of_task = list(group)
         task = evidence.tasks.get(task_id)
-        if task is None:  # forgotten, or lost, of which others complain
+        if task is None:  # deleted, or lost, which other checks report
             continue
         reads = [
-            Read(look.since, look.until, look.wire, look.status, look.updated_ms, look.version)
-            for look in of_task
+            Read(seen.since, seen.until, seen.wire, seen.status, seen.updated_ms, seen.version)
+            for seen in of_task
         ]
         steps = _steps(task, evidence.entries[task_id])
-        versions, wrong = order(steps, reads, evidence.epoch_ms)
+        versions, wrong = linearize(steps, reads, evidence.epoch_ms)
         stale += [f"{task_id} {why}" for why in wrong]
         placed = zip(of_task, versions, strict=True)
-        known = [(look, version) for look, version in placed if version is not None]
+        known = [(seen, version) for seen, version in placed if version is not None]
         known.sort(key=lambda item: (item[1], item[0].since))
-        ordered += [attrs.evolve(look, version=version) for look, version in known]
+        ordered += [attrs.evolve(seen, version=version) for seen, version in known]
     return _Case(evidence, ordered, stale)
 
 
@@ -94,14 +94,14 @@ def _steps(task: Task, entries: Sequence[Entry]) -> list[Step]:
         is_error = entry.dest == "completed" and task.outcome is not None and task.outcome.is_error
         name = "completed_is_error" if is_error else str(entry.dest)
         statuses = {wire: str(SPEC["projection"][wire].get(name, name)) for wire in REVISIONS}
-        is_change = statuses != before  # what else can be seen of a step is not written down
+        is_change = statuses != before  # the history does not record other visible changes
         steps.append(Step(entry.seq, entry.at, {**statuses, AUDIT: str(entry.dest)}, is_change))
         before = statuses
     return steps
 
 
-def every_task_is_a_register(case: _Case) -> Iterator[str]:
-    """Reads through any replica show what was current at a moment while they lasted."""
+def reads_are_linearizable(case: _Case) -> Iterator[str]:
+    """A read through any replica shows a version that was current during the call."""
     yield from case.stale
 
 
@@ -109,7 +109,7 @@ def every_task_is_a_register(case: _Case) -> Iterator[str]:
 
 
 def the_ten_invariants_hold(case: _Case) -> Iterator[str]:
-    """In the order of versions, which is one that real time allows."""
+    """In the order of versions, which real time allows."""
     evidence = case.evidence
     history: list[Observed] = [*_created(evidence)]
     kept = {made.task_id: made for made in evidence.made if not made.name.endswith(SILENT)}
@@ -121,7 +121,7 @@ def the_ten_invariants_hold(case: _Case) -> Iterator[str]:
         for made in kept.values()
         if made.task_id not in evidence.tasks
     ]
-    history += [_saw(look) for look in case.ordered]
+    history += [_saw(seen) for seen in case.ordered]
     history += [Asked(0, task_id, key, words) for task_id, key, words in sorted(evidence.asked)]
     history += [entry for entries in evidence.entries.values() for entry in entries]
     yield from _violations(history)
@@ -133,21 +133,21 @@ def _violations(history: list[Observed], invariants: Any = _OF_TASKS) -> Iterato
 
 
 def _created(evidence: Evidence) -> list[Created]:
-    """Also those whose caller never heard of it: the name tells whose they are."""
+    """Return all creates, including unacknowledged ones: the call's name gives the owner."""
     created = {one.task_id: Created(one.until, one.owner, one.task_id) for one in evidence.made}
     for task in evidence.tasks.values():
-        owner = evidence.attempts.get(_name(task), "nobody")
+        owner = evidence.attempts.get(_name(task), "unknown")
         created.setdefault(task.id, Created(0, owner, task.id))
     return list(created.values())
 
 
-def _saw(look: Look, *, pushed: bool = False) -> Saw:
-    place = (look.until, look.caller, look.task_id, look.status, look.wire)
-    return Saw(*place, pushed, look.outcome)
+def _saw(seen: Observation, *, pushed: bool = False) -> Saw:
+    place = (seen.until, seen.caller, seen.task_id, seen.status, seen.wire)
+    return Saw(*place, pushed, seen.outcome)
 
 
 def calls_are_answered_in_time(case: _Case) -> Iterator[str]:
-    """Whoever waits for a task is told of its end; whoever does not is told something at once."""
+    """`tasks/result` is answered soon after the end of the task, other calls at once."""
     evidence = case.evidence
     history: list[Observed] = []
     for number, span in enumerate(evidence.spans):
@@ -158,7 +158,7 @@ def calls_are_answered_in_time(case: _Case) -> Iterator[str]:
         if span.method == "tasks/result" and span.task_id in evidence.tasks:
             ended = [e.at for e in evidence.entries[span.task_id] if e.dest in _ENDS]
             if not ended:
-                continue  # of which `every_task_ends` complains
+                continue  # `every_task_ends` reports it
             due = max(due, round(ended[0] - evidence.epoch_ms))
         history.append(Called(due, call, CALL_BOUND_MS))
         if span.until is not None:
@@ -169,51 +169,51 @@ def calls_are_answered_in_time(case: _Case) -> Iterator[str]:
 _ENDS: Final = LIFECYCLES[RUNTIME].terminal
 
 
-def what_is_pushed_agrees_with_what_is_read(case: _Case) -> Iterator[str]:
-    """On each stream by itself; a read counts if it began after the last push."""
+def notifications_agree_with_reads(case: _Case) -> Iterator[str]:
+    """On each stream separately; a read counts if it began after the last notification."""
     owners = {created.task_id: created for created in _created(case.evidence)}
-    looks: defaultdict[str, list[Look]] = defaultdict(list)
-    for look in case.ordered:
-        looks[look.task_id].append(look)
+    observations: defaultdict[str, list[Observation]] = defaultdict(list)
+    for seen in case.ordered:
+        observations[seen.task_id].append(seen)
     for channel in case.evidence.channels:
         pushes = sorted(channel.pushes, key=lambda push: push.task_id)
         for task_id, group in groupby(pushes, key=lambda push: push.task_id):
-            told = list(group)
+            pushed = list(group)
             later = [
-                look
-                for look in looks[task_id]
-                if look.since > told[-1].until and look.caller == channel.owner
+                seen
+                for seen in observations[task_id]
+                if seen.since > pushed[-1].until and seen.caller == channel.owner
             ]
             created = [owners[task_id]] if task_id in owners else []
-            history: list[Observed] = [*created, *(_saw(push, pushed=True) for push in told)]
-            history += [_saw(look) for look in later]
+            history: list[Observed] = [*created, *(_saw(push, pushed=True) for push in pushed)]
+            history += [_saw(seen) for seen in later]
             for why in _violations(history):
                 yield f"on a {channel.kind} stream of {channel.owner}: {why}"
 
 
-def whoever_watches_is_told_of_the_end(case: _Case) -> Iterator[str]:
-    """On a stream that was there when the task ended, and for long enough afterwards."""
+def subscribers_are_notified_of_the_end(case: _Case) -> Iterator[str]:
+    """Counts streams that were open when the task ended and for long enough afterwards."""
     for channel in case.evidence.channels:
-        told = {push.task_id for push in channel.pushes if push.status in _ENDS}
-        for task_id in channel.agreed - told:
+        notified = {push.task_id for push in channel.pushes if push.status in _ENDS}
+        for task_id in channel.agreed - notified:
             for entry in case.evidence.entries.get(task_id, ()):
                 ended = round((entry.at - case.evidence.epoch_ms) * NS_PER_MS)
                 lasted = (channel.closed or ended) - max(ended, channel.opened)
-                if entry.dest in _ENDS and lasted > TOLD_BOUND_MS * NS_PER_MS:
-                    yield f"{channel.owner} watched {task_id} and was not told of its end"
+                if entry.dest in _ENDS and lasted > NOTIFIED_BOUND_MS * NS_PER_MS:
+                    yield f"{channel.owner} was subscribed to {task_id} and not notified of its end"
 
 
-# --- what was done, and what came of it --------------------------------------------------------
+# --- calls, runs and outcomes ------------------------------------------------------------------
 
 
 def every_task_ends(case: _Case) -> Iterator[str]:
     for task in case.evidence.tasks.values():
         if not task.is_terminal:
-            yield f"{task.id} ({task.call.name}) is {task.state} for ever"
+            yield f"{task.id} ({task.call.name}) never ended and is {task.state}"
 
 
 def a_call_makes_one_task(case: _Case) -> Iterator[str]:
-    """Each has a name of its own, and is repeated only under an idempotency key."""
+    """Each call has a unique name and is repeated only under an idempotency key."""
     named: defaultdict[str, set[str]] = defaultdict(set)
     for made in case.evidence.made:
         named[made.name].add(made.task_id)
@@ -221,16 +221,16 @@ def a_call_makes_one_task(case: _Case) -> Iterator[str]:
         named[_name(task)].add(task.id)
     for name, ids in named.items():
         if len(ids) > 1:
-            yield f"'{name}' is {len(ids)} tasks: {sorted(ids)}"
+            yield f"the call '{name}' created {len(ids)} tasks: {sorted(ids)}"
         if name not in case.evidence.attempts:
-            yield f"'{name}' was never called"
+            yield f"no caller made the call '{name}', which has a task"
 
 
-def a_task_ends_by_what_was_done_to_it(case: _Case) -> Iterator[str]:
-    """A result is of a run that came to its end, with the answers that were given."""
+def every_outcome_has_a_cause(case: _Case) -> Iterator[str]:
+    """A result comes from a run that finished and contains the answers that were given."""
     evidence = case.evidence
     runs: defaultdict[str, set[str]] = defaultdict(set)
-    for line in evidence.lines:
+    for line in evidence.log_lines:
         if line.what == "end":
             runs[line.task_id].add(line.run)
     for task in evidence.tasks.values():
@@ -244,7 +244,7 @@ def a_task_ends_by_what_was_done_to_it(case: _Case) -> Iterator[str]:
                 run, _, rest = text.partition(" ")
                 expected = " ".join([_name(task), *_answers(task)])
                 if run not in runs[task.id]:
-                    yield f"{task.id} has the result of '{run}', which did not come to its end"
+                    yield f"{task.id} has the result of '{run}', which did not finish"
                 if rest != expected:
                     yield f"{task.id} returned '{rest}' instead of '{expected}'"
             case Cause.ERROR:
@@ -252,13 +252,13 @@ def a_task_ends_by_what_was_done_to_it(case: _Case) -> Iterator[str]:
                     yield f"{task.id} ({tool}) failed: {task.outcome.message}"
             case Cause.CANCELLED:
                 if task.id not in evidence.cancels:
-                    yield f"{task.id} was cancelled, and nobody did that"
+                    yield f"{task.id} was cancelled without a tasks/cancel"
             case Cause.EXPIRED:
                 if tool != SILENT:
                     yield f"{task.id} ({tool}) expired"
             case Cause.WORKER_LOST:
                 if task.is_repeatable and task.losses + 1 < MAX_LOSSES:
-                    yield f"{task.id} was given up after {task.losses} losses"
+                    yield f"{task.id} failed after only {task.losses} lost workers"
             case _:
                 yield f"{task.id} ({tool}) ended as {cause}: {task.outcome.message}"
 
@@ -268,14 +268,14 @@ def an_answer_is_one_that_was_given(case: _Case) -> Iterator[str]:
         for question in task.questions:
             if question.answer is not None:
                 said = decode_json(question.answer.body)["content"]["said"]
-                if said not in case.evidence.said[task.id, question.key]:
-                    yield f"'{said}' answers '{question.key}' of {task.id}, and nobody said that"
+                if said not in case.evidence.answers[task.id, question.key]:
+                    yield f"'{question.key}' of {task.id} has '{said}', which no caller answered"
 
 
 def a_run_has_a_claim_of_its_own(case: _Case) -> Iterator[str]:
-    """And what must not be repeated has one at most."""
+    """Each run needs its own claim; a task that must not be repeated has at most one."""
     runs: defaultdict[str, set[str]] = defaultdict(set)
-    for line in case.evidence.lines:
+    for line in case.evidence.log_lines:
         runs[line.task_id].add(line.run)
     for task in case.evidence.tasks.values():
         entries = case.evidence.entries[task.id]
@@ -283,87 +283,87 @@ def a_run_has_a_claim_of_its_own(case: _Case) -> Iterator[str]:
         if len(runs[task.id]) > claims:
             yield f"{task.id} was claimed {claims} times and run {len(runs[task.id])} times"
         if not task.is_repeatable and max(claims, len(runs[task.id])) > 1:
-            yield f"{task.id} must not be repeated, and was begun {max(claims, len(runs[task.id]))}"
+            yield f"{task.id} must not be repeated and ran {max(claims, len(runs[task.id]))} times"
 
 
 def a_claim_is_used_by_one_run(case: _Case) -> Iterator[str]:
-    """What was written under it, one run has said; and what a run says is under one claim.
+    """Writes under one claim come from one run, and a run writes under one claim only.
 
-    So a worker that comes back after its lease writes nothing: the fence keeps it from that.
+    So a worker that resumes after its lease writes nothing: the fence rejects it.
     """
-    said = _said(case.evidence)
+    windows = _write_windows(case.evidence)
     for task in case.evidence.tasks.values():
         used: set[str] = set()
-        for legs in _legs(case.evidence.entries[task.id]):
-            runs = said[task.id].keys() - used
-            spoken = [entry for entry in legs if entry.event is not Event.START]
-            for entry in spoken:
+        for claim in _claims(case.evidence.entries[task.id]):
+            runs = windows[task.id].keys() - used
+            writes = [entry for entry in claim if entry.event is not Event.START]
+            for entry in writes:
                 if entry.event in (Event.REPORT, Event.ASK):
-                    runs = {run for run in runs if _is_said(said[task.id][run], entry.at)}
+                    runs = {run for run in runs if _is_within(windows[task.id][run], entry.at)}
                 elif entry.event is Event.COMPLETE and (run := _run_of_result(task)) is not None:
                     runs &= {run}
                 if not runs:
-                    yield f"{task.id}: {entry.event} at {entry.seq} is not of the run before it"
+                    yield f"{task.id}: {entry.event} at {entry.seq} is from another run"
                     break
-            if spoken and len(runs) == 1:  # else it may have been lost before it ran
+            if writes and len(runs) == 1:  # otherwise the claim may be lost before it ran
                 used |= runs
 
 
 _Windows = list[tuple[int, int | None]]
 
 
-def _said(evidence: Evidence) -> defaultdict[str, dict[str, _Windows]]:
-    """By task and run, from when to when it may have written something."""
-    said: defaultdict[str, dict[str, _Windows]] = defaultdict(dict)
-    for line in evidence.lines:
-        windows = said[line.task_id].setdefault(line.run, [])
-        if line.what == "speaks":
+def _write_windows(evidence: Evidence) -> defaultdict[str, dict[str, _Windows]]:
+    """Return the periods in which a run may have written, by task and run."""
+    by_task: defaultdict[str, dict[str, _Windows]] = defaultdict(dict)
+    for line in evidence.log_lines:
+        windows = by_task[line.task_id].setdefault(line.run, [])
+        if line.what == "writing":
             windows.append((line.at_ms, None))
-        elif line.what == "spoke":
+        elif line.what == "written":
             windows[-1] = (windows[-1][0], line.at_ms)
-    return said
+    return by_task
 
 
-def _is_said(windows: _Windows, at_ms: int) -> bool:
+def _is_within(windows: _Windows, at_ms: int) -> bool:
     return any(since <= at_ms and (until is None or at_ms <= until) for since, until in windows)
 
 
-def _legs(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """What was written by workers, claim by claim."""
-    legs: list[list[Entry]] = []
+def _claims(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Group the entries that workers wrote by claim."""
+    claims: list[list[Entry]] = []
     for entry in entries:
         if entry.event is Event.START:
-            legs.append([])
-        if legs and entry.event in (Event.START, Event.REPORT, Event.ASK, Event.COMPLETE):
-            legs[-1].append(entry)
-    return legs
+            claims.append([])
+        if claims and entry.event in (Event.START, Event.REPORT, Event.ASK, Event.COMPLETE):
+            claims[-1].append(entry)
+    return claims
 
 
 def _run_of_result(task: Task) -> str | None:
-    """Tools begin whatever they say with the name of their run."""
+    """Return the run that wrote the result: tools put its id first in every text."""
     if task.outcome is None or task.outcome.result is None:
         return None
     text: str = decode_json(task.outcome.result)["content"][0]["text"]
     return text.partition(" ")[0]
 
 
-def nobody_complained(case: _Case) -> Iterator[str]:
+def there_are_no_complaints(case: _Case) -> Iterator[str]:
     yield from case.evidence.complaints
 
 
 CHECKS: Final = (
     the_ten_invariants_hold,
-    every_task_is_a_register,
+    reads_are_linearizable,
     calls_are_answered_in_time,
-    what_is_pushed_agrees_with_what_is_read,
-    whoever_watches_is_told_of_the_end,
+    notifications_agree_with_reads,
+    subscribers_are_notified_of_the_end,
     every_task_ends,
     a_call_makes_one_task,
-    a_task_ends_by_what_was_done_to_it,
+    every_outcome_has_a_cause,
     an_answer_is_one_that_was_given,
     a_run_has_a_claim_of_its_own,
     a_claim_is_used_by_one_run,
-    nobody_complained,
+    there_are_no_complaints,
 )
 
 

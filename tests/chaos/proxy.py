@@ -1,4 +1,4 @@
-"""A line between a process and the database that can be cut, and refuse new connections."""
+"""A TCP proxy between a process and the database that cuts and refuses connections."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-__all__ = ["Proxy", "proxy"]
+__all__ = ["Proxy", "running_proxy"]
 
 _CHUNK: Final = 65_536
 
 
 class Proxy:
-    """Passes on what comes in, both ways."""
+    """Forwards bytes in both directions."""
 
     def __init__(self, upstream: int) -> None:
         self.is_refusing = False
@@ -34,15 +34,15 @@ class Proxy:
         return len(self._pairs)
 
     def cut(self) -> int:
-        """All connections at this moment; how many."""
+        """Cut all open connections and return their number."""
         count = len(self._pairs)
         for pair in self._pairs:
             _abort(*pair)
         return count
 
     def cut_before_answer(self) -> None:
-        """The next connection on which the database answers: what was asked is done, and whoever
-        asked for it does not know."""
+        """Cut the next connection on which the database answers, so that the process cannot know
+        whether its statement took effect."""
         self._is_deaf = True
 
     async def open(self) -> None:
@@ -76,7 +76,7 @@ class Proxy:
             asyncio.create_task(self._pass(upstream[0], writer, is_answer=True)),
         ]
         try:
-            # An end is an end, whoever made it.
+            # When either side closes, close both.
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._pairs.discard(pair)
@@ -99,7 +99,7 @@ class Proxy:
                     return
                 writer.write(data)
                 await writer.drain()
-            writer.close()  # what was said before the end is passed on
+            writer.close()  # after forwarding everything received before the end
 
 
 def _abort(*writers: asyncio.StreamWriter) -> None:
@@ -110,11 +110,11 @@ def _abort(*writers: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def proxy(upstream: int) -> AsyncIterator[Proxy]:
-    """To that port of this machine."""
-    one = Proxy(upstream)
-    await one.open()
+async def running_proxy(upstream: int) -> AsyncIterator[Proxy]:
+    """Run a proxy to that local port."""
+    proxy = Proxy(upstream)
+    await proxy.open()
     try:
-        yield one
+        yield proxy
     finally:
-        await one.close()
+        await proxy.close()

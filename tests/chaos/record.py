@@ -1,4 +1,4 @@
-"""What was seen of a run, by everybody who saw something: to be judged when it is over.
+"""The evidence of a run, from callers, tools and the database, to be checked afterwards.
 
 Times are nanoseconds of the monotonic clock, which all processes of one machine share; those
 called `*_ms` are milliseconds since the epoch, as the server shows them.
@@ -14,22 +14,22 @@ import msgspec
 
 from taskmachine.statemachine import Entry, Task
 
-__all__ = ["AUDIT", "Channel", "Evidence", "Line", "Look", "Made", "Miss", "Span", "now"]
+__all__ = ["AUDIT", "Channel", "Evidence", "LogLine", "Made", "Miss", "Observation", "Span", "now"]
 
 AUDIT: Final = "audit"
-"""The wire of what was read from the database behind the back of all servers."""
+"""The `wire` of observations that were read from the database itself, without a server."""
 
 Outcome = tuple[Any, ...]
 
 
 def now() -> int:
-    """Of the clock that everybody shares."""
+    """Return the monotonic time in nanoseconds."""
     return time.monotonic_ns()
 
 
 @attrs.frozen
 class Made:
-    """A create that was acknowledged."""
+    """An acknowledged create."""
 
     until: int
     owner: str
@@ -38,8 +38,8 @@ class Made:
 
 
 @attrs.frozen
-class Look:
-    """A task, as a call that was made at `since` and answered at `until` showed it."""
+class Observation:
+    """A task as shown by a call that was made at `since` and answered at `until`."""
 
     since: int
     until: int
@@ -48,16 +48,16 @@ class Look:
     task_id: str
     status: str
     updated_ms: int | None = None
-    """None if only the outcome was shown."""
+    """None if the response had only the outcome."""
     outcome: Outcome | None = None
     message: str | None = None
     version: int | None = None
-    """Known only to whoever looks into the database."""
+    """Known only for reads from the database."""
 
 
 @attrs.frozen
 class Miss:
-    """A caller was told that there is no such task."""
+    """A call that was answered "unknown task"."""
 
     since: int
     caller: str
@@ -66,64 +66,64 @@ class Miss:
 
 @attrs.define
 class Span:
-    """A call; `until` is when its caller was told something, be it that the line is dead."""
+    """A call; `until` is when the caller had a response or lost the connection."""
 
     since: int
     method: str
     task_id: str | None
     until: int | None = None
     is_dropped: bool = False
-    """By the caller: nobody waits any more."""
+    """Whether the caller stopped waiting."""
 
 
 @attrs.define
 class Channel:
-    """What was pushed on one stream, in order."""
+    """The notifications on one stream, in order."""
 
     owner: str
     kind: str
     opened: int
-    pushes: list[Look] = attrs.field(factory=list)
+    pushes: list[Observation] = attrs.field(factory=list)
     is_open: bool = False
-    """Whether the server has agreed to it."""
+    """Whether the server accepted the stream."""
     agreed: set[str] = attrs.field(factory=set)
-    """Tasks that the server said it would tell of."""
+    """The tasks in the server's acknowledgement of the subscription."""
     closed: int | None = None
-    """When it broke, or nobody wanted to hear more."""
+    """When the connection broke or the client closed it."""
 
 
-class Line(msgspec.Struct, frozen=True):
-    """What a tool wrote down while it ran: in a file, since nobody can take that back."""
+class LogLine(msgspec.Struct, frozen=True):
+    """A line in the log file of the tools, written while a tool runs."""
 
     task_id: str
     run: str
     name: str
-    what: Literal["begin", "speaks", "spoke", "end"]
+    what: Literal["begin", "writing", "written", "end"]
     at_ms: int
 
 
 @attrs.define
 class Evidence:
-    """All of one run."""
+    """All records of one run."""
 
     epoch_ms: float = attrs.field(factory=lambda: time.time() * 1e3 - time.monotonic() * 1e3)
-    """What the clock of the servers showed when the monotonic one was at 0."""
+    """The wall clock of the servers when the monotonic clock was at 0."""
     attempts: dict[str, str] = attrs.field(factory=dict)
-    """The name of each call, with or without an answer, and whose it is."""
+    """The owner of each call, by its name, answered or not."""
     made: list[Made] = attrs.field(factory=list)
-    looks: list[Look] = attrs.field(factory=list)
+    observations: list[Observation] = attrs.field(factory=list)
     misses: list[Miss] = attrs.field(factory=list)
     spans: list[Span] = attrs.field(factory=list)
     channels: list[Channel] = attrs.field(factory=list)
     asked: set[tuple[str, str, str]] = attrs.field(factory=set)
-    """Task, key, and what was asked."""
-    said: defaultdict[tuple[str, str], set[str]] = attrs.field(factory=lambda: defaultdict(set))
-    """Task and key, and everything that somebody answered."""
+    """Task, key and message of each question."""
+    answers: defaultdict[tuple[str, str], set[str]] = attrs.field(factory=lambda: defaultdict(set))
+    """All answers that callers gave, by task and key."""
     cancels: set[str] = attrs.field(factory=set)
-    """Tasks that somebody tried to cancel."""
+    """Tasks for which a caller sent `tasks/cancel`."""
     complaints: list[str] = attrs.field(factory=list)
     counts: Counter[str] = attrs.field(factory=Counter)
 
-    lines: list[Line] = attrs.field(factory=list)
+    log_lines: list[LogLine] = attrs.field(factory=list)
     tasks: dict[str, Task] = attrs.field(factory=dict)
     entries: dict[str, Sequence[Entry]] = attrs.field(factory=dict)

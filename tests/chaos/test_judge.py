@@ -1,4 +1,4 @@
-"""The judge finds nothing in a run that went well, and everything that was done to its record."""
+"""The judge accepts a correct run and finds every change made to its evidence."""
 
 from collections.abc import Callable
 from typing import Final
@@ -19,9 +19,9 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from taskmachine.statemachine.lifecycle import Step
-from tests.chaos.judge import CALL_BOUND_MS, CHECKS, TOLD_BOUND_MS, verdict
-from tests.chaos.record import AUDIT, Channel, Evidence, Line, Look, Made, Miss, Span
-from tests.chaos.register import NS_PER_MS
+from tests.chaos.judge import CALL_BOUND_MS, CHECKS, NOTIFIED_BOUND_MS, verdict
+from tests.chaos.linearizability import NS_PER_MS
+from tests.chaos.record import AUDIT, Channel, Evidence, LogLine, Made, Miss, Observation, Span
 from tests.lifecycle.wire.record import NEW, OLD
 
 NAME: Final = "ann1-1-asking"
@@ -29,11 +29,11 @@ RUN: Final = "run-1"
 TEXT: Final = f"{RUN} {NAME} yes"
 RESULT: Final = ("result", (TEXT,), False)
 DONE: Final = 5_000
-"""When the task has ended, in milliseconds."""
+"""When the task ended, in milliseconds."""
 
 
 class Record:
-    """What is written down of one task, step by step."""
+    """A task and its history, built step by step."""
 
     def __init__(self, task_id: str, name: str, tool: str, *, is_repeatable: bool = True) -> None:
         call = Call("tools/call", tool, encode_json({"name": name}))
@@ -49,15 +49,15 @@ class Record:
         return self
 
 
-def looked(at_ms: int, status: str, updated_ms: int | None, wire: str = NEW) -> Look:
-    """By a call that took a millisecond."""
+def observed(at_ms: int, status: str, updated_ms: int | None, wire: str = NEW) -> Observation:
+    """An observation by a call that took one millisecond."""
     since, until = at_ms * NS_PER_MS, (at_ms + 1) * NS_PER_MS
     outcome = RESULT if status == "completed" else None
-    return Look(since, until, "ann", wire, "t1", status, updated_ms, outcome)
+    return Observation(since, until, "ann", wire, "t1", status, updated_ms, outcome)
 
 
 def good() -> Evidence:
-    """A run of one task that asked something."""
+    """The evidence of a correct run with one task that asked a question."""
     record = Record("t1", NAME, "asking")
     record.take(lifecycle.start(record.task, 2_000, worker="w1"))
     asked = Question("a", "elicitation/create", b"{}")
@@ -69,31 +69,31 @@ def good() -> Evidence:
     evidence = Evidence(epoch_ms=0.0)
     evidence.attempts[NAME] = "ann"
     evidence.made.append(Made(1_100 * NS_PER_MS, "ann", "t1", NAME))
-    evidence.looks += [
-        looked(1_100, "working", 1_000),
-        looked(3_100, "input_required", 3_000, OLD),
-        looked(4_100, "working", 4_000),
-        attrs.evolve(looked(DONE + 100, "completed", DONE, AUDIT), version=5),
-        looked(DONE + 200, "completed", DONE),
-        looked(DONE + 200, "completed", None, OLD),
+    evidence.observations += [
+        observed(1_100, "working", 1_000),
+        observed(3_100, "input_required", 3_000, OLD),
+        observed(4_100, "working", 4_000),
+        attrs.evolve(observed(DONE + 100, "completed", DONE, AUDIT), version=5),
+        observed(DONE + 200, "completed", DONE),
+        observed(DONE + 200, "completed", None, OLD),
     ]
     evidence.spans += [
         Span(1_000 * NS_PER_MS, "tools/call", None, 1_100 * NS_PER_MS),
         Span(1_200 * NS_PER_MS, "tasks/result", "t1", (DONE + 300) * NS_PER_MS),
     ]
-    pushed = [looked(3_050, "input_required", 3_000), looked(DONE + 50, "completed", DONE)]
-    closed = (DONE + 2 * TOLD_BOUND_MS) * NS_PER_MS
+    pushed = [observed(3_050, "input_required", 3_000), observed(DONE + 50, "completed", DONE)]
+    closed = (DONE + 2 * NOTIFIED_BOUND_MS) * NS_PER_MS
     evidence.channels.append(Channel("ann", "watch", 0, pushed, agreed={"t1"}, closed=closed))
     evidence.channels.append(
         Channel("ann", "watch", 0, agreed={"t1"}, closed=(DONE + 1) * NS_PER_MS)
     )
     evidence.asked.add(("t1", "a", f"{NAME}/a"))
-    evidence.said["t1", "a"].add("yes")
-    evidence.lines += [
-        Line("t1", RUN, NAME, "begin", 2_100),
-        Line("t1", RUN, NAME, "speaks", 2_900),
-        Line("t1", RUN, NAME, "spoke", 4_100),
-        Line("t1", RUN, NAME, "end", 4_900),
+    evidence.answers["t1", "a"].add("yes")
+    evidence.log_lines += [
+        LogLine("t1", RUN, NAME, "begin", 2_100),
+        LogLine("t1", RUN, NAME, "writing", 2_900),
+        LogLine("t1", RUN, NAME, "written", 4_100),
+        LogLine("t1", RUN, NAME, "end", 4_900),
     ]
     keep(evidence, record.task, record.entries)
     return evidence
@@ -104,7 +104,7 @@ def keep(evidence: Evidence, task: Task, entries: list[Entry]) -> None:
     evidence.entries[task.id] = entries
 
 
-# --- what is done to it ------------------------------------------------------------------------
+# --- changes to the evidence -------------------------------------------------------------------
 
 
 def a_task_is_lost(evidence: Evidence) -> None:
@@ -117,31 +117,34 @@ def its_creator_cannot_find_it(evidence: Evidence) -> None:
 
 def two_outcomes_are_shown(evidence: Evidence) -> None:
     other = ("result", ("run-2 something else",), False)
-    evidence.looks.append(attrs.evolve(looked(DONE + 500, "completed", DONE), outcome=other))
+    evidence.observations.append(
+        attrs.evolve(observed(DONE + 500, "completed", DONE), outcome=other)
+    )
 
 
 def two_outcomes_are_stored(evidence: Evidence) -> None:
-    """By two writers who both believed to be the first."""
     last = evidence.entries["t1"][-1]
     second = attrs.evolve(last, seq=6, at=DONE + 10, dest=State.FAILED)
     evidence.entries["t1"] = [*evidence.entries["t1"], second]
 
 
-def somebody_else_sees_it(evidence: Evidence) -> None:
-    evidence.looks.append(attrs.evolve(looked(DONE + 500, "completed", DONE), caller="bob"))
+def another_owner_sees_it(evidence: Evidence) -> None:
+    evidence.observations.append(
+        attrs.evolve(observed(DONE + 500, "completed", DONE), caller="bob")
+    )
 
 
-def somebody_else_is_told_of_it(evidence: Evidence) -> None:
-    push = attrs.evolve(looked(DONE + 500, "completed", DONE), caller="bob")
+def another_owner_is_notified(evidence: Evidence) -> None:
+    push = attrs.evolve(observed(DONE + 500, "completed", DONE), caller="bob")
     evidence.channels.append(Channel("bob", "watch", 0, [push]))
 
 
 def a_replica_shows_an_old_version(evidence: Evidence) -> None:
-    evidence.looks.append(looked(4_200, "input_required", 3_000))
+    evidence.observations.append(observed(4_200, "input_required", 3_000))
 
 
 def a_replica_is_behind_the_database(evidence: Evidence) -> None:
-    evidence.looks.append(looked(DONE + 150, "working", 4_000))
+    evidence.observations.append(observed(DONE + 150, "working", 4_000))
 
 
 def a_step_is_illegal(evidence: Evidence) -> None:
@@ -163,26 +166,26 @@ def a_call_hangs(evidence: Evidence) -> None:
     evidence.spans.append(Span(2_000 * NS_PER_MS, "tasks/get", "t1"))
 
 
-def a_call_takes_for_ever(evidence: Evidence) -> None:
+def a_call_takes_too_long(evidence: Evidence) -> None:
     since = 2_000 * NS_PER_MS
     late = since + (CALL_BOUND_MS + 1) * NS_PER_MS
     evidence.spans.append(Span(since, "tasks/get", "t1", late))
 
 
-def whoever_waits_is_not_told_of_the_end(evidence: Evidence) -> None:
+def a_waiting_caller_is_not_answered(evidence: Evidence) -> None:
     evidence.spans.append(Span(2_000 * NS_PER_MS, "tasks/result", "t1"))
 
 
 def a_push_comes_after_the_end(evidence: Evidence) -> None:
-    evidence.channels[0].pushes.append(looked(DONE + 60, "working", 4_000))
+    evidence.channels[0].pushes.append(observed(DONE + 60, "working", 4_000))
 
 
 def a_push_is_taken_back(evidence: Evidence) -> None:
-    evidence.channels.append(Channel("ann", "watch", 0, [looked(1_050, "completed", DONE)]))
+    evidence.channels.append(Channel("ann", "watch", 0, [observed(1_050, "completed", DONE)]))
 
 
-def whoever_watches_is_not_told(evidence: Evidence) -> None:
-    closed = (DONE + TOLD_BOUND_MS + 10) * NS_PER_MS
+def a_subscriber_is_not_notified(evidence: Evidence) -> None:
+    closed = (DONE + NOTIFIED_BOUND_MS + 10) * NS_PER_MS
     evidence.channels.append(Channel("ann", "watch", 0, agreed={"t1"}, closed=closed))
 
 
@@ -190,12 +193,12 @@ def one_call_makes_two_tasks(evidence: Evidence) -> None:
     evidence.made.append(Made(1_200 * NS_PER_MS, "ann", "t2", NAME))
 
 
-def a_task_comes_from_nowhere(evidence: Evidence) -> None:
+def a_task_has_no_call(evidence: Evidence) -> None:
     evidence.attempts.clear()
 
 
 def its_result_is_of_no_run(evidence: Evidence) -> None:
-    evidence.lines.pop()
+    evidence.log_lines.pop()
 
 
 def its_result_has_another_answer(evidence: Evidence) -> None:
@@ -203,14 +206,14 @@ def its_result_has_another_answer(evidence: Evidence) -> None:
     reply = Reply(encode_json({"action": "accept", "content": {"said": "no"}}))
     question = attrs.evolve(stored.questions[0], answer=reply)
     evidence.tasks["t1"] = stored.with_changes(questions=(question,))
-    evidence.said["t1", "a"].add("no")
+    evidence.answers["t1", "a"].add("no")
 
 
-def nobody_gave_its_answer(evidence: Evidence) -> None:
-    evidence.said.clear()
+def its_answer_was_not_given(evidence: Evidence) -> None:
+    evidence.answers.clear()
 
 
-def nobody_cancelled_it(evidence: Evidence) -> None:
+def it_was_cancelled_without_a_request(evidence: Evidence) -> None:
     record = Record("t2", "ann1-2-quick", "quick")
     record.take(lifecycle.cancel(record.task, 2_000, reason="why not"))
     evidence.attempts["ann1-2-quick"] = "ann"
@@ -227,7 +230,7 @@ def its_tool_failed_by_itself(evidence: Evidence) -> None:
 
 
 def it_ran_without_a_claim(evidence: Evidence) -> None:
-    evidence.lines.append(Line("t1", "run-2", NAME, "begin", 2_200))
+    evidence.log_lines.append(LogLine("t1", "run-2", NAME, "begin", 2_200))
 
 
 def it_was_repeated(evidence: Evidence) -> None:
@@ -242,7 +245,7 @@ def it_was_repeated(evidence: Evidence) -> None:
 
 
 def a_worker_was_lost(evidence: Evidence, *, late_ms: int | None = None) -> None:
-    """And somebody else did its work; at `late_ms` the first one speaks again."""
+    """Another worker took over; at `late_ms` the first one writes again."""
     record = Record("t2", "ann1-2-lasting", "lasting")
     reports = {2_500: "run-2", 4_000: "run-3", 4_500: "run-3"}
     if late_ms is not None:
@@ -252,10 +255,10 @@ def a_worker_was_lost(evidence: Evidence, *, late_ms: int | None = None) -> None
         if at > 3_000 and record.task.worker == "w1":
             record.take(lifecycle.requeue(record.task, 3_000, lost=True))
             record.take(lifecycle.start(record.task, 3_500, worker="w2"))
-        record.take(lifecycle.report(record.task, at, message=f"{run} goes on"))
-        evidence.lines += [
-            Line("t2", run, "ann1-2-lasting", "speaks", at - 1),
-            Line("t2", run, "ann1-2-lasting", "spoke", at + 1),
+        record.take(lifecycle.report(record.task, at, message=f"{run} continues"))
+        evidence.log_lines += [
+            LogLine("t2", run, "ann1-2-lasting", "writing", at - 1),
+            LogLine("t2", run, "ann1-2-lasting", "written", at + 1),
         ]
     record.take(lifecycle.cancel(record.task, 6_000, reason="enough"))
     evidence.attempts["ann1-2-lasting"] = "ann"
@@ -264,17 +267,17 @@ def a_worker_was_lost(evidence: Evidence, *, late_ms: int | None = None) -> None
 
 
 def a_paused_worker_writes(evidence: Evidence) -> None:
-    """After its task was given to somebody else, who has spoken already."""
+    """The worker that took over has written already."""
     a_worker_was_lost(evidence, late_ms=4_200)
 
 
 def a_paused_worker_is_faster(evidence: Evidence) -> None:
-    """It writes before the next one does."""
+    """It writes before the worker that took over."""
     a_worker_was_lost(evidence, late_ms=3_600)
 
 
 def a_paused_worker_ends_it(evidence: Evidence) -> None:
-    """The result is of a run whose claim was lost."""
+    """The result is from a run whose claim was lost."""
     submit, start, ask, answer, complete = evidence.entries["t1"]
     evidence.entries["t1"] = [
         submit,
@@ -284,7 +287,7 @@ def a_paused_worker_ends_it(evidence: Evidence) -> None:
         attrs.evolve(answer, seq=5, at=4_500, event=Event.REPORT, source=State.WORKING),
         attrs.evolve(complete, seq=6),
     ]
-    evidence.lines.append(Line("t1", "run-9", NAME, "speaks", 4_400))
+    evidence.log_lines.append(LogLine("t1", "run-9", NAME, "writing", 4_400))
 
 
 def a_key_asks_two_things(evidence: Evidence) -> None:
@@ -300,46 +303,46 @@ BROKEN: Final[list[tuple[Callable[[Evidence], None], str]]] = [
     (its_creator_cannot_find_it, "a_created_task_can_be_read_at_once"),
     (two_outcomes_are_shown, "every_wire_reports_the_same_outcome"),
     (two_outcomes_are_stored, "every_task_walks_one_legal_path"),
-    (somebody_else_sees_it, "nobody_sees_a_task_of_somebody_else"),
-    (somebody_else_is_told_of_it, "nobody_sees_a_task_of_somebody_else"),
-    (a_replica_shows_an_old_version, "every_task_is_a_register"),
-    (a_replica_is_behind_the_database, "every_task_is_a_register"),
+    (another_owner_sees_it, "nobody_sees_a_task_of_somebody_else"),
+    (another_owner_is_notified, "nobody_sees_a_task_of_somebody_else"),
+    (a_replica_shows_an_old_version, "reads_are_linearizable"),
+    (a_replica_is_behind_the_database, "reads_are_linearizable"),
     (a_step_is_illegal, "every_task_walks_one_legal_path"),
     (a_step_is_missing, "every_task_walks_one_legal_path"),
     (it_never_ends, "every_task_ends"),
     (a_call_hangs, "calls_are_answered_in_time"),
-    (a_call_takes_for_ever, "calls_are_answered_in_time"),
-    (whoever_waits_is_not_told_of_the_end, "calls_are_answered_in_time"),
-    (a_push_comes_after_the_end, "what_is_pushed_agrees_with_what_is_read"),
-    (a_push_is_taken_back, "what_is_pushed_agrees_with_what_is_read"),
-    (whoever_watches_is_not_told, "whoever_watches_is_told_of_the_end"),
+    (a_call_takes_too_long, "calls_are_answered_in_time"),
+    (a_waiting_caller_is_not_answered, "calls_are_answered_in_time"),
+    (a_push_comes_after_the_end, "notifications_agree_with_reads"),
+    (a_push_is_taken_back, "notifications_agree_with_reads"),
+    (a_subscriber_is_not_notified, "subscribers_are_notified_of_the_end"),
     (one_call_makes_two_tasks, "a_call_makes_one_task"),
-    (a_task_comes_from_nowhere, "a_call_makes_one_task"),
-    (its_result_is_of_no_run, "a_task_ends_by_what_was_done_to_it"),
-    (its_result_has_another_answer, "a_task_ends_by_what_was_done_to_it"),
-    (nobody_cancelled_it, "a_task_ends_by_what_was_done_to_it"),
-    (its_tool_failed_by_itself, "a_task_ends_by_what_was_done_to_it"),
-    (nobody_gave_its_answer, "an_answer_is_one_that_was_given"),
+    (a_task_has_no_call, "a_call_makes_one_task"),
+    (its_result_is_of_no_run, "every_outcome_has_a_cause"),
+    (its_result_has_another_answer, "every_outcome_has_a_cause"),
+    (it_was_cancelled_without_a_request, "every_outcome_has_a_cause"),
+    (its_tool_failed_by_itself, "every_outcome_has_a_cause"),
+    (its_answer_was_not_given, "an_answer_is_one_that_was_given"),
     (it_ran_without_a_claim, "a_run_has_a_claim_of_its_own"),
     (it_was_repeated, "a_run_has_a_claim_of_its_own"),
     (a_paused_worker_writes, "a_claim_is_used_by_one_run"),
     (a_paused_worker_is_faster, "a_claim_is_used_by_one_run"),
     (a_paused_worker_ends_it, "a_claim_is_used_by_one_run"),
     (a_key_asks_two_things, "a_question_key_names_one_request_for_life"),
-    (a_process_failed, "nobody_complained"),
+    (a_process_failed, "there_are_no_complaints"),
 ]
 
 
-def test_a_good_run_is_good() -> None:
+def test_a_correct_run_has_no_violations() -> None:
     assert verdict(good()) == []
 
 
 @pytest.mark.parametrize(
-    ("doctor", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
+    ("tamper", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_bad_one_is_bad(doctor: Callable[[Evidence], None], check: str) -> None:
+def test_each_change_is_found(tamper: Callable[[Evidence], None], check: str) -> None:
     evidence = good()
-    doctor(evidence)
+    tamper(evidence)
     wrong = verdict(evidence)
     assert any(check in why for why in wrong), wrong
 
@@ -347,13 +350,13 @@ def test_a_bad_one_is_bad(doctor: Callable[[Evidence], None], check: str) -> Non
 def test_every_check_can_fail() -> None:
     names = {check for _, check in BROKEN}
     of_the_ten = {check.__name__ for check in CHECKS} - names
-    assert of_the_ten == {"the_ten_invariants_hold"}, "each of which has tests of its own"
+    assert of_the_ten == {"the_ten_invariants_hold"}, "the ten have their own tests"
 
 
-@pytest.mark.parametrize("doctor", [it_never_ends, a_paused_worker_writes, it_was_repeated])
-def test_only_what_was_done_is_found(doctor: Callable[[Evidence], None]) -> None:
+@pytest.mark.parametrize("tamper", [it_never_ends, a_paused_worker_writes, it_was_repeated])
+def test_nothing_else_is_found(tamper: Callable[[Evidence], None]) -> None:
     evidence = good()
-    doctor(evidence)
+    tamper(evidence)
     assert len(verdict(evidence)) == 1
 
 
@@ -373,26 +376,25 @@ def test_a_claim_may_be_lost_before_its_run_began() -> None:
     record.take(lifecycle.cancel(record.task, 5_000, reason="enough"))
     evidence.attempts["ann1-2-steps"] = "ann"
     evidence.cancels.add("t2")
-    evidence.lines.append(Line("t2", "run-2", "ann1-2-steps", "speaks", 3_900))
+    evidence.log_lines.append(LogLine("t2", "run-2", "ann1-2-steps", "writing", 3_900))
     keep(evidence, record.task, record.entries)
     assert verdict(evidence) == []
 
 
-def test_what_overlaps_may_be_in_any_order() -> None:
+def test_overlapping_reads_may_have_any_order() -> None:
     evidence = good()
-    long = attrs.evolve(looked(3_900, "input_required", 3_000), until=4_500 * NS_PER_MS)
-    evidence.looks.append(long)
+    long = attrs.evolve(observed(3_900, "input_required", 3_000), until=4_500 * NS_PER_MS)
+    evidence.observations.append(long)
     assert verdict(evidence) == []
 
 
-def test_what_nobody_knows_of_is_not_lost() -> None:
-    """A create without an answer may have made a task, or none."""
+def test_a_create_without_a_response_may_have_no_task() -> None:
     evidence = good()
     evidence.attempts["ann1-3-quick"] = "ann"
     assert verdict(evidence) == []
 
 
-def test_a_wait_that_was_given_up_needs_no_answer() -> None:
+def test_an_abandoned_wait_needs_no_answer() -> None:
     evidence = good()
     evidence.spans.append(Span(0, "tasks/result", "t1", is_dropped=True))
     assert verdict(evidence) == []

@@ -1,6 +1,6 @@
-"""Both generations over HTTP, as plain JSON, through whichever replica is there.
+"""Both revisions over HTTP as plain JSON, through a random replica that is up.
 
-Whatever breaks on the way is an unknown outcome, and nothing more is made of it.
+A broken connection is recorded as an unknown outcome.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import attrs
 import httpx
 
 from tests.chaos.fleet import OWNERS, Fleet, Member
-from tests.chaos.record import Channel, Evidence, Look, Miss, Span, now
+from tests.chaos.record import Channel, Evidence, Miss, Observation, Span, now
 from tests.lifecycle.wire.http_client import CAPABILITIES, meta
 from tests.lifecycle.wire.observations import (
     PUSHED,
@@ -27,21 +27,20 @@ from tests.lifecycle.wire.observations import (
 )
 from tests.lifecycle.wire.record import JSON, NEW, OLD, Wire
 
-__all__ = ["UNKNOWN_TASK", "Answer", "Caller", "http_client", "look_at"]
+__all__ = ["UNKNOWN_TASK", "Answer", "Caller", "http_client", "observation_of"]
 
 UNKNOWN_TASK: Final = -32_602
 OUT_OF_ORDER: Final = -32_603
-"""The server could not do it, or does not know whether it did."""
+"""The server failed, or does not know whether it succeeded."""
 
 LISTEN: Final = "subscriptions/listen"
 AGREED: Final = "notifications/subscriptions/acknowledged"
 CALL_S: Final = 75.0
 """Longer than any call may take."""
 
-HASTE: Final = 0.7
-"""How many of the callers give up ..."""
-HASTY_S: Final = 5.0
-"""... after so long: the others wait for whatever comes."""
+ABANDONED: Final = 0.7
+"""Share of the calls that are abandoned after `ABANDONED_AFTER_S`; the rest wait."""
+ABANDONED_AFTER_S: Final = 5.0
 
 RESUMED: Final = 0.8
 
@@ -50,12 +49,12 @@ _NAMED_BY: Final = {
     "tasks/cancel": "taskId",
 }  # fmt: skip
 
-Hear = Callable[[JSON], Awaitable[None]]
+OnMessage = Callable[[JSON], Awaitable[None]]
 
 
 @attrs.frozen
 class Answer:
-    """What a call was told; without a message nobody knows what came of it."""
+    """The response to a call; without a message the outcome is unknown."""
 
     since: int
     until: int
@@ -67,7 +66,7 @@ class Answer:
 
     @property
     def code(self) -> int | None:
-        """Of an error that says something about the call."""
+        """The code of the error response, if it is one."""
         if self.message is None or "error" not in self.message:
             return None
         code: int = self.message["error"]["code"]
@@ -75,13 +74,13 @@ class Answer:
 
 
 def http_client() -> httpx.AsyncClient:
-    """For all callers together."""
+    """Return the HTTP client that all callers share."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     return httpx.AsyncClient(timeout=httpx.Timeout(CALL_S, connect=5.0), limits=limits)
 
 
-def look_at(since: int, until: int, caller: str, wire: Wire, task: JSON) -> Look:
-    """A task, as a message showed it."""
+def observation_of(since: int, until: int, caller: str, wire: Wire, task: JSON) -> Observation:
+    """Return the observation of a task in a message."""
     outcome = None
     if wire == NEW and "result" in task:
         outcome = outcome_of_result(task["result"])
@@ -90,14 +89,14 @@ def look_at(since: int, until: int, caller: str, wire: Wire, task: JSON) -> Look
     elif task["status"] == "cancelled":
         outcome = ("cancelled",)
     updated_ms = round(datetime.fromisoformat(task["lastUpdatedAt"]).timestamp() * 1_000)
-    return Look(
+    return Observation(
         since, until, caller, wire, task["taskId"], task["status"], updated_ms, outcome,
         task.get("statusMessage"),
     )  # fmt: skip
 
 
 class Caller:
-    """Somebody with a token, and perhaps a session."""
+    """A client with a token and, in 2025-11-25, a session."""
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class Caller:
         self.owner = owner
         self.evidence = evidence
         self.replica: Member | None = None
-        """The one to speak to; None: whichever is there."""
+        """The replica to call; None for a random one that is up."""
         self._fleet = fleet
         self._http = http
         self._chance = chance
@@ -120,31 +119,31 @@ class Caller:
     # --- calls -------------------------------------------------------------------------------
 
     async def ask(
-        self, wire: Wire, method: str, params: JSON, *, hear: Hear | None = None
+        self, wire: Wire, method: str, params: JSON, on_message: OnMessage | None = None
     ) -> Answer:
-        """A request through any replica; everything that comes before its answer is heard."""
+        """Send a request; `on_message` gets the messages that precede the response."""
         if wire == OLD and not await self._has_session():
             return Answer(now(), now())
         if wire == NEW:
             params = {**params, "_meta": {**meta(), **params.get("_meta", {})}}
-        # Nobody waits for the end of a subscription.
+        # A subscription has no bound.
         span = Span(now(), method, params.get("taskId"), is_dropped=method == LISTEN)
         self.evidence.spans.append(span)
         self.evidence.counts[f"calls of {wire}"] += 1
         request = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         headers = self._headers(wire, method, params)
-        is_hasty = hear is None and self._chance.random() < HASTE
+        is_impatient = on_message is None and self._chance.random() < ABANDONED
         message = None
         try:
-            async with asyncio.timeout(HASTY_S if is_hasty else None):
-                message = await self._answer(wire, headers, request, hear)
+            async with asyncio.timeout(ABANDONED_AFTER_S if is_impatient else None):
+                message = await self._answer(wire, headers, request, on_message)
         except (httpx.HTTPError, ValueError) as error:
-            self.evidence.counts[f"calls that broke: {type(error).__name__}"] += 1
+            self.evidence.counts[f"failed calls: {type(error).__name__}"] += 1
         except TimeoutError:
-            self.evidence.counts["calls that were given up"] += 1
+            self.evidence.counts["abandoned calls"] += 1
             span.is_dropped = True
         except BaseException:
-            span.is_dropped = True  # by us
+            span.is_dropped = True  # the caller was cancelled
             raise
         span.until = now()
         answer = Answer(span.since, span.until, self._known(message))
@@ -152,9 +151,9 @@ class Caller:
         return answer
 
     async def _answer(
-        self, wire: Wire, headers: dict[str, str], request: JSON, hear: Hear | None
+        self, wire: Wire, headers: dict[str, str], request: JSON, on_message: OnMessage | None
     ) -> JSON | None:
-        """What it is told in the end.  Most streams that break are taken up again."""
+        """Return the response; resume most of the streams that break."""
         verb, body, last_id = "POST", json.dumps(request).encode(), None
         while True:
             try:
@@ -166,8 +165,8 @@ class Caller:
                         if "method" not in message:
                             self._judge_status(response, wire)
                             return message
-                        if hear is not None:
-                            await hear(message)
+                        if on_message is not None:
+                            await on_message(message)
                     self._judge_status(response, wire)
                 if response.status_code != 200:
                     return None
@@ -176,7 +175,7 @@ class Caller:
                     raise
             if last_id is None or self._chance.random() > RESUMED:
                 return None
-            self.evidence.counts["streams that were taken up again"] += 1
+            self.evidence.counts["resumed streams"] += 1
             await asyncio.sleep(self._chance.uniform(0.05, 0.5))
             verb, body = "GET", b""
             headers = headers | {"Accept": "text/event-stream", "Last-Event-ID": last_id}
@@ -199,8 +198,8 @@ class Caller:
         elif status not in (200, 202, 400) and status < 500:
             self.evidence.complaints.append(f"HTTP {status} on {wire}")
 
-    async def tell(self, message: JSON) -> bool:
-        """Something of 2025-11-25 that has no answer; whether it was accepted."""
+    async def send(self, message: JSON) -> bool:
+        """Send a notification or response of 2025-11-25; return whether it was accepted."""
         try:
             async with self._sent(
                 "POST", self._headers(OLD, "", {}), json.dumps(message).encode()
@@ -213,10 +212,10 @@ class Caller:
 
     async def reply(self, id: Any, result: JSON) -> bool:
         """Answer a request of the server."""
-        return await self.tell({"jsonrpc": "2.0", "id": id, "result": result})
+        return await self.send({"jsonrpc": "2.0", "id": id, "result": result})
 
-    async def listen(self, hear: Hear) -> None:
-        """The general stream, for as long as it lasts."""
+    async def listen(self, on_message: OnMessage) -> None:
+        """Read the GET stream until it ends."""
         if not await self._has_session():
             return
         headers = self._headers(OLD, "", {}) | {"Accept": "text/event-stream"}
@@ -228,21 +227,21 @@ class Caller:
                     async for _, message in _messages(response):
                         if message is not None:
                             self._pushed(channel, message)
-                            await hear(message)
+                            await on_message(message)
             except (httpx.HTTPError, ValueError):
                 return
 
     async def watch(self, task_ids: list[str]) -> None:
-        """`subscriptions/listen`, for as long as it lasts."""
+        """Read a `subscriptions/listen` stream until it ends."""
         with self._channel("watch") as channel:
 
-            async def hear(message: JSON) -> None:
+            async def on_message(message: JSON) -> None:
                 if message["method"] == AGREED:
                     channel.agreed |= set(message["params"]["notifications"].get("taskIds", ()))
                     channel.is_open = True
                 self._pushed(channel, message)
 
-            await self.ask(NEW, LISTEN, {"notifications": {"taskIds": task_ids}}, hear=hear)
+            await self.ask(NEW, LISTEN, {"notifications": {"taskIds": task_ids}}, on_message)
 
     @contextmanager
     def _channel(self, kind: str) -> Iterator[Channel]:
@@ -258,29 +257,29 @@ class Caller:
         if wire is not None:
             self.evidence.counts["notifications"] += 1
             at = now()
-            channel.pushes.append(look_at(at, at, self.owner, wire, message["params"]))
+            channel.pushes.append(observation_of(at, at, self.owner, wire, message["params"]))
 
-    # --- what is written down ------------------------------------------------------------------
+    # --- recording -----------------------------------------------------------------------------
 
     def _record(self, wire: Wire, method: str, params: JSON, answer: Answer) -> None:
         times, task_id = (answer.since, answer.until), params.get("taskId")
-        looks = self.evidence.looks
+        add = self.evidence.observations.append
         if answer.code == UNKNOWN_TASK and method in ("tasks/get", "tasks/result"):
             self.evidence.misses.append(Miss(answer.since, self.owner, str(task_id)))
         elif method == "tasks/result" and answer.message is not None:
             result, error = answer.result, answer.message.get("error", {})
             outcome = outcome_of_error(error) if result is None else outcome_of_result(result)
             status = status_of(outcome, wire)
-            looks.append(Look(*times, self.owner, wire, str(task_id), status, None, outcome))
+            add(Observation(*times, self.owner, wire, str(task_id), status, None, outcome))
         elif answer.result is not None:
             for task in _tasks_in(answer.result):
-                looks.append(look_at(*times, self.owner, wire, task))
+                add(observation_of(*times, self.owner, wire, task))
                 for key, request in task.get("inputRequests", {}).items():
                     words = request["params"]["message"]
                     self.evidence.asked.add((task["taskId"], key, words))
 
-    def heard_question(self, message: JSON) -> tuple[str, str] | None:
-        """The task and the key of a question, if the message is one."""
+    def question_in(self, message: JSON) -> tuple[str, str] | None:
+        """Record a question and return its task and key; None for other messages."""
         task_id = task_of(message)
         if message.get("method") != "elicitation/create" or task_id is None:
             return None
@@ -289,10 +288,10 @@ class Caller:
         self.evidence.asked.add((task_id, key, words))
         return task_id, key
 
-    # --- on the line -----------------------------------------------------------------------------
+    # --- HTTP ------------------------------------------------------------------------------------
 
     async def new_session(self) -> None:
-        """Another one; the one before is left alone."""
+        """Begin a new session without ending the previous one."""
         self._session = None
         await self._has_session()
 
@@ -314,7 +313,7 @@ class Caller:
         if response.status_code != 200 or session is None:
             return False
         self._session = session
-        if not await self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}):
+        if not await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"}):
             self._session = None
             return False
         self.evidence.counts["sessions"] += 1
@@ -347,13 +346,13 @@ class Caller:
             return self.replica
         replicas = self._fleet.replicas
         fit = [replica for replica in replicas if replica.is_ready]
-        if self._chance.random() < 0.9:  # whoever balances the load notices soon, but not at once
+        if self._chance.random() < 0.9:  # a load balancer takes a moment to notice
             fit = [replica for replica in fit if not replica.is_stopped] or fit
         return self._chance.choice(fit or replicas)
 
 
 async def _messages(response: httpx.Response) -> AsyncIterator[tuple[str | None, JSON | None]]:
-    """One, or those of a stream with their ids; an id may come alone."""
+    """Yield the JSON body or the events of a stream; ids and messages come separately."""
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         body = await response.aread()
         if body:

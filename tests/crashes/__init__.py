@@ -1,1 +1,1 @@
-"""Real server processes that are killed by SIGKILL again and again, and what has to survive it."""
+"""Real server processes that are killed with SIGKILL repeatedly; acknowledged writes survive."""

@@ -14,11 +14,11 @@ from tests.crashes.campaign import Figures, campaign
 from tests.crashes.verdict import verdict
 
 ON_ONE_FILE: Final = 100
-"""Kills; then a new one, so that the last kill costs no more than the first."""
+"""Kills per store file; then a new file, so that later kills do not take longer."""
 
 
 def main() -> int:
-    """0 if nothing that was acknowledged was lost, 1 if something was."""
+    """Return 0 if there was no violation, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
@@ -42,7 +42,7 @@ def main() -> int:
         sums["acknowledged creates"] += len(evidence.made)
         sums["accepted answers"] += len(evidence.answered)
         sums["tasks"] += len(evidence.tasks)
-        sums["observed versions"] += len(evidence.seen)
+        sums["observed versions"] += len(evidence.observations)
         sums["lost workers"] += sum(task.losses for task in evidence.tasks.values())
         for task in evidence.tasks.values():
             sums[f"  {task.outcome.cause if task.outcome else 'open question'}"] += 1

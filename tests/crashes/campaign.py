@@ -1,4 +1,4 @@
-"""Kills servers and starts others on the same file, and gathers what they said."""
+"""Kills servers, restarts them on the same store file, and collects their messages."""
 
 import asyncio
 import os
@@ -12,86 +12,86 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.stores import open_store
-from tests.crashes.evidence import Evidence, Failed, Line, Settled, read, see
-from tests.crashes.nursery import Nursery
+from tests.crashes.evidence import Evidence, Failed, Line, Settled, observation_of, read
+from tests.crashes.fork_server import ForkServer
 from tests.crashes.victim import Mode, Order
 
 __all__ = ["Figures", "campaign"]
 
-LIFE_S: Final = 0.3
-"""Of a process that has begun, at most."""
+KILL_AFTER_S: Final = 0.3
+"""Time from a process's first message to its kill, at most."""
 
-PATIENCE_S: Final = 30.0
-"""For a process that should begin at once."""
+START_S: Final = 30.0
+"""Bound for the start of a process."""
 
 SETTLED_S: Final = 90.0
-"""Until a process that creates nothing has done all that was left."""
+"""Bound for the last process, which creates nothing, to finish all open work."""
 
 SAMPLE: Final = 100
-"""Tasks that are looked up after a kill, besides the newest ones."""
+"""Older tasks to read after a kill, besides the newest ones."""
 
 _LINES: Final = ((0, 3), (4, 40), (40, 200))
-"""After how many lines a process dies: while it begins, early, or in full work."""
+"""Messages of a process before its kill: at start-up, early, or under full load."""
 
 
 @attrs.define
 class Figures:
-    """What a campaign was made of."""
+    """The figures of a campaign."""
 
     kills: int = 0
     kills_at_start: int = 0
-    """Before the process had told anybody anything."""
+    """Kills before the second message."""
     kills_beside_another: int = 0
     stops: int = 0
-    looks: int = 0
+    reads: int = 0
 
 
 class Victim:
-    """A process that lives, and what it has said."""
+    """A running process and its messages."""
 
-    def __init__(self, nursery: Nursery, order: Order) -> None:
-        self._nursery = nursery
-        self._pid, self._input, output = nursery.bear(order)
+    def __init__(self, fork_server: ForkServer, order: Order) -> None:
+        self._fork_server = fork_server
+        self._pid, self._input, output = fork_server.fork(order)
         self._lines: list[Line] = []
         self._more = asyncio.Condition()
         self._reading = asyncio.create_task(self._read(output))
 
-    async def begins(self) -> bool:
-        """Wait for its first line; False if it ends, or takes too long, without it."""
-        return await self._comes(lambda: bool(self._lines), PATIENCE_S)
+    async def started(self) -> bool:
+        """Wait for the first message; return False if it does not come in time."""
+        return await self._wait_for(lambda: bool(self._lines), START_S)
 
-    async def says(self, lines: int, within_s: float) -> None:
-        """Wait for so many more lines, at most so long."""
+    async def receive(self, lines: int, within_s: float) -> None:
+        """Wait for that many more messages, for at most that time."""
         enough = len(self._lines) + lines
-        await self._comes(lambda: len(self._lines) >= enough, within_s)
+        await self._wait_for(lambda: len(self._lines) >= enough, within_s)
 
-    async def settles(self) -> bool:
-        """Wait until it has nothing to do any more."""
-        return await self._comes(
+    async def settled(self) -> bool:
+        """Wait until the process has no more work; return False if that takes too long."""
+        return await self._wait_for(
             lambda: any(isinstance(line, Settled) for line in self._lines), SETTLED_S
         )
 
-    async def _comes(self, is_there: Callable[[], bool], within_s: float) -> bool:
+    async def _wait_for(self, condition: Callable[[], bool], within_s: float) -> bool:
         try:
             async with asyncio.timeout(within_s), self._more:
-                await self._more.wait_for(lambda: is_there() or self._reading.done())
+                await self._more.wait_for(lambda: condition() or self._reading.done())
         except TimeoutError:
             return False
-        return is_there()
+        return condition()
 
     async def kill(self) -> Sequence[Line]:
-        """All that it ever said.  Once this returns nobody finds the process any more."""
+        """Kill the process, wait for its end and return all its messages."""
         os.kill(self._pid, signal.SIGKILL)
-        return await self._gone(signal.SIGKILL)
+        return await self._ended(signal.SIGKILL)
 
     async def stop(self) -> Sequence[Line]:
-        """Gracefully: all that it ever said."""
-        return await self._gone(0)
+        """Stop the process gracefully and return all its messages."""
+        return await self._ended(0)
 
-    async def _gone(self, expected: int) -> Sequence[Line]:
+    async def _ended(self, expected: int) -> Sequence[Line]:
         os.close(self._input)
         await self._reading
-        status = self._nursery.bury(self._pid)
+        status = self._fork_server.wait(self._pid)
         if status != expected:
             self._lines.append(Failed(f"a process ended with {status} instead of {expected}"))
         return self._lines
@@ -113,7 +113,7 @@ class Victim:
 
 
 class Campaign:
-    """Many lives on one file."""
+    """Many processes, one after the other or two at once, on one store file."""
 
     def __init__(self, folder: Path, seed: int, figures: Figures) -> None:
         self.evidence = Evidence()
@@ -121,13 +121,13 @@ class Campaign:
         self._log = folder / "victims.log"
         self._random = random.Random(seed)
         self._figures = figures
-        self._lives = 0
-        self._nursery = Nursery(self._log)
+        self._started = 0
+        self._fork_server = ForkServer(self._log)
         self._alive: list[Victim] = []
         self._looked_up = 0
 
     async def run(self, kills: int) -> None:
-        """Kill so often, then let one process finish what is left."""
+        """Kill that many processes, then let one finish all open work."""
         try:
             for _ in range(kills):
                 await self._kill_one()
@@ -135,28 +135,28 @@ class Campaign:
                 self._keep(await victim.kill())
             await self._settle()
         finally:
-            self._nursery.close()
+            self._fork_server.close()
         await self._take_stock()
 
-    def _new_life(self, mode: Mode = "work") -> Victim:
-        self._lives += 1
+    def _start(self, mode: Mode = "work") -> Victim:
+        self._started += 1
         seed = self._random.randrange(2**32)
-        return Victim(self._nursery, Order(self._url, seed, f"v{self._lives}", mode))
+        return Victim(self._fork_server, Order(self._url, seed, f"v{self._started}", mode))
 
     async def _kill_one(self) -> None:
-        """One of one or two processes; the other one lives on into the next round."""
+        """Kill one of one or two processes; the other one stays up for the next round."""
         chance = self._random
         while len(self._alive) < (2 if chance.random() < 0.25 else 1):
-            self._alive.append(self._new_life())
+            self._alive.append(self._start())
         victim = chance.choice(self._alive)
         lines = chance.randint(*chance.choice(_LINES))
         if not lines:
-            self._spin(0.1)  # somewhere in its first steps, or before them
-        elif await victim.begins():
-            await victim.says(lines, LIFE_S)
+            self._spin(0.1)  # at or before its first steps
+        elif await victim.started():
+            await victim.receive(lines, KILL_AFTER_S)
             self._spin(0.004)
         else:
-            self.evidence.complaints.append("a process did not begin")
+            self.evidence.complaints.append(f"a process did not start within {START_S:g} s")
         self._alive.remove(victim)
         said = await victim.kill()
         self._keep(said)
@@ -166,11 +166,11 @@ class Campaign:
         if self._alive and chance.random() < 0.02:
             self._keep(await self._alive.pop().stop())
             self._figures.stops += 1
-        if chance.random() < 0.6:  # else the next process finds the file as it was left
+        if chance.random() < 0.6:  # otherwise the next process opens the file first
             await self._look()
 
     def _spin(self, most_s: float) -> None:
-        """A moment that no scheduler rounds."""
+        """Busy-wait for a random time, more precisely than a sleep."""
         until = time.perf_counter() + self._random.random() * most_s
         while time.perf_counter() < until:
             pass
@@ -180,8 +180,8 @@ class Campaign:
             self.evidence.add(line)
 
     async def _look(self) -> None:
-        """See for ourselves what a killed process left behind."""
-        self._figures.looks += 1
+        """Read tasks from the store after a kill."""
+        self._figures.reads += 1
         made = list(self.evidence.made.values())
         newest, self._looked_up = made[self._looked_up :], len(made)
         older = self._random.sample(made, min(SAMPLE, len(made)))
@@ -193,14 +193,14 @@ class Campaign:
                 if task is None:
                     self.evidence.missing.append(one)
                 else:
-                    self.evidence.add(see(task, since))
+                    self.evidence.add(observation_of(task, since))
                     self.evidence.histories[task.id] = await store.history(task.id)
         finally:
             await store.close()
 
     async def _settle(self) -> None:
-        victim = self._new_life("settle")
-        if await victim.settles():
+        victim = self._start("settle")
+        if await victim.settled():
             self._keep(await victim.stop())
         else:
             self.evidence.complaints.append(f"not settled after {SETTLED_S:g} s")
@@ -213,7 +213,7 @@ class Campaign:
             async for task, entries in store.export():
                 evidence.tasks[task.id] = task
                 evidence.entries[task.id] = entries
-                evidence.add(see(task, time.monotonic_ns()))
+                evidence.add(observation_of(task, time.monotonic_ns()))
             evidence.workers = len(await store.workers())
             evidence.complaints += await store.check()  # type: ignore[attr-defined]
         finally:
@@ -224,7 +224,7 @@ class Campaign:
 
 
 async def campaign(folder: Path, kills: int, seed: int, figures: Figures) -> Evidence:
-    """What was seen of so many kills on one file in an empty folder."""
+    """Run a campaign on one store file in an empty folder and return the evidence."""
     run = Campaign(folder, seed, figures)
     await run.run(kills)
     return run.evidence

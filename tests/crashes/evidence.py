@@ -1,4 +1,4 @@
-"""What a process says once it was told something, and all that was gathered from many of them.
+"""The messages of the processes, and the evidence collected from them and from the store.
 
 Times are of the monotonic clock, which all processes of one machine share.
 """
@@ -19,16 +19,16 @@ __all__ = [
     "Failed",
     "Line",
     "Made",
+    "Observation",
     "Ran",
-    "Seen",
     "Settled",
+    "observation_of",
     "read",
-    "see",
 ]
 
 
 class Line(msgspec.Struct, frozen=True, tag=True):
-    """One line on the pipe."""
+    """A message on the pipe: one line of JSON."""
 
 
 class Began(Line, frozen=True):
@@ -43,8 +43,8 @@ class Made(Line, frozen=True):
     key: str | None
 
 
-class Seen(Line, frozen=True):
-    """A caller was shown a version.  It had not been overtaken before `since`."""
+class Observation(Line, frozen=True):
+    """A caller observed a version, which was still current at `since`."""
 
     since: int
     until: int
@@ -66,33 +66,33 @@ class Answered(Line, frozen=True):
 
 
 class Ran(Line, frozen=True):
-    """The work of a tool that must not be repeated was begun."""
+    """A tool that must not be repeated started its work."""
 
     task_id: str
 
 
 class Settled(Line, frozen=True):
-    """Nothing is left to do."""
+    """No work is left."""
 
 
 class Failed(Line, frozen=True):
-    """What it did wrong, said by whoever buried it."""
+    """The process ended with a wrong status; the campaign adds this."""
 
     why: str
 
 
-_decoder = msgspec.json.Decoder(Began | Made | Seen | Answered | Ran | Settled)
+_decoder = msgspec.json.Decoder(Began | Made | Observation | Answered | Ran | Settled)
 
 
 def read(line: bytes) -> Line:
-    """A line from the pipe."""
-    said: Line = _decoder.decode(line)
-    return said
+    """Decode a message."""
+    message: Line = _decoder.decode(line)
+    return message
 
 
-def see(task: Task, since: int) -> Seen:
-    """What there is to see of a task that was asked for at `since` and came just now."""
-    return Seen(
+def observation_of(task: Task, since: int) -> Observation:
+    """Return the observation of a task that was requested at `since` and received now."""
+    return Observation(
         since,
         time.monotonic_ns(),
         task.id,
@@ -112,33 +112,33 @@ def see(task: Task, since: int) -> Seen:
 
 @attrs.define
 class Evidence:
-    """Of one store: what processes said while it was in use, and what is in it in the end."""
+    """Messages of all processes on one store, and the final content of the store."""
 
     made: dict[str, Made] = attrs.field(factory=dict)
     keys: dict[tuple[str, str], set[str]] = attrs.field(factory=dict)
-    seen: list[Seen] = attrs.field(factory=list)
+    observations: list[Observation] = attrs.field(factory=list)
     answered: list[Answered] = attrs.field(factory=list)
     ran: Counter[str] = attrs.field(factory=Counter)
     missing: list[Made] = attrs.field(factory=list)
-    """Acknowledged, and not there when somebody looked."""
+    """Acknowledged tasks that were not in the store."""
     histories: dict[str, Sequence[Entry]] = attrs.field(factory=dict)
-    """As they were at some time."""
+    """Histories as read after a kill."""
     tasks: dict[str, Task] = attrs.field(factory=dict)
-    """In the end, with their whole histories."""
+    """Tasks at the end; `entries` has their histories."""
     entries: dict[str, Sequence[Entry]] = attrs.field(factory=dict)
     workers: int = 0
     complaints: list[str] = attrs.field(factory=list)
-    """Of processes, of the store's own check, and of waiting in vain."""
+    """Failures of processes and of the store's own check, and exceeded bounds."""
 
     def add(self, line: Line) -> None:
-        """Sort a line to the others of its kind."""
+        """Record a message."""
         match line:
             case Made():
                 self.made[line.task_id] = line
                 if line.key is not None:
                     self.keys.setdefault((line.owner, line.key), set()).add(line.task_id)
-            case Seen():
-                self.seen.append(line)
+            case Observation():
+                self.observations.append(line)
             case Answered():
                 self.answered.append(line)
             case Ran():

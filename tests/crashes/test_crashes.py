@@ -1,8 +1,7 @@
-"""What was acknowledged survives kill -9, and the judges would notice if it did not.
+"""Acknowledged writes survive kill -9, and the checks would find a loss.
 
-SIGKILL takes the process and leaves the machine: what the process had handed to the operating
-system is not lost by it.  That an acknowledged write would survive a power cut is shown apart,
-by the order of system calls.
+SIGKILL ends the process but not the machine: data that the process handed to the operating system
+is kept.  That acknowledged writes also survive a power cut is shown by the order of system calls.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ import pytest
 from taskmachine.adapters.stores.sqlite.schema import connect, prepare
 from taskmachine.statemachine import State
 from tests.crashes.campaign import Figures, campaign
-from tests.crashes.evidence import Answered, Evidence, Seen
+from tests.crashes.evidence import Answered, Evidence, Observation
 from tests.crashes.verdict import CHECKS, verdict
 from tests.crashes.victim import Order
 from tests.oracle import REPOSITORY
@@ -51,7 +50,7 @@ def test_five_hundred_kills_lose_nothing(tmp_path: Path) -> None:
     assert verdict(evidence) == [], f"python -m tests.crashes --kills 500 --seed {SEED}"
 
 
-def test_the_campaign_was_worth_it(evidence: Evidence) -> None:
+def test_the_campaign_exercised_every_outcome(evidence: Evidence) -> None:
     assert len(evidence.made) >= KILLS
     assert len(evidence.answered) >= KILLS / 4
     assert any(task.losses for task in evidence.tasks.values())
@@ -60,7 +59,7 @@ def test_the_campaign_was_worth_it(evidence: Evidence) -> None:
     assert any(task.open_questions for task in evidence.tasks.values())
 
 
-# --- each judge has something to find ----------------------------------------------------------
+# --- each check finds a violation --------------------------------------------------------------
 
 
 def lose_a_task(evidence: Evidence) -> None:
@@ -68,8 +67,8 @@ def lose_a_task(evidence: Evidence) -> None:
 
 
 def show_an_old_version(evidence: Evidence) -> None:
-    last = max(evidence.seen, key=lambda seen: (seen.version > 1, seen.until))
-    evidence.seen.append(
+    last = max(evidence.observations, key=lambda seen: (seen.version > 1, seen.until))
+    evidence.observations.append(
         msgspec.structs.replace(
             last, version=last.version - 1, since=last.until + 1, until=last.until + 2
         )
@@ -77,25 +76,27 @@ def show_an_old_version(evidence: Evidence) -> None:
 
 
 def end_twice(evidence: Evidence) -> None:
-    ended = next(seen for seen in evidence.seen if seen.outcome is not None)
-    evidence.seen.append(msgspec.structs.replace(ended, outcome=b"another"))
+    ended = next(seen for seen in evidence.observations if seen.outcome is not None)
+    evidence.observations.append(msgspec.structs.replace(ended, outcome=b"another"))
 
 
 def forget_a_question(evidence: Evidence) -> None:
-    asked = next(seen for seen in evidence.seen if seen.questions)
-    evidence.seen.append(newer(evidence, asked, questions={}))
+    asked = next(seen for seen in evidence.observations if seen.questions)
+    evidence.observations.append(newer(evidence, asked, questions={}))
 
 
 def forget_an_answer(evidence: Evidence) -> None:
     asked = next(
-        seen for seen in evidence.seen if any(answer for _, answer in seen.questions.values())
+        seen
+        for seen in evidence.observations
+        if any(answer for _, answer in seen.questions.values())
     )
     questions = {key: (request, None) for key, (request, _) in asked.questions.items()}
-    evidence.seen.append(newer(evidence, asked, questions=questions))
+    evidence.observations.append(newer(evidence, asked, questions=questions))
 
 
-def newer(evidence: Evidence, seen: Seen, **changes: object) -> Seen:
-    of_task = [other.version for other in evidence.seen if other.task_id == seen.task_id]
+def newer(evidence: Evidence, seen: Observation, **changes: object) -> Observation:
+    of_task = [other.version for other in evidence.observations if other.task_id == seen.task_id]
     return msgspec.structs.replace(seen, version=max(of_task) + 1, **changes)
 
 
@@ -118,7 +119,7 @@ def leave_work(evidence: Evidence) -> None:
 
 def hold_a_task(evidence: Evidence) -> None:
     task = next(task for task in evidence.tasks.values() if task.open_questions)
-    evidence.tasks[task.id] = attrs.evolve(task, worker="nobody")
+    evidence.tasks[task.id] = attrs.evolve(task, worker="unknown")
 
 
 def cost_workers(evidence: Evidence) -> None:
@@ -149,23 +150,23 @@ BROKEN: list[tuple[str, Callable[[Evidence], None]]] = [
     ("the_ten_invariants_hold", lose_a_task),
     ("the_ten_invariants_hold", end_twice),
     ("versions_never_go_back", show_an_old_version),
-    ("a_version_is_the_same_for_everybody", end_twice),
-    ("what_was_asked_and_answered_stays", forget_a_question),
-    ("what_was_asked_and_answered_stays", forget_an_answer),
+    ("a_version_is_the_same_for_all_callers", end_twice),
+    ("questions_and_answers_are_kept", forget_a_question),
+    ("questions_and_answers_are_kept", forget_an_answer),
     ("an_accepted_answer_is_kept", keep_another_answer),
     ("a_result_is_that_of_the_call", return_something_else),
     ("nothing_is_stuck", leave_work),
     ("nothing_is_stuck", hold_a_task),
-    ("nobody_tries_for_ever", cost_workers),
-    ("what_must_not_be_repeated_is_not", repeat),
+    ("retries_are_bounded", cost_workers),
+    ("unrepeatable_tasks_run_once", repeat),
     ("a_key_names_one_task", use_a_key_twice),
     ("a_history_only_grows", rewrite_history),
-    ("nobody_complained", complain),
+    ("there_are_no_complaints", complain),
 ]
 
 
 @pytest.mark.parametrize(("name", "tamper"), BROKEN)
-def test_a_judge_notices(name: str, tamper: Callable[[Evidence], None], evidence: Evidence) -> None:
+def test_it_is_found(name: str, tamper: Callable[[Evidence], None], evidence: Evidence) -> None:
     broken = copied(evidence)
     tamper(broken)
     assert any(why.startswith(f"{name}: ") for why in verdict(broken))
@@ -178,7 +179,7 @@ def copied(evidence: Evidence) -> Evidence:
     return double
 
 
-def test_every_judge_was_tried() -> None:
+def test_every_check_was_tried() -> None:
     assert {name for name, _ in BROKEN} == {check.__name__ for check in CHECKS}
 
 
@@ -191,13 +192,13 @@ def test_connections_sync_each_commit(tmp_path: Path) -> None:
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    with closing(sqlite3.connect(path)) as other:  # it is no property of the file
+    with closing(sqlite3.connect(path)) as other:  # the setting is not stored in the file
         assert other.execute("PRAGMA synchronous").fetchone() != (0,)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
-def test_the_disk_has_a_task_before_its_creator_hears_of_it(tmp_path: Path) -> None:
-    """Between two acknowledgements, one after the other, the write-ahead log was synced."""
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_the_log_is_synced_before_a_create_is_acknowledged(tmp_path: Path) -> None:
+    """There is a sync of the write-ahead log between two acknowledgements."""
     trace = tmp_path / "trace"
     order = Order(f"sqlite:{tmp_path / 'tasks.db'}", 0, "traced", "create")
     command = [sys.executable, "-m", "tests.crashes.victim", msgspec.json.encode(order).decode()]
@@ -205,12 +206,12 @@ def test_the_disk_has_a_task_before_its_creator_hears_of_it(tmp_path: Path) -> N
         ["strace", "-f", "-e", "trace=write,fsync,fdatasync", "-o", trace, *command],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=REPOSITORY, check=True,
     )  # fmt: skip
-    told, synced, unsynced = 0, False, 0
+    acknowledged, synced, unsynced = 0, False, 0
     for line in trace.read_text().splitlines():
         if "sync" in line and line.endswith("= 0"):
             synced = True
         elif r"\"Made\"" in line:
-            told += 1
+            acknowledged += 1
             unsynced += not synced
             synced = False
-    assert (told, unsynced) == (20, 0)
+    assert (acknowledged, unsynced) == (20, 0)

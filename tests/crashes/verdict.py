@@ -1,4 +1,4 @@
-"""Judges what was gathered: pure functions, a sentence for everything that is wrong."""
+"""Checks of the evidence: pure functions that yield a sentence for each violation."""
 
 from collections.abc import Iterator
 from itertools import groupby, pairwise
@@ -14,19 +14,19 @@ from taskmachine.statemachine.invariants import (
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.crashes.evidence import Evidence, Seen
+from tests.crashes.evidence import Evidence, Observation
 from tests.oracle import LIFECYCLES
 
 __all__ = ["CHECKS", "verdict"]
 
 
 def verdict(evidence: Evidence) -> list[str]:
-    """Everything that is wrong."""
+    """Return all violations."""
     return [f"{check.__name__}: {why}" for check in CHECKS for why in check(evidence)]
 
 
 def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
-    """In the order of versions, which `versions_never_go_back` shows to be that of time."""
+    """In the order of versions, which is that of time: observation_of `versions_never_go_back`."""
     history: list[Observed] = [
         Created(0, made.owner, made.task_id) for made in evidence.made.values()
     ]
@@ -50,11 +50,11 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
 
 
 def versions_never_go_back(evidence: Evidence) -> Iterator[str]:
-    """Whoever begins to read after somebody else has read is shown nothing older."""
+    """A read that started after another one has ended shows no older version."""
     newest: dict[str, int] = {}
-    ended = sorted(evidence.seen, key=lambda seen: seen.until)
+    ended = sorted(evidence.observations, key=lambda seen: seen.until)
     index = 0
-    for seen in sorted(evidence.seen, key=lambda seen: seen.since):
+    for seen in sorted(evidence.observations, key=lambda seen: seen.since):
         while ended[index].until < seen.since:
             known = ended[index]
             newest[known.task_id] = max(newest.get(known.task_id, 0), known.version)
@@ -63,7 +63,7 @@ def versions_never_go_back(evidence: Evidence) -> Iterator[str]:
             yield f"{seen.task_id} was at {newest[seen.task_id]} and then at {seen.version}"
 
 
-def a_version_is_the_same_for_everybody(evidence: Evidence) -> Iterator[str]:
+def a_version_is_the_same_for_all_callers(evidence: Evidence) -> Iterator[str]:
     for _, group in groupby(_by_version(evidence), lambda seen: (seen.task_id, seen.version)):
         first, *others = group
         for other in others:
@@ -72,10 +72,10 @@ def a_version_is_the_same_for_everybody(evidence: Evidence) -> Iterator[str]:
                 first.outcome,
                 first.questions,
             ):
-                yield f"{first.task_id} has two versions {first.version}"
+                yield f"version {first.version} of {first.task_id} was shown in two ways"
 
 
-def what_was_asked_and_answered_stays(evidence: Evidence) -> Iterator[str]:
+def questions_and_answers_are_kept(evidence: Evidence) -> Iterator[str]:
     for earlier, later in pairwise(_by_version(evidence)):
         for key, (request, answer) in earlier.questions.items():
             if earlier.task_id == later.task_id and (
@@ -106,24 +106,24 @@ def a_result_is_that_of_the_call(evidence: Evidence) -> Iterator[str]:
 def nothing_is_stuck(evidence: Evidence) -> Iterator[str]:
     for task in evidence.tasks.values():
         if not task.is_terminal and not task.open_questions:
-            yield f"{task.id} is {task.state} for ever"
+            yield f"{task.id} never ended and is {task.state}"
         if task.worker is not None:
-            yield f"{task.id} is held by a worker that is gone"
+            yield f"{task.id} is held by a worker that has ended"
     if evidence.workers:
-        yield f"{evidence.workers} workers are enlisted, and none is there"
+        yield f"{evidence.workers} workers are registered although no process runs"
 
 
-def nobody_tries_for_ever(evidence: Evidence) -> Iterator[str]:
+def retries_are_bounded(evidence: Evidence) -> Iterator[str]:
     for task in evidence.tasks.values():
         if task.losses > 3:
-            yield f"{task.id} has cost {task.losses} workers"
+            yield f"{task.id} was retried after {task.losses} lost workers"
 
 
-def what_must_not_be_repeated_is_not(evidence: Evidence) -> Iterator[str]:
+def unrepeatable_tasks_run_once(evidence: Evidence) -> Iterator[str]:
     for task in evidence.tasks.values():
         starts = sum(entry.event is Event.START for entry in evidence.entries[task.id])
         if not task.is_repeatable and max(starts, evidence.ran[task.id]) > 1:
-            yield f"{task.id} was begun {max(starts, evidence.ran[task.id])} times"
+            yield f"{task.id} ran {max(starts, evidence.ran[task.id])} times"
 
 
 def a_key_names_one_task(evidence: Evidence) -> Iterator[str]:
@@ -135,31 +135,31 @@ def a_key_names_one_task(evidence: Evidence) -> Iterator[str]:
 def a_history_only_grows(evidence: Evidence) -> Iterator[str]:
     for task_id, entries in evidence.histories.items():
         if list(evidence.entries.get(task_id, ())[: len(entries)]) != list(entries):
-            yield f"{task_id} has another past than it had"
+            yield f"the history of {task_id} has changed"
 
 
-def nobody_complained(evidence: Evidence) -> Iterator[str]:
+def there_are_no_complaints(evidence: Evidence) -> Iterator[str]:
     yield from evidence.complaints
 
 
 CHECKS = (
     the_ten_invariants_hold,
     versions_never_go_back,
-    a_version_is_the_same_for_everybody,
-    what_was_asked_and_answered_stays,
+    a_version_is_the_same_for_all_callers,
+    questions_and_answers_are_kept,
     an_accepted_answer_is_kept,
     a_result_is_that_of_the_call,
     nothing_is_stuck,
-    nobody_tries_for_ever,
-    what_must_not_be_repeated_is_not,
+    retries_are_bounded,
+    unrepeatable_tasks_run_once,
     a_key_names_one_task,
     a_history_only_grows,
-    nobody_complained,
+    there_are_no_complaints,
 )
 
 
-def _by_version(evidence: Evidence) -> list[Seen]:
-    return sorted(evidence.seen, key=lambda seen: (seen.task_id, seen.version))
+def _by_version(evidence: Evidence) -> list[Observation]:
+    return sorted(evidence.observations, key=lambda seen: (seen.task_id, seen.version))
 
 
 def _expected(task: Task) -> str:

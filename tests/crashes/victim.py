@@ -1,7 +1,7 @@
-"""One life of a server, which will be killed: `python -m tests.crashes.victim ORDER`.
+"""A server process that will be killed: `python -m tests.crashes.victim ORDER`.
 
-It works until then, or until the end of its input, which stops it gracefully.  What a caller was
-told is written to the pipe after it was told, one line at a time.
+It works until then, or until the end of its input, which stops it gracefully.  After each response
+to a caller it writes the content to the pipe, one line per message.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from taskmachine.adapters.tools.registry import CallError, Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Call, Reply, Task
-from tests.crashes.evidence import Answered, Began, Line, Made, Ran, Settled, see
+from tests.crashes.evidence import Answered, Began, Line, Made, Ran, Settled, observation_of
 
 OWNERS: Final = ("alice", "bob", "carol")
-CALLERS: Final = 2  # of each owner, at the same time
+CALLERS: Final = 2  # concurrent callers per owner
 MANY: Final = 1_000_000
 LIMITS: Final = Limits(caps=Caps(MANY, MANY, MANY, MANY), concurrency=16)
-SILENT: Final = "silent"  # the tool whose question nobody answers
+SILENT: Final = "silent"  # the tool whose question no caller answers
 
 Mode = Literal["work", "settle", "create"]
 
@@ -37,7 +37,7 @@ tools: Final = Tools()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What to do with this life."""
+    """The work of one process."""
 
     url: str
     seed: int
@@ -45,12 +45,12 @@ class Order(msgspec.Struct, frozen=True):
     mode: Mode
 
 
-def say(line: Line) -> None:
-    """A short write to a pipe is all there or not at all, also when the process is killed."""
+def send(line: Line) -> None:
+    """Send a message; a short write to a pipe is atomic, also when the process is killed."""
     os.write(sys.stdout.fileno(), msgspec.json.encode(line) + b"\n")
 
 
-# --- tools: what they return follows from the arguments and the answers ------------------------
+# --- tools: results depend only on the arguments and the answers -------------------------------
 
 
 @tools.task()
@@ -89,14 +89,14 @@ async def parking(n: int, ctx: Context) -> str:
 
 
 @tools.task(SILENT)
-async def wait_in_vain(n: int, ctx: Context) -> str:
+async def silent(n: int, ctx: Context) -> str:
     return words(await ctx.ask("a", question(n), park=n % 2 == 0))
 
 
 @tools.task(retry=False)
 async def once(n: int, ctx: Context) -> str:
     assert ctx.task_id is not None
-    say(Ran(ctx.task_id))
+    send(Ran(ctx.task_id))
     for step in range(4):
         await ctx.progress(step + 1, 4)
     return f"once {n}"
@@ -120,7 +120,7 @@ def words(answer: Any) -> str:
 
 
 class Caller:
-    """Somebody who creates tasks, looks after them, and forgets some."""
+    """A client that creates tasks, follows them, and abandons some."""
 
     def __init__(self, runtime: Runtime, owner: str, name: str, seed: int) -> None:
         self.runtime = runtime
@@ -130,37 +130,37 @@ class Caller:
         self.random = random.Random(f"{seed} {name}")
         self.said = 0
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         while True:
             if self.random.random() < 0.2:
-                await self.visit()
+                await self.list_tasks()
             else:
-                await self.attend(await self.create())
+                await self.follow(await self.create())
 
     async def create(self) -> Task:
         n = self.random.randrange(1_000)
         tool, key = self.random.choice(list(tools)), None
-        if self.random.random() < 0.2:  # the same call again, perhaps of an earlier life
+        if self.random.random() < 0.2:  # the same call again, perhaps of an earlier process
             tool, n = "quick", n % 20
             key = f"key {n}"
         call = Call("tools/call", tool, encode_json({"n": n}), answers=KINDS, key=key)
         since = time.monotonic_ns()
         task = await self.runtime.create(self.owner, Create(call))
-        say(Made(task.id, self.owner, key))
-        say(see(task, since))
+        send(Made(task.id, self.owner, key))
+        send(observation_of(task, since))
         return task
 
-    async def visit(self) -> None:
-        """Go through the newest tasks, and care for one of them."""
+    async def list_tasks(self) -> None:
+        """List the newest tasks and follow one of them."""
         since = time.monotonic_ns()
         page = await self.service.page(self.owner, limit=20)
         for task in page.tasks:
-            say(see(task, since))
+            send(observation_of(task, since))
         if page.tasks:
-            await self.attend(self.random.choice(page.tasks))
+            await self.follow(self.random.choice(page.tasks))
 
-    async def attend(self, task: Task) -> None:
-        """Answer its questions and wait for its end, unless it gets boring."""
+    async def follow(self, task: Task) -> None:
+        """Answer the questions and wait for the end, or give up at random."""
         while not task.is_terminal and self.random.random() > 0.02:
             since = time.monotonic_ns()
             if task.open_questions:
@@ -168,14 +168,14 @@ class Caller:
                     return
                 task = await self.answer(task)
             elif self.random.random() < 0.03:
-                wish = Cancel(task.id, f"{self.name} had enough of it")
+                wish = Cancel(task.id, f"cancelled by {self.name}")
                 task, _ = await self.service.perform(self.owner, wish)
             else:
                 task = await self.service.wait(self.owner, task.id, after=task.version, timeout_s=1)
-            say(see(task, since))
+            send(observation_of(task, since))
 
     async def answer(self, task: Task) -> Task:
-        """Some of the questions; whether it was the first answer tells the step that was made."""
+        """Answer some of the questions; report those whose first answer this was."""
         keys = [question.key for question in task.open_questions]
         answers: dict[str, Reply] = {}
         for key in self.random.sample(keys, self.random.randint(1, len(keys))):
@@ -186,7 +186,7 @@ class Caller:
         kept = {question.key: question.answer for question in task.questions}
         for key, reply in answers.items():
             if made and kept[key] == reply:
-                say(Answered(task.id, key, reply.body))
+                send(Answered(task.id, key, reply.body))
         return task
 
 
@@ -198,47 +198,46 @@ def is_at_rest(task: Task) -> bool:
 
 
 async def settle(runtime: Runtime) -> None:
-    """Until nothing can go on without an answer."""
+    """Wait until every task has ended or has open questions."""
     store = runtime.service.store
     async for exported, _ in store.export():
         await wait_for(store, exported.id, is_at_rest)
-    say(Settled())
+    send(Settled())
 
 
 async def create_some(runtime: Runtime) -> None:
-    """One after the other, so that each has a commit of its own."""
+    """Create tasks one after the other, so that each has its own commit."""
     for n in range(20):
-        call = Call("tools/call", "nobody has this tool", encode_json({"n": n}))
+        call = Call("tools/call", "unknown tool", encode_json({"n": n}))
         task = await runtime.service.create("alice", call)
-        say(Made(task.id, task.owner, None))
+        send(Made(task.id, task.owner, None))
 
 
-async def live(order: Order) -> None:
-    """Until the end of the input."""
+async def work(order: Order) -> None:
+    """Work until the end of the input."""
     async with open_runtime(order.url, tools, RuntimeConfig(limits=LIMITS)) as runtime:
-        say(Began())
+        send(Began())
         if order.mode == "create":
             await create_some(runtime)
             return
-        work: list[Coroutine[Any, Any, None]] = [settle(runtime)]
+        jobs: list[Coroutine[Any, Any, None]] = [settle(runtime)]
         if order.mode == "work":
-            work = [
-                Caller(runtime, owner, f"{order.name}{owner[0]}{number}", order.seed).live()
+            jobs = [
+                Caller(runtime, owner, f"{order.name}{owner[0]}{number}", order.seed).run()
                 for owner in OWNERS
                 for number in range(CALLERS)
             ]
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stopped.set)
-        async with asyncio.TaskGroup() as group:  # whoever fails takes the process down
-            running = [group.create_task(one) for one in work]
+        async with asyncio.TaskGroup() as group:  # a failed caller ends the process
+            running = [group.create_task(job) for job in jobs]
             await stopped.wait()
             for one in running:
                 one.cancel()
 
 
 def run(order: Order) -> None:
-    """A whole life."""
-    asyncio.run(live(order))
+    asyncio.run(work(order))
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ class BothGenerations(ModelMachine):
             assert self._status(g1.REVISION, task) in SPEC["generation"][g1.REVISION]["initial"]
 
     def _status(self, wire: str, task: Task) -> str:
-        looks = [h for h in self.history if isinstance(h, Saw) and h.task_id == task.id]
-        return next(look.status for look in reversed(looks) if look.wire == wire)
+        reads = [h for h in self.history if isinstance(h, Saw) and h.task_id == task.id]
+        return next(read.status for read in reversed(reads) if read.wire == wire)
 
     def _compare_with_projection(self, task: Task) -> None:
         is_error = task.outcome is not None and task.outcome.is_error

@@ -160,12 +160,12 @@ def test_a_broken_history_breaks_its_invariant(name: str, history: list[Happened
     assert all(violation.why for violation in found)
 
 
-def test_what_was_seen_must_be_able_to_follow() -> None:
+def test_a_status_must_be_able_to_follow_the_one_before() -> None:
     found = violations([saw("completed"), saw("working")], LIFECYCLES)
     assert "was completed and then working on 2025-11-25" in {violation.why for violation in found}
 
 
-def test_somebody_who_looks_seldom_may_miss_steps() -> None:
+def test_a_client_that_reads_seldom_may_miss_steps() -> None:
     lifecycle = LIFECYCLES[G1]
     assert lifecycle.may_follow("input_required", "input_required")
     assert lifecycle.may_follow("input_required", "completed")
@@ -187,9 +187,9 @@ def test_a_violation_names_its_invariant_and_its_task() -> None:
     assert found.subject == "t"
 
 
-def test_a_look_is_a_read_unless_it_says_otherwise() -> None:
-    looks = [Saw(0, "a", "t", "completed", G1), Saw(1, "a", "t", "working", G1)]
-    found = {violation.invariant for violation in violations(looks, LIFECYCLES)}
+def test_an_observation_is_a_read_unless_it_was_pushed() -> None:
+    reads = [Saw(0, "a", "t", "completed", G1), Saw(1, "a", "t", "working", G1)]
+    found = {violation.invariant for violation in violations(reads, LIFECYCLES)}
     assert "every_task_walks_one_legal_path" in found
 
 

@@ -97,7 +97,7 @@ def test_claiming_raises_the_fence_and_a_lost_worker_can_write_nothing() -> None
         (working(), lambda t: lifecycle.report(t, 9000, metadata=b'{"a":1}')),
     ],
 )
-def test_what_nobody_sees_does_not_touch_updated_at(
+def test_what_clients_cannot_see_does_not_change_updated_at(
     before: Task, move: Callable[[Task], lifecycle.Step]
 ) -> None:
     assert move(before).task.updated_at == before.updated_at
@@ -160,7 +160,7 @@ def test_answers_resume_a_worker_that_waits() -> None:
     ]
 
 
-def test_the_last_answer_requeues_a_task_that_nobody_holds() -> None:
+def test_the_last_answer_requeues_a_task_without_a_worker() -> None:
     parked = lifecycle.requeue(waiting(), 1500, note="parked")
     assert (parked.entry.event, parked.entry.note) == (Event.REPORT, "parked")
     assert (parked.entry.dest, parked.task.worker) == (State.INPUT_REQUIRED, None)
@@ -183,7 +183,7 @@ def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
     assert [question.answer for question in whole.task.questions] == [Reply(b"1"), Reply(b"3")]
 
 
-def test_a_tool_that_runs_again_asks_nobody_twice() -> None:
+def test_a_tool_that_runs_again_asks_nothing_twice() -> None:
     assert lifecycle.ask(waiting(), 2000, [NAME]) is None
     answered = lifecycle.answer(waiting(), 2000, {"name": Reply(b"1")})
     assert answered is not None
@@ -381,13 +381,13 @@ def test_the_answers_go_with_the_task_to_its_next_worker() -> None:
     assert [question.answer for question in step.task.questions] == [Reply(b"1"), Reply(b"2")]
 
 
-def test_a_requeued_task_belongs_to_nobody_and_says_why() -> None:
+def test_a_requeued_task_has_no_worker_and_a_note() -> None:
     step = lifecycle.requeue(working(), 2000, note="the lease is lost")
     assert (step.task.state, step.task.worker) == (State.SUBMITTED, None)
     assert step.entry.note == "the lease is lost"
 
 
-def test_an_end_without_words_is_seen_too() -> None:
+def test_an_end_without_a_message_changes_updated_at() -> None:
     assert ended().message is None
     assert ended().updated_at == 2000
     assert answered(waiting(), name=b"1").task.updated_at == 2000

@@ -57,7 +57,9 @@ def test_an_answer_gives_the_work_its_time_again() -> None:
     ("end", "kept"),
     [(State.COMPLETED, 24 * HOUR), (State.FAILED, 24 * HOUR), (State.CANCELLED, HOUR)],
 )
-def test_what_has_ended_is_kept_by_its_outcome_if_nobody_chose_a_ttl(end: State, kept: int) -> None:
+def test_what_has_ended_is_kept_by_its_outcome_unless_the_client_chose_a_ttl(
+    end: State, kept: int
+) -> None:
     now = 30 * MINUTE
     assert TIMES.to_read(submitted(), now, end) == now + kept
     assert TIMES.to_read(submitted(chosen=True), now, end) is None

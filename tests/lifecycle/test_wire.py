@@ -155,7 +155,7 @@ class WireMachine(RuleBasedStateMachine):
             self.run.reuse_key(model, wire)
 
     @rule(pick=PICK, what=st.sampled_from((OLD, NEW, "list")))
-    def look(self, pick: int, what: Wire | Literal["list"]) -> None:
+    def read(self, pick: int, what: Wire | Literal["list"]) -> None:
         model = _of(self.models(), pick)
         if what == "list":
             self.run.list_all(self.run.client_of(model.owner))
@@ -362,11 +362,11 @@ DETECTED_BY: Final = {
 @pytest.mark.parametrize("server", ["HTTP", "stdio"])
 @pytest.mark.parametrize("bug", DETECTED_BY)
 def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: Path) -> None:
+    bounds = settings(PLANTED, max_examples=40, stateful_step_count=20)
     with (
         serving(tmp_path, store, {server: bug}) as servers,
         pytest.raises((AssertionError, FlakyFailure)) as failure,
     ):
-        bounds = settings(PLANTED, max_examples=40, stateful_step_count=20)
         run_state_machine_as_test(machine_on(servers), settings=bounds)
     assert re.search(DETECTED_BY[bug], _text(failure.value))
 

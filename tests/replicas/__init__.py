@@ -1,1 +1,1 @@
-"""Several servers on one database, behind whatever shares the requests out among them."""
+"""Several servers on one database, behind a load balancer."""

@@ -1,4 +1,4 @@
-"""One database, and two fleets on it: each knows its callers, and runs its tasks, differently."""
+"""One database, and two fleets on it that differ in engine and authentication."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.adapters.stores import postgres_server
 from tests.adapters.stores.postgres_server import running
-from tests.replicas.fleet import Engine, Fleet, sailing
+from tests.replicas.fleet import Engine, Fleet, running_fleet
 
 
 @pytest.fixture(scope="package")
@@ -27,9 +27,9 @@ def fleet(
     database: postgres_server.Server,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Fleet]:
-    """Anonymous sessions are their own owners; else several sessions may have the same one."""
+    """Without tokens each session is its own owner; with tokens sessions can share an owner."""
     engine: Engine = request.param
     folder = tmp_path_factory.mktemp(engine)
     has_tokens = engine == "procrastinate"
-    with sailing(folder, database.new_url(), engine, has_tokens=has_tokens) as fleet:
+    with running_fleet(folder, database.new_url(), engine, has_tokens=has_tokens) as fleet:
         yield fleet

@@ -1,4 +1,4 @@
-"""Replicas as processes on one database, and the workers that run their tasks, if others do."""
+"""Replicas as processes on one database, with separate workers if the engine needs them."""
 
 import itertools
 import re
@@ -18,12 +18,12 @@ from tests.oracle import REPOSITORY
 from tests.wire_faults.clients import Modern, Session
 from tests.wire_faults.server_process import PATIENCE_S, TOOLS, Server
 
-__all__ = ["PAGE", "PEOPLE", "Engine", "Fleet", "Replica", "at", "sailing"]
+__all__ = ["PAGE", "TOKENS", "Engine", "Fleet", "Replica", "at", "running_fleet"]
 
 Engine = Literal["local", "procrastinate"]
 
 PAGE: Final = 2
-PEOPLE: Final = {name: f"the-token-of-{name}-0123456789abcdef" for name in ("alice", "bob")}
+TOKENS: Final = {name: f"the-token-of-{name}-0123456789abcdef" for name in ("alice", "bob")}
 
 _COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 _SETTINGS: Final = f"[transport]\nkeep_alive_s = 1\n[limits]\npage = {PAGE}\n"
@@ -32,7 +32,7 @@ _Client = TypeVar("_Client", Session, Modern)
 
 
 class _Process:
-    """One of ours.  Whoever needs it waits until it is ready."""
+    """A process of the fleet; `find` waits for its log."""
 
     def __init__(self, *arguments: str) -> None:
         self.log = ""
@@ -56,17 +56,16 @@ class _Process:
             self._said.notify_all()
 
     def find(self, pattern: str) -> re.Match[str]:
-        """Where it says that."""
+        """Wait for a match in the log and return it."""
         with self._said:
             self._said.wait_for(
                 lambda: re.search(pattern, self.log) or "(the end)" in self.log, PATIENCE_S
             )
         found = re.search(pattern, self.log)
-        assert found is not None, f"not '{pattern}', but: {self.log}"
+        assert found is not None, f"no match for '{pattern}' in the log: {self.log}"
         return found
 
     def kill(self) -> None:
-        """Without any warning."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
@@ -81,13 +80,13 @@ class Replica(_Process):
     """A server."""
 
     def connect(self, *, is_tiny: bool = False) -> socket.socket:
-        """As clients want it, see `Server.connect`."""
+        """Open a connection; the clients also accept a `Server`, see `Server.connect`."""
         port = int(self.find(r"on http://127\.0\.0\.1:(\d+)/mcp")[1])
         return socket.create_connection(("127.0.0.1", port), PATIENCE_S)
 
 
 class _Balancer:
-    """Every connection goes to the next one."""
+    """Sends each connection to the next replica."""
 
     def __init__(self, replicas: list[Replica]) -> None:
         self._next = itertools.cycle(replicas)
@@ -97,14 +96,14 @@ class _Balancer:
 
 
 def at(replica: Replica | _Balancer, client: _Client) -> _Client:
-    """The same client; from now on its requests go there."""
+    """Send the client's further requests to that replica; return the client."""
     client.server = cast(Server, replica)
     return client
 
 
 @attrs.frozen
 class Fleet:
-    """All of them."""
+    """All replicas and workers."""
 
     folder: Path
     url: str
@@ -115,27 +114,27 @@ class Fleet:
 
     @property
     def balancer(self) -> _Balancer:
-        """Begins with the first one."""
+        """A new balancer, which begins with the first replica."""
         return _Balancer(self.replicas)
 
     def session(self, replica: Replica | _Balancer, who: str = "alice") -> Session:
-        """A client of 2025-11-25 that begins its session there."""
+        """Return a client of 2025-11-25 that begins its session at that replica."""
         return Session(cast(Server, replica), self._token(who))
 
     def modern(self, replica: Replica | _Balancer, who: str = "alice", **more: bool) -> Modern:
-        """A client of 2026-07-28."""
+        """Return a client of 2026-07-28."""
         return Modern(cast(Server, replica), self._token(who), **more)
 
     def _token(self, who: str) -> str | None:
-        return PEOPLE[who] if self.has_tokens else None
+        return TOKENS[who] if self.has_tokens else None
 
     def new_gate(self) -> Path:
-        """A file that a tool waits for, which is not there yet."""
+        """Return a path for a file that a tool waits for."""
         return self.folder / f"gate-{next(self._names)}"
 
     @contextmanager
     def one_more(self) -> Iterator[Replica]:
-        """A replica that may be killed."""
+        """Run another replica, which may be killed."""
         replica = Replica(
             "serve", "--http", "127.0.0.1:0", "--engine", self.engine, *self._arguments()
         )
@@ -159,13 +158,13 @@ class Fleet:
 
 
 @contextmanager
-def sailing(folder: Path, url: str, engine: Engine, *, has_tokens: bool) -> Iterator[Fleet]:
-    """Three replicas; and two workers, if tasks are not run by the replicas."""
+def running_fleet(folder: Path, url: str, engine: Engine, *, has_tokens: bool) -> Iterator[Fleet]:
+    """Run three replicas, and two workers unless the replicas run the tasks."""
     settings = _SETTINGS
     if has_tokens:
         tokens = folder / "tokens.toml"
         tokens.touch(0o600)
-        tokens.write_text("".join(f'{name} = "{token}"\n' for name, token in PEOPLE.items()))
+        tokens.write_text("".join(f'{name} = "{token}"\n' for name, token in TOKENS.items()))
         settings += f'[auth]\nkind = "tokens"\ntokens = "{tokens}"\n'
     (folder / "settings.toml").write_text(settings)
     fleet = Fleet(folder, url, engine, has_tokens)

@@ -1,4 +1,4 @@
-"""Any replica serves any request, in both generations."""
+"""Any replica serves any request, in both revisions."""
 
 import itertools
 import time
@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.replicas.fleet import PAGE, PEOPLE, Fleet, at
+from tests.replicas.fleet import PAGE, TOKENS, Fleet, at
 from tests.requirements import covers
 from tests.wire_faults.clients import Session, text_of
 from tests.wire_faults.server_process import eventually
 
 JSON = dict[str, Any]
-
-
-def ended(session: Session, task_id: str) -> JSON:
-    """What its tool returned."""
-    result: JSON = session.ask("tasks/result", {"taskId": task_id})["result"]
-    return result
 
 
 def test_each_request_of_a_session_may_go_to_another_replica(fleet: Fleet) -> None:
@@ -41,14 +35,14 @@ def test_each_request_of_2026_07_28_may_go_to_another_replica(fleet: Fleet) -> N
     client, gate = fleet.modern(fleet.balancer), fleet.new_gate()
     task_id = client.create("hold", gate=str(gate))
     for _ in fleet.replicas:
-        assert client.look(task_id)["status"] == "working"
+        assert client.get_task(task_id)["status"] == "working"
     gate.touch()
-    eventually(lambda: client.look(task_id)["status"] == "completed", "it ends")
+    eventually(lambda: client.get_task(task_id)["status"] == "completed", "it ends")
     for _ in fleet.replicas:
-        assert text_of(client.look(task_id)["result"]) == f"opened {gate.name}"
+        assert text_of(client.get_task(task_id)["result"]) == f"opened {gate.name}"
 
 
-def test_a_page_goes_on_at_another_replica(fleet: Fleet) -> None:
+def test_a_list_is_continued_at_another_replica(fleet: Fleet) -> None:
     session, gate = fleet.session(fleet.balancer, "bob"), fleet.new_gate()
     gate.touch()
     made = {session.create("hold", gate=str(gate)) for _ in range(2 * PAGE + 1)}
@@ -73,9 +67,9 @@ def test_a_tool_is_stopped_through_any_replica(fleet: Fleet, generation: str) ->
         task_id = at(first, client).create("hold", gate=str(gate))
         eventually(Path(f"{gate}.runs").exists, "the tool runs")
         at(here, client).ask("tasks/cancel", {"taskId": task_id})
-        told = time.monotonic()
+        cancelled = time.monotonic()
         eventually(Path(f"{gate}.stopped").exists, "the tool is stopped")
-        assert time.monotonic() - told < 1
+        assert time.monotonic() - cancelled < 1
         assert at(second, client).ask("tasks/get", {"taskId": task_id})["result"]["status"] == (
             "cancelled"
         )
@@ -106,18 +100,18 @@ def test_input_is_given_through_any_replica(fleet: Fleet, tool: str) -> None:
     gate.touch()
     arguments = {"gate": str(gate)} if tool == "ask" else {}
     task_id = client.create(tool, **arguments)
-    asked = eventually(lambda: client.look(task_id).get("inputRequests"), "it asks")
+    asked = eventually(lambda: client.get_task(task_id).get("inputRequests"), "it asks")
     assert asked.keys() == {"name"}
     responses = {"name": {"action": "accept", "content": {"name": "Ada"}}}
     client.ask("tasks/update", {"taskId": task_id, "inputResponses": responses})
-    eventually(lambda: client.look(task_id)["status"] == "completed", "it has the answer")
-    assert text_of(client.look(task_id)["result"]) == "accept Ada"
+    eventually(lambda: client.get_task(task_id)["status"] == "completed", "it has the answer")
+    assert text_of(client.get_task(task_id)["result"]) == "accept Ada"
 
 
 @covers("2025-11-25:server-waits-for-initialized")
-def test_a_client_that_told_one_replica_that_it_is_ready_is_asked_by_all(fleet: Fleet) -> None:
+def test_a_client_initialized_at_one_replica_is_asked_by_all(fleet: Fleet) -> None:
     first, second, _ = fleet.replicas
-    # Here the handshake began, and there it ended.
+    # `initialize` goes to the first replica, `notifications/initialized` to the second.
     session, gate = fleet.session(fleet.balancer), fleet.new_gate()
     gate.touch()
     task_id = at(second, session).create("ask", gate=str(gate))
@@ -127,7 +121,7 @@ def test_a_client_that_told_one_replica_that_it_is_ready_is_asked_by_all(fleet: 
     at(second, session).ask("tasks/cancel", {"taskId": task_id})
 
 
-def test_a_paused_call_goes_on_at_another_replica(fleet: Fleet) -> None:
+def test_a_paused_call_continues_at_another_replica(fleet: Fleet) -> None:
     client, gate = fleet.modern(fleet.balancer, tasks=False), fleet.new_gate()
     gate.touch()
     call: JSON = {"name": "ask", "arguments": {"gate": str(gate)}}
@@ -151,7 +145,7 @@ def delete(session: Session) -> int:
 def test_a_session_that_one_replica_ended_is_ended_for_all(fleet: Fleet) -> None:
     for here in fleet.replicas:
         session = fleet.session(here)
-        for replica in fleet.replicas:  # now each of them has it in memory
+        for replica in fleet.replicas:  # now each replica has it in memory
             assert at(replica, session).ask("ping")["result"] == {}
         wire, events = session.listen()
         with wire:
@@ -161,29 +155,29 @@ def test_a_session_that_one_replica_ended_is_ended_for_all(fleet: Fleet) -> None
                 answer = at(replica, session).post(ping, session.headers)
                 assert answer.status == 404
                 assert "send initialize again" in answer.json["error"]["message"]
-            assert list(events) == [], "the stream ends, too"
+            assert list(events) == [], "the stream ends"
 
 
-def test_an_owner_is_the_same_everywhere_and_nobody_else(fleet: Fleet) -> None:
+def test_an_owner_has_its_tasks_at_every_replica(fleet: Fleet) -> None:
     if not fleet.has_tokens:
-        pytest.skip("nobody is known")
+        pytest.skip("needs tokens")
     gate = fleet.new_gate()
     task_id = fleet.session(fleet.replicas[0], "alice").create("hold", gate=str(gate))
     for replica in fleet.replicas:
         alice, bob = fleet.modern(replica, "alice"), fleet.modern(replica, "bob")
-        assert alice.look(task_id)["status"] == "working"
+        assert alice.get_task(task_id)["status"] == "working"
         assert fleet.session(replica, "alice").status(task_id) == "working"
         refused = bob.ask("tasks/get", {"taskId": task_id})["error"]
         assert refused == bob.ask("tasks/get", {"taskId": "x" * len(task_id)})["error"]
     gate.touch()
 
 
-def test_a_session_belongs_to_whoever_began_it_everywhere(fleet: Fleet) -> None:
+def test_a_session_belongs_to_its_owner_at_every_replica(fleet: Fleet) -> None:
     if not fleet.has_tokens:
-        pytest.skip("nobody is known")
+        pytest.skip("needs tokens")
     for here, there in itertools.permutations(fleet.replicas, 2):
         session = at(there, fleet.session(here, "alice"))
-        stolen = {**session.headers, "Authorization": f"Bearer {PEOPLE['bob']}"}
+        stolen = {**session.headers, "Authorization": f"Bearer {TOKENS['bob']}"}
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         assert session.post(ping, stolen).status == 404
         assert session.post(ping, session.headers).status == 200

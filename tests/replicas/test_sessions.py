@@ -1,4 +1,4 @@
-"""How long a session is kept, whoever uses it; in one process, where time passes as we like."""
+"""How long a session that several replicas use is kept; in one process, with a fake clock."""
 
 import asyncio
 import time
@@ -18,8 +18,8 @@ IDLE_S = 1_000.0
 LOOK_S = 0.01
 
 
-class Times:
-    """A clock that can be put forward."""
+class FakeClock:
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self._ahead_ms = 0
@@ -27,37 +27,39 @@ class Times:
     def __call__(self) -> int:
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
-    def pass_by(self, part: float) -> None:
-        """So much of the time for which a session is kept."""
+    def advance(self, part: float) -> None:
+        """Advance by that part of a session's idle time."""
         self._ahead_ms += round(IDLE_S * part * 1_000)
 
 
-class Watched(MemoryStore):
-    """Counts how often a session was looked for, and may be told to end it right after."""
+class ObservedStore(MemoryStore):
+    """Counts the reads of a session, and can end it right after a read."""
 
-    looks = 0
+    reads = 0
     is_ending = False
 
     async def session(self, key: str) -> KeptSession | None:
         kept = await super().session(key)
-        self.looks += 1
+        self.reads += 1
         if self.is_ending:
             await self.end_session(key)
         return kept
 
-    async def until_looked(self) -> None:
-        """Twice from now on: the first look may have begun before."""
-        before = self.looks
+    async def next_read(self) -> None:
+        """Wait for two reads: the first one may have first_id before."""
+        before = self.reads
         async with asyncio.timeout(20):
-            while self.looks < before + 2:
+            while self.reads < before + 2:
                 await asyncio.sleep(LOOK_S)
 
 
-def with_replicas(act: Callable[[Caller, Caller, Watched, Times], Awaitable[None]]) -> None:
-    """Two servers on one store, and one session: a caller of it at each of them."""
+def with_replicas(
+    act: Callable[[Caller, Caller, ObservedStore, FakeClock], Awaitable[None]],
+) -> None:
+    """Run two servers on one store and one session, with a caller at each server."""
 
     async def main() -> None:
-        store, clock, gate = Watched(b"s" * 32), Times(), Gate()
+        store, clock, gate = ObservedStore(b"s" * 32), FakeClock(), Gate()
         world, transport = Surroundings(clock=clock), Transport(session_idle_s=IDLE_S)
         async with (
             serving(gate.tools, store, world=world, transport=transport) as one_url,
@@ -76,12 +78,12 @@ async def status_of_ping(caller: Caller) -> int:
     return (await caller.post({"id": "ping", "method": "ping"})).status_code
 
 
-def test_a_session_that_is_used_anywhere_is_kept_everywhere() -> None:
-    async def act(one: Caller, other: Caller, store: Watched, clock: Times) -> None:
+def test_a_session_in_use_at_one_replica_is_kept_at_all() -> None:
+    async def act(one: Caller, other: Caller, store: ObservedStore, clock: FakeClock) -> None:
         for caller in (one, other, other, one):
-            clock.pass_by(0.7)
+            clock.advance(0.7)
             assert await status_of_ping(caller) == 200
-        clock.pass_by(1.1)
+        clock.advance(1.1)
         assert await status_of_ping(other) == 404
         assert await status_of_ping(one) == 404
 
@@ -89,30 +91,30 @@ def test_a_session_that_is_used_anywhere_is_kept_everywhere() -> None:
 
 
 @pytest.mark.parametrize("how", ["listens", "waits"])
-def test_a_session_in_which_somebody_waits_is_used(
+def test_a_session_with_a_waiting_request_is_in_use(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "LOOK_S", LOOK_S)
     monkeypatch.setattr(http, "TIDY_S", LOOK_S)
 
-    async def act(one: Caller, other: Caller, store: Watched, clock: Times) -> None:
+    async def act(one: Caller, other: Caller, store: ObservedStore, clock: FakeClock) -> None:
         task_id = await one.create("wait", {})
         waiting = one.stream("tasks/result", {"taskId": task_id}, id="r")
         async with one.listen() if how == "listens" else waiting:
             for _ in range(3):
-                clock.pass_by(0.7)
-                await store.until_looked()
+                clock.advance(0.7)
+                await store.next_read()
             assert await status_of_ping(other) == 200
 
     with_replicas(act)
 
 
 @pytest.mark.parametrize("how", ["listens", "waits"])
-def test_what_waits_in_a_session_ends_with_it(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_requests_end_with_their_session(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "LOOK_S", LOOK_S)
     monkeypatch.setattr(http, "TIDY_S", LOOK_S)
 
-    async def act(one: Caller, other: Caller, store: Watched, clock: Times) -> None:
+    async def act(one: Caller, other: Caller, store: ObservedStore, clock: FakeClock) -> None:
         task_id = await one.create("wait", {})
         waiting = one.stream("tasks/result", {"taskId": task_id}, id="r")
         async with one.listen() if how == "listens" else waiting as events:
@@ -126,10 +128,10 @@ def test_what_waits_in_a_session_ends_with_it(how: str, monkeypatch: pytest.Monk
 
 
 def test_a_session_that_was_ended_is_not_kept_again() -> None:
-    """Whoever was just about to keep it for longer is too late."""
+    """A concurrent request does not extend it."""
 
-    async def act(one: Caller, other: Caller, store: Watched, clock: Times) -> None:
-        clock.pass_by(0.7)
+    async def act(one: Caller, other: Caller, store: ObservedStore, clock: FakeClock) -> None:
+        clock.advance(0.7)
         store.is_ending = True
         assert await status_of_ping(one) == 404
         store.is_ending = False
@@ -154,12 +156,12 @@ def test_a_session_that_was_ended_is_not_kept_again() -> None:
         "x.1",
     ],
 )
-def test_an_event_of_no_stream_begins_a_new_one(last_id: str) -> None:
-    async def act(one: Caller, other: Caller, store: Watched, clock: Times) -> None:
+def test_an_invalid_event_id_opens_a_new_stream(last_id: str) -> None:
+    async def act(one: Caller, other: Caller, store: ObservedStore, clock: FakeClock) -> None:
         task_id = await one.create("wait", {})
         async with other.listen(last_id) as events:
             await other.call("tasks/cancel", {"taskId": task_id})
-            told = await events.until("notifications/tasks/status")
-            assert (told["params"]["taskId"], told["params"]["status"]) == (task_id, "cancelled")
+            params = (await events.until("notifications/tasks/status"))["params"]
+            assert (params["taskId"], params["status"]) == (task_id, "cancelled")
 
     with_replicas(act)

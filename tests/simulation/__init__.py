@@ -1,1 +1,1 @@
-"""The real runtime in a world where chance is a seed: virtual time, faults, every order."""
+"""The real runtime in simulation: virtual time, seeded faults, all interleavings."""

@@ -1,4 +1,4 @@
-"""Many worlds: `python -m tests.simulation --seeds 20000`.  Exit code 1 if something is wrong."""
+"""Many simulated worlds: `python -m tests.simulation --seeds 20000`.  Exits 1 on a violation."""
 
 import argparse
 import sys

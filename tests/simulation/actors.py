@@ -1,8 +1,8 @@
-"""What callers, workers and time do to one task: the real code, stopped where others can come in.
+"""Actions of callers, workers and timers on one task: the real code, suspended at each step.
 
-Its steps are each load, each commit and each effect.  What it does from one step to the next
-depends only on what the store has told it so far, so it is never kept half-way: to go on it is
-run again with the same answers, up to its next question to the store.
+The steps are each load, each commit and each effect.  The code between two steps depends only on
+the store's previous answers, so no suspended coroutine is kept: to continue, the code runs again
+with the same answers up to its next request to the store.
 """
 
 from collections.abc import Awaitable, Coroutine, Generator, Hashable, Sequence
@@ -35,12 +35,12 @@ __all__ = [
     "CONFLICT",
     "FIRST",
     "NOTHING",
+    "Answers",
     "Commit",
     "Done",
     "Effect",
     "Load",
     "Number",
-    "Told",
     "Written",
     "Wrong",
     "next_request",
@@ -56,7 +56,7 @@ FIRST: Final = lifecycle.submit(
 
 
 class Wrong(AssertionError):
-    """Something that must never happen, and how it came about."""
+    """A violation, with the interleaving that led to it."""
 
 
 # --- between two steps the real code runs ----------------------------------------------------
@@ -64,12 +64,12 @@ class Wrong(AssertionError):
 
 @attrs.frozen
 class Load:
-    """Somebody is about to read."""
+    """The actor is about to read."""
 
 
 @attrs.frozen
 class Commit:
-    """Somebody is about to write."""
+    """The actor is about to write."""
 
     task: Task
     entries: tuple[Entry, ...]
@@ -78,12 +78,12 @@ class Commit:
 
 @attrs.frozen
 class Effect:
-    """It is written, and whoever wrote is about to carry out what follows."""
+    """The write is committed, and the actor is about to perform its effects."""
 
 
 @attrs.frozen
 class Done:
-    """The answer, and the claim that is held from here on."""
+    """The result of the event, and the claim that the actor then holds."""
 
     answer: Any
     held: Task | None
@@ -91,10 +91,10 @@ class Done:
 
 Request = Load | Commit | Effect | Done
 
-# Tasks, requests and answers are compared a million times: by numbers, equal ones by the same.
+# Tasks, requests and answers are interned as numbers, since they are compared a million times.
 
 Number = int
-Told = tuple[Number, ...]
+Answers = tuple[Number, ...]
 
 _numbers: Final[dict[Hashable, Number]] = {}
 _values: Final[list[Any]] = []
@@ -122,15 +122,15 @@ class _Waiting(Awaitable[Any]):
         return (yield self._request)
 
 
-class _Asking(MemoryStore):
-    """Answers by what was told before, and then hands out what it is asked."""
+class _ReplayingStore(MemoryStore):
+    """Replays the previous answers, then suspends at the next request."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, answers: Answers) -> None:
         super().__init__(bytes(32))
-        self._told = [value(known) for known in told]
+        self._answers = [value(known) for known in answers]
 
     async def _ask(self, request: Request) -> Any:
-        answer = self._told.pop(0) if self._told else await _Waiting(request)
+        answer = self._answers.pop(0) if self._answers else await _Waiting(request)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -144,13 +144,13 @@ class _Asking(MemoryStore):
         await self._ask(Effect())
 
 
-CONFLICT: Final = Conflict("somebody was faster")
+CONFLICT: Final = Conflict("another actor committed first")
 
 
 @cache
-def next_request(actor: str, event: str, held: Number, told: Told) -> Number:
-    """Where the code comes to, if the store has told it that: the number of a `Request`."""
-    store = _Asking(told)
+def next_request(actor: str, event: str, held: Number, answers: Answers) -> Number:
+    """Return the number of the next `Request` after these answers of the store."""
+    store = _ReplayingStore(answers)
     service = TaskService(store, _SEALER, clock=lambda: NOW, new_id=lambda: "unused")
     dispatched: list[int] = []
     service.on_dispatch(lambda task: dispatched.append(task.version))
@@ -159,7 +159,7 @@ def next_request(actor: str, event: str, held: Number, told: Told) -> Number:
         request: Request = work.send(None)
     except StopIteration as done:
         request = done.value
-        _check_dispatch(told, dispatched)
+        _check_dispatch(answers, dispatched)
     work.close()
     return number(request)
 
@@ -167,9 +167,9 @@ def next_request(actor: str, event: str, held: Number, told: Told) -> Number:
 _SEALER: Final = Sealer(bytes(32))
 
 
-def _check_dispatch(told: Told, dispatched: list[int]) -> None:
-    """Whoever has put the task into the queue has said so."""
-    written = [answer for answer in map(value, told) if isinstance(answer, Written)]
+def _check_dispatch(answers: Answers, dispatched: list[int]) -> None:
+    """Check that each write that queued the task was followed by a dispatch."""
+    written = [answer for answer in map(value, answers) if isinstance(answer, Written)]
     expected = [w.version for w in written if w.is_queued]
     if dispatched != expected:
         raise Wrong(f"dispatched {dispatched} after {expected} were queued")
@@ -177,14 +177,14 @@ def _check_dispatch(told: Told, dispatched: list[int]) -> None:
 
 @attrs.frozen
 class Written:
-    """The store says: done."""
+    """The store's answer to a commit."""
 
     version: int
     is_queued: bool
 
 
 async def _perform(actor: str, event: str, service: TaskService, held: Task | None) -> Done:
-    """One event of a script.  An error is an answer, too."""
+    """Perform one event of a script; an expected error counts as its result."""
     try:
         return await _EVENTS[event](actor, service, held)
     except (Gone, NotFound, IllegalTransition) as error:
@@ -242,7 +242,7 @@ async def _fail(actor: str, service: TaskService, held: Task | None) -> Done:
 
 
 async def _recover(actor: str, service: TaskService, held: Task | None) -> Done:
-    """Whoever else has the task is believed to be lost."""
+    """Recover the task from another worker, which is considered lost."""
     seen = await service.store.load(FIRST.id)
     if seen is not None and seen.worker not in (None, actor):
         await give_back(service, seen, lost=True, why="lost")

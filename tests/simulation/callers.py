@@ -1,7 +1,7 @@
-"""Callers: they create, look, wait, answer and cancel, and note what they were told.
+"""Clients that create, read, wait for, answer and cancel tasks, and record the responses.
 
-Each session does one thing after the other, so what it sees must be a path; several sessions of
-one owner go on at the same time.
+A session makes one call after the other, so its observations must form a path; several sessions
+of one owner run concurrently.
 """
 
 import asyncio
@@ -17,27 +17,27 @@ from taskmachine.adapters.runtime.service import Page
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.statemachine import Call, Reply, State, Task
 from taskmachine.statemachine.invariants import Created
-from tests.simulation.connection import Connection, Place
+from tests.simulation.connection import Connection, SessionWorld
 from tests.simulation.toolbox import TIMEOUT_S
 
 __all__ = ["Session"]
 
 _FORM: Final = frozenset({"elicitation/create"})
-_HINT_IS_LOST_S: Final = 9.0
-"""How late one may hear of an end: a hint was lost, and reading again was slow."""
+_LOST_HINT_S: Final = 9.0
+"""Bound for the notification of an end after a lost hint and a slow read."""
 
 
 class Session:
-    """One caller's connection.  `run` it until the weather is clear, then `finish`."""
+    """One client.  `run` it until the faults are over, then `finish`."""
 
-    def __init__(self, place: Place, owner: str, number: int, random: Random) -> None:
-        self._place = place
-        self._disk = place.disk
+    def __init__(self, world: SessionWorld, owner: str, number: int, random: Random) -> None:
+        self._world = world
+        self._disk = world.disk
         self._owner = owner
         self._wire = f"session {number}"
         self._random = random
-        self._line = Connection(place, owner, self._wire, random)
-        self._known = self._line.known
+        self._connection = Connection(world, owner, self._wire, random)
+        self._known = self._connection.known
         self._keys = count()
         self._watches = count()
         self.wires = {self._wire}
@@ -45,17 +45,17 @@ class Session:
     async def run(self) -> None:
         acts = (
             (6, self._create), (3, self._get), (3, self._wait), (2, self._collect),
-            (7, self._answer), (1, self._cancel), (1, self._page), (1, self._look_at_others),
-            (1, self._watch), (1, self._attend),
+            (7, self._answer), (1, self._cancel), (1, self._page), (1, self._use_foreign_id),
+            (1, self._watch), (1, self._answer_promptly),
         )  # fmt: skip
         weights = [weight for weight, _ in acts]
-        while not self._place.weather.is_clear:
+        while not self._world.faults.are_off:
             await asyncio.sleep(self._random.expovariate(1 / 1.5))
             [(_, act)] = self._random.choices(acts, weights)
             await act()
 
     async def finish(self, until: float) -> None:
-        """The weather is clear: whatever is asked is answered, so everything comes to its end."""
+        """Answer all open questions, so that every task ends."""
         now = asyncio.get_running_loop().time
         while not await self._page() and now() < until:
             pass  # no server is up yet; the list also shows what was never acknowledged
@@ -72,13 +72,13 @@ class Session:
         return [task.id for task in self._known.values() if not task.is_terminal]
 
     async def check_health(self) -> None:
-        """Once all faults are over a task is done at once, and its creator hears of it."""
+        """Check that, without faults, a new task completes and its creator is notified at once."""
         task = await self._create("quick")
         ended = None if task is None else await self._collect(task.id, 8)
         if ended is None or ended.state is not State.COMPLETED:
-            self._disk.wrong.append(f"{task} was not done in clear weather, but is {ended}")
+            self._disk.wrong.append(f"{task} did not complete without faults, but is {ended}")
 
-    # --- what it does ------------------------------------------------------------------------
+    # --- calls -------------------------------------------------------------------------------
 
     async def _create(self, name: str | None = None) -> Task | None:
         random = self._random
@@ -95,13 +95,17 @@ class Session:
         key = f"{self._wire}/{next(self._keys)}" if random.random() < 0.5 else None
         ttl_ms = random.choice((None, None, 600_000, 15_000))
         call = Call("tools/call", name, json.dumps(arguments).encode(), answers=_FORM, key=key)
-        wish = Create(call, ttl_ms)
+        request = Create(call, ttl_ms)
         task = None
-        for _ in range(5 if key is not None or self._place.weather.is_clear else 1):
-            task = await self._line.ask(lambda runtime: runtime.create(self._owner, wish), 0)
+        for _ in range(5 if key is not None or self._world.faults.are_off else 1):
+            task = await self._connection.ask(
+                lambda runtime: runtime.create(self._owner, request), 0
+            )
             if task is not None:
                 self._acknowledge(task)
-                if key is None or random.random() < 0.8:  # else: the same click once more
+                if (
+                    key is None or random.random() < 0.8
+                ):  # otherwise repeat the call under the same key
                     break
             await asyncio.sleep(random.random())
         return task
@@ -109,20 +113,22 @@ class Session:
     def _acknowledge(self, task: Task) -> None:
         key = task.call.key
         if key is not None:
-            first = self._place.keys.setdefault((self._owner, key), task.id)
+            first = self._world.keys.setdefault((self._owner, key), task.id)
             if first != task.id and first not in self._disk.removed:
-                self._disk.wrong.append(f"key {key} made two tasks, {first} and {task.id}")
-            self._place.keys[self._owner, key] = task.id
-        self._place.acknowledged.setdefault(task.id, task)
+                self._disk.wrong.append(f"key {key} created two tasks, {first} and {task.id}")
+            self._world.keys[self._owner, key] = task.id
+        self._world.acknowledged.setdefault(task.id, task)
         if task.id not in self._known:
             self._disk.history.append(Created(self._disk.now_ms(), self._owner, task.id))
-        self._line.saw(task)
+        self._connection.record(task)
 
     async def _get(self, task_id: str | None = None) -> Task | None:
         if (task_id := task_id or self._any()) is None:
             return None
         wanted = task_id
-        return await self._line.look(wanted, lambda r: r.service.get(self._owner, wanted), 0)
+        return await self._connection.observe(
+            wanted, lambda r: r.service.get(self._owner, wanted), 0
+        )
 
     async def _wait(self, task_id: str | None = None) -> None:
         if (task_id := task_id or self._any()) is not None:
@@ -132,7 +138,7 @@ class Session:
             def wait(runtime: Runtime) -> Awaitable[Task]:
                 return runtime.service.wait(self._owner, wanted, after=after, timeout_s=seconds)
 
-            await self._line.look(wanted, wait, seconds)
+            await self._connection.observe(wanted, wait, seconds)
 
     async def _collect(
         self, task_id: str | None = None, seconds: float | None = None
@@ -144,20 +150,20 @@ class Session:
         def collect(runtime: Runtime) -> Awaitable[Task]:
             return runtime.service.collect(self._owner, wanted, longest)
 
-        task = await self._line.look(wanted, collect, longest)
+        task = await self._connection.observe(wanted, collect, longest)
         if task is not None:
             self._check_promptness(task)
         return task
 
     def _check_promptness(self, task: Task) -> None:
-        """Whoever waits for the end hears of it soon, not only when their time is over."""
-        if task.id not in self._disk.ended_at or self._line.was_paused:
+        """Check that a waiting client gets the end soon, not only at its timeout."""
+        if task.id not in self._disk.ended_at or self._connection.was_paused:
             return
-        ended_at = max(self._disk.ended_at[task.id], self._line.called_at)
+        ended_at = max(self._disk.ended_at[task.id], self._connection.called_at)
         late_s = self._disk.now_ms() / 1_000 - ended_at
-        if late_s > (1 if self._line.was_clear else _HINT_IS_LOST_S):
-            what = "heard" if task.is_terminal else "was not told"
-            self._disk.wrong.append(f"task {task.id} ended, a waiter {what} {late_s} s later")
+        if late_s > (1 if self._connection.was_fault_free else _LOST_HINT_S):
+            result = "was answered only" if task.is_terminal else "still had no answer"
+            self._disk.wrong.append(f"task {task.id} ended; a waiter {result} {late_s} s later")
 
     async def _answer(self, task_id: str | None = None) -> None:
         asking = [t.id for t in self._known.values() if t.open_questions]
@@ -177,10 +183,10 @@ class Session:
         async def answer(runtime: Runtime) -> Task:
             return (await runtime.service.perform(self._owner, Answer(wanted, replies)))[0]
 
-        await self._line.look(wanted, answer, 0)
+        await self._connection.observe(wanted, answer, 0)
 
-    async def _attend(self) -> None:
-        """Answer whatever is asked as soon as it can be seen."""
+    async def _answer_promptly(self) -> None:
+        """Create a task and answer its questions as soon as they are visible."""
         task = await self._create(self._random.choice(("asking", "asking_twice", "parking")))
         for _ in range(5):
             if task is None or task.id not in self._known:
@@ -191,36 +197,36 @@ class Session:
     async def _cancel(self) -> None:
         if (task_id := self._any()) is not None:
             self._disk.wishes.add(task_id)
-            task = await self._line.look(
+            task = await self._connection.observe(
                 task_id, lambda r: r.service.cancel(self._owner, task_id), 0
             )
             if task is not None and not task.is_terminal:
                 self._disk.wrong.append(f"task {task_id} is {task.state} after a cancel")
 
     async def _page(self) -> bool:
-        """Everything that was there before, and still is, is in the list, and once."""
+        """List all tasks: each task created before the call is listed, and none twice."""
         before = {
-            task.id for task in self._place.acknowledged.values() if task.owner == self._owner
+            task.id for task in self._world.acknowledged.values() if task.owner == self._owner
         }
         listed: list[str] = []
         cursor: str | None = None
         while True:
-            page = await self._line.ask(partial(_page, self._owner, cursor), 0)
+            page = await self._connection.ask(partial(_page, self._owner, cursor), 0)
             if page is None:
                 return False
             listed += [task.id for task in page.tasks]
             for task in page.tasks:
-                self._line.saw(task)
+                self._connection.record(task)
             if (cursor := page.cursor) is None:
                 break
         if missing := before - set(listed) - self._disk.removed:
-            self._disk.wrong.append(f"{self._owner} has {sorted(missing)}, and they are not listed")
+            self._disk.wrong.append(f"the list of {self._owner} lacks {sorted(missing)}")
         if len(listed) != len(set(listed)):
-            self._disk.wrong.append(f"{self._owner} was shown a task twice in one list")
+            self._disk.wrong.append(f"the list of {self._owner} has a task twice")
         return True
 
-    async def _look_at_others(self) -> None:
-        others = [t.id for t in self._place.acknowledged.values() if t.owner != self._owner]
+    async def _use_foreign_id(self) -> None:
+        others = [t.id for t in self._world.acknowledged.values() if t.owner != self._owner]
         if others:
             foreign = self._random.choice(others)
             act = self._random.choice(
@@ -230,10 +236,10 @@ class Session:
                     lambda r: r.service.collect(self._owner, foreign, 1),
                 )
             )
-            await self._line.look(foreign, act, 1)
+            await self._connection.observe(foreign, act, 1)
 
     async def _watch(self) -> None:
-        """Be told of some tasks for a while; what is pushed is a path of its own."""
+        """Subscribe to some tasks for a while; the notifications form a separate path."""
         task_ids = self._random.sample(sorted(self._known), min(3, len(self._known)))
         wire = f"{self._wire} watch {next(self._watches)}"
         self.wires.add(wire)
@@ -242,13 +248,15 @@ class Session:
             subscription = await runtime.subscriptions.subscribe(self._owner, task_ids)
             try:
                 async for task in subscription:
-                    self._line.saw(task, wire, pushed=True)
+                    self._connection.record(task, wire, pushed=True)
                     if task.is_terminal:
-                        self._line.saw(await runtime.service.get(self._owner, task.id), wire)
+                        self._connection.record(
+                            await runtime.service.get(self._owner, task.id), wire
+                        )
             finally:
                 subscription.close()
 
-        await self._line.ask(watch, 10, give_up_s=10)
+        await self._connection.ask(watch, 10, give_up_s=10)
 
     def _any(self) -> str | None:
         return self._random.choice(list(self._known)) if self._known else None

@@ -1,4 +1,4 @@
-"""The connection of one session to whatever server is up, and the notes of what it was told."""
+"""The connection of one session to the servers, and the record of its calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,47 +11,47 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.statemachine import NotFound, Task
 from taskmachine.statemachine.invariants import Answered, Called, Missed, Saw
 from tests.simulation.disk import Disk
+from tests.simulation.faults import Faults
 from tests.simulation.node import Disconnected, Node
-from tests.simulation.weather import Weather
 
-__all__ = ["Connection", "Place"]
+__all__ = ["Connection", "SessionWorld"]
 
 _T = TypeVar("_T")
 
 _SLACK_S: Final = {True: 1.0, False: 15.0}
-"""What an answer may take beyond what was asked for, by whether the weather is clear."""
+"""Extra time for an answer, with and without faults."""
 
 
-class Place(Protocol):
-    """What a session needs of its world."""
+class SessionWorld(Protocol):
+    """The part of the world that a session uses."""
 
     disk: Disk
-    weather: Weather
+    faults: Faults
     acknowledged: dict[str, Task]
-    """The tasks that somebody was told of when they were created."""
+    """The tasks whose creation was acknowledged."""
     keys: dict[tuple[str, str], str]
 
-    def some_node(self, random: Random) -> Node | None: ...
+    def random_node(self, random: Random) -> Node | None: ...
 
 
 class Connection:
-    """Every call goes to some server, as through a load balancer."""
+    """Sends each call to a random server, like a load balancer."""
 
-    def __init__(self, place: Place, owner: str, wire: str, random: Random) -> None:
+    def __init__(self, world: SessionWorld, owner: str, wire: str, random: Random) -> None:
         self.known: dict[str, Task] = {}
-        """The tasks of this session, as it saw them last."""
+        """The tasks of this session, as last observed."""
         self.called_at = 0.0
-        self.was_clear = False
+        self.was_fault_free = False
         self.was_paused = False
-        """Of the last call: when it was made and in what weather, and whether its server slept."""
-        self._place = place
-        self._disk = place.disk
+        """Of the last call: its time, whether faults were off, and whether its server paused."""
+        self._world = world
+        self._disk = world.disk
         self._owner = owner
         self._wire = wire
         self._random = random
         self._calls = count()
 
-    def saw(self, task: Task, wire: str | None = None, *, pushed: bool = False) -> None:
+    def record(self, task: Task, wire: str | None = None, *, pushed: bool = False) -> None:
         now = self._disk.now_ms()
         seen = Saw(now, self._owner, task.id, task.state, wire or self._wire, pushed, task.outcome)
         self._disk.history.append(seen)
@@ -60,10 +60,10 @@ class Connection:
         elif wire is None:
             self.known[task.id] = task
 
-    async def look(
+    async def observe(
         self, task_id: str, act: Callable[[Runtime], Awaitable[Task]], seconds: float
     ) -> Task | None:
-        """Do something with a task, and note what is seen of it."""
+        """Make a call for a task and record the observation."""
 
         async def or_missed(runtime: Runtime) -> Task | None:
             try:
@@ -74,11 +74,11 @@ class Connection:
                     self._disk.history.append(missed)
                 return None
 
-        leaves = self._random.random() < 0.1 and not self._place.weather.is_clear
+        leaves = self._random.random() < 0.1 and not self._world.faults.are_off
         give_up_s = self._random.random() * 3 if leaves else None
         task = await self.ask(or_missed, seconds, give_up_s)
         if task is not None:
-            self.saw(task)
+            self.record(task)
         elif task_id in self._disk.removed:
             self.known.pop(task_id, None)
         return task
@@ -89,14 +89,14 @@ class Connection:
         seconds: float,
         give_up_s: float | None = None,
     ) -> _T | None:
-        """Call some server; None if that failed because of a fault."""
-        node = self._place.some_node(self._random)
+        """Call a server; return None if the call failed because of a fault."""
+        node = self._world.random_node(self._random)
         if node is None:
             await asyncio.sleep(1)
             return None
         call_id = f"{self._wire} call {next(self._calls)}"
-        self.was_clear = self._place.weather.is_clear
-        bound_s = seconds + _SLACK_S[self.was_clear]
+        self.was_fault_free = self._world.faults.are_off
+        bound_s = seconds + _SLACK_S[self.was_fault_free]
         called_at, paused_s = self._disk.now_ms(), node.process.paused_s
         self.called_at = called_at / 1_000
         was_paused = node.process.is_paused
@@ -104,15 +104,15 @@ class Connection:
         answered_at = called_at
         try:
             result = await node.call(act, give_up_s)
-            # A machine that sleeps is not slow.
+            # The bound does not include pauses of the machine.
             paused_ms = round((node.process.paused_s - paused_s) * 1_000)
             answered_at = self._disk.now_ms() - paused_ms
             self.was_paused = was_paused or paused_ms > 0
         except (Disconnected, StoreError) as error:
-            if self._place.weather.is_clear and isinstance(error, StoreError):
-                self._disk.wrong.append(f"{call_id} failed in clear weather: {error!r}")
+            if self._world.faults.are_off and isinstance(error, StoreError):
+                self._disk.wrong.append(f"{call_id} failed without a fault: {error!r}")
             return None
-        except Exception as error:  # noqa: BLE001, no caller may be told anything else
+        except Exception as error:  # noqa: BLE001, no other error may reach a caller
             self._disk.wrong.append(f"{call_id} was answered by {error!r}")
             return None
         finally:

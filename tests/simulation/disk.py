@@ -1,7 +1,6 @@
-"""What all simulated processes share: the stored truth, and a witness of everything written.
+"""The store that all simulated processes share, and the checks of every write.
 
-The witness looks at each write when it is made, and knows of it what only it can know: who wrote,
-and what was stored before.
+Each write is checked when it is made, with the writing process and the previous version at hand.
 """
 
 from collections import Counter
@@ -13,15 +12,15 @@ from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import Cause, Entry, Event, State, Task
 from taskmachine.statemachine.invariants import Asked
 from taskmachine.statemachine.invariants import Event as Happened
-from tests.simulation.weather import Clock
+from tests.simulation.faults import Clock
 
 __all__ = ["Disk"]
 
 MAX_LOSSES: Final = 3
-"""How often a task is tried, as the design says."""
+"""A task fails after losing this many workers."""
 
 _BY_WORKERS: Final = {Event.ASK, Event.COMPLETE, Event.REPORT}
-"""What only the worker does that has the task, in this world."""
+"""Events that, in this world, only the worker that holds the task may cause."""
 
 _NAMES: Final = {
     Event.REQUEUE: "requeues",
@@ -34,7 +33,7 @@ _NAMES: Final = {
 
 
 class Disk:
-    """One memory store, the history of the world, and what was found to be wrong."""
+    """One memory store, the history of the world, and the violations."""
 
     def __init__(self, clock: Clock, steady: Callable[[], float], counts: Counter[str]) -> None:
         self.store = MemoryStore(bytes(32))
@@ -44,16 +43,16 @@ class Disk:
         self.removed: set[str] = set()
         self.versions: dict[str, int] = {}
         self.wishes: set[str] = set()
-        """Tasks that somebody wanted to be cancelled."""
+        """Tasks for which a client asked for cancellation."""
         self.doubts: set[tuple[str, int]] = set()
-        """Claims of which the worker was not told that it has them, by task and fence."""
+        """Claims whose commit failed for the worker although it was stored, by task and fence."""
         self.ends: list[Task] = []
         self._clock = clock
         self._steady = steady
         self._counts = counts
 
     def now_ms(self) -> int:
-        """By a clock that does not jump: what bounds are measured with."""
+        """Return the time of a clock that does not jump, for bounds."""
         return round(self._steady() * 1_000)
 
     async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
@@ -66,14 +65,14 @@ class Disk:
     async def commit(
         self, workers: set[str], task: Task, entries: Sequence[Entry], expected: int
     ) -> None:
-        """`workers` are the names of the process that writes."""
+        """Commit and check a write; `workers` are the ids of the writing process."""
         before = await self.store.load(task.id)
         try:
             await self.store.commit(task, entries, expected)
         except Conflict:
             self._counts["conflicts"] += 1
             raise
-        assert before is not None, "or it would have been a conflict"
+        assert before is not None, "otherwise the commit is a conflict"
         self.history.extend(entries)
         self.versions[task.id] = task.version
         if task.questions is not before.questions:
@@ -85,7 +84,7 @@ class Disk:
         enlisted = {worker.id for worker in await self.store.workers()}
         is_lost = before.worker not in enlisted or (task.id, before.fence) in self.doubts
         if task.losses > before.losses and not is_lost:
-            self.wrong.append(f"task {task.id} was taken from a worker that is not lost")
+            self.wrong.append(f"task {task.id} was taken from a live worker")
         for why in self._complaints(workers, before, task, entries):
             self.wrong.append(f"at {self._steady():.3f} s: task {task.id} {why}")
 
@@ -98,7 +97,7 @@ class Disk:
         if after.state is State.REMOVED:
             self.removed.add(after.id)
         elif after.is_terminal:
-            assert after.outcome is not None, "what has ended has an outcome"
+            assert after.outcome is not None, "a terminal task has an outcome"
             self._counts[f"ended: {after.outcome.cause}"] += 1
             self.ended_at[after.id] = self._steady()
             self.ends.append(after)
@@ -113,30 +112,30 @@ class Disk:
             found.append(f"went from version {before.version} to {after.version} by {seqs}")
         cause = None if after.outcome is None else after.outcome.cause
         is_by_worker = events & _BY_WORKERS or cause in (Cause.ERROR, Cause.TIMED_OUT)
-        # A worker that is lost is let go of by another process: a report that takes the task away.
+        # Another process releases a lost worker by a report that clears the worker.
         is_by_worker = is_by_worker and not (
             events == {Event.REPORT} and before.worker is not None and after.worker is None
         )
         if is_by_worker and Event.PURGE not in events and before.worker not in workers:
-            found.append(f"was written by a worker that does not have it: {events}")
+            found.append(f"was written by a process that does not hold it: {events}")
         if after.fence != before.fence + (Event.START in events):
             found.append(f"has the fence {after.fence} after {before.fence} by {events}")
         if not before.losses <= after.losses <= min(before.losses + 1, MAX_LOSSES):
-            found.append(f"has cost {after.losses} workers after {before.losses}")
+            found.append(f"has {after.losses} lost workers after {before.losses}")
         deadline = before.deadline or 0
         if Event.EXPIRE in events and deadline > entries[0].at:
-            found.append(f"expired {deadline - entries[0].at} ms early")
+            found.append(f"expired {deadline - entries[0].at} ms too early")
         if Event.PURGE in events and deadline > self._clock.latest:
-            found.append(f"was forgotten {deadline - self._clock.latest} ms early")
+            found.append(f"was deleted {deadline - self._clock.latest} ms too early")
         if Event.START in events and (after.deadline or 0) < entries[0].at + after.timeout_ms:
-            found.append("was begun, and has no time to be done")
+            found.append("was started with too little time before its deadline")
         if Event.CANCEL in events and after.id not in self.wishes:
-            found.append("was cancelled, and nobody wanted that")
+            found.append("was cancelled without a request")
         if before.outcome is not None and after.outcome != before.outcome:
             found.append(f"had the outcome {before.outcome}, now {after.outcome}")
         is_given_up = cause is Cause.WORKER_LOST and before.outcome is None
         if is_given_up and before.is_repeatable and before.losses + 1 < MAX_LOSSES:
-            found.append(f"was given up after {before.losses} losses")
+            found.append(f"failed after only {before.losses} lost workers")
         known = {question.key: question for question in after.questions}
         for question in before.questions:
             if question.key not in known or not known[question.key].asks_the_same_as(question):
@@ -144,5 +143,5 @@ class Disk:
             elif not question.is_open and known[question.key] != question:
                 found.append(f"changed the answer to '{question.key}'")
         if len({(q.method, q.params) for q in after.questions}) != len(after.questions):
-            found.append("asks the same under different keys")
+            found.append("asks the same question under different keys")
         return found

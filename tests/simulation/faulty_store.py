@@ -1,4 +1,4 @@
-"""The shared disk as one process sees it: slow, at times refusing, at times in doubt."""
+"""The shared store of one process with injected faults: delays, errors, unknown outcomes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -10,51 +10,51 @@ from taskmachine.adapters.stores.followers import Followers
 from taskmachine.protocol.sealing import Position
 from taskmachine.statemachine import Entry, Event, State, Task
 from tests.simulation.disk import Disk
-from tests.simulation.weather import Weather
+from tests.simulation.faults import Faults
 
-__all__ = ["FaultyStore", "Injected", "Wire"]
+__all__ = ["FaultyStore", "Injected", "Notices"]
 
 _T = TypeVar("_T")
 
 
 class Injected(StoreError):
-    """A fault that the weather brought."""
+    """An injected fault."""
 
 
-class Wire:
-    """Tells each process what the others have committed: late, and perhaps only the last."""
+class Notices:
+    """Notifies each process of the other processes' commits: late, and perhaps only the last."""
 
     def __init__(self) -> None:
         self.stores: list[FaultyStore] = []
 
-    def tell(self, origin: "FaultyStore | None", task: Task) -> None:
+    def send(self, origin: "FaultyStore | None", task: Task) -> None:
         for store in self.stores:
             if store is not origin:
-                store.hear(task)
+                store.receive(task)
 
 
 class FaultyStore:
-    """Keeps the contract as far as the weather lets it."""
+    """Keeps the store contract except for the injected faults."""
 
     kind = "memory"
 
     def __init__(
-        self, disk: Disk, wire: Wire, weather: Weather, loop: VirtualLoop, process: Process
+        self, disk: Disk, notices: Notices, faults: Faults, loop: VirtualLoop, process: Process
     ) -> None:
         self.workers_here: set[str] = set()
-        self.is_out = False
-        """Whether nothing works at all, for a while."""
+        self.is_unavailable = False
+        """Whether the store is unavailable for a while."""
         self._disk = disk
         self._store = disk.store
-        self._wire = wire
-        self._weather = weather
+        self._notices = notices
+        self._faults = faults
         self._loop = loop
         self._process = process
         self._followers = Followers()
-        self._news: dict[str, list[Task]] = {}
+        self._pending: dict[str, list[Task]] = {}
         self._known: dict[str, int] = {}
-        wire.stores.append(self)
-        process.on_death.append(lambda: wire.stores.remove(self))
+        notices.stores.append(self)
+        process.on_death.append(lambda: notices.stores.remove(self))
 
     # --- writes ------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class FaultyStore:
         await self._before()
         stored = await self._disk.create(task, entries, caps)
         if stored.id == task.id:
-            await self._told(task, is_claim=task.worker is not None)
+            await self._answers(task, is_claim=task.worker is not None)
         else:
             await self._after()
         return stored
@@ -70,63 +70,65 @@ class FaultyStore:
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
         await self._before()
         await self._disk.commit(self.workers_here, task, entries, expected)
-        await self._told(task, is_claim=any(entry.event is Event.START for entry in entries))
+        await self._answers(task, is_claim=any(entry.event is Event.START for entry in entries))
 
-    async def _told(self, task: Task, *, is_claim: bool = False) -> None:
-        """It is committed: tell everybody, unless this is where the process dies."""
-        weather = self._weather
-        in_doubt = weather.happens(weather.doubt, "writes in doubt")
+    async def _answers(self, task: Task, *, is_claim: bool = False) -> None:
+        """Notify the followers of a commit, unless the process crashes here."""
+        faults = self._faults
+        in_doubt = faults.happens(faults.doubt, "writes in doubt")
         if in_doubt and is_claim:
             self._disk.doubts.add((task.id, task.fence))
-        # Of what failed by its own account the watch for others' commits may be the first to know.
-        is_own = not in_doubt or weather.random.random() < 0.5
-        self._wire.tell(self if is_own else None, task)
+        # After a commit that seems to have failed, a notice may arrive as from another process.
+        is_own = not in_doubt or faults.random.random() < 0.5
+        self._notices.send(self if is_own else None, task)
         if is_own:
-            self._tell(task)
-        if weather.happens(weather.crash, "crashes after a commit"):
+            self._notify(task)
+        if faults.happens(faults.crash, "crashes after a commit"):
             await self._crash()
         if in_doubt:
-            raise Injected("written, but who knows")
-        if pause_s := weather.pause_s():
+            raise Injected("written, but reported as failed")
+        if pause_s := faults.pause_s():
             await asyncio.sleep(pause_s)
 
-    # --- being told --------------------------------------------------------------------------
+    # --- notices -----------------------------------------------------------------------------
 
     def follow(self, task_id: str, follower: Follower) -> Callable[[], None]:
         if task_id not in self._followers.by_task:
             self._known[task_id] = self._disk.versions.get(task_id, 0)
         return self._followers.add(task_id, follower)
 
-    def _tell(self, task: Task) -> None:
-        """Nobody is told an older version after a newer one."""
+    def _notify(self, task: Task) -> None:
+        """Notify the followers unless they had a newer version."""
         if task.version > self._known.get(task.id, 0):
             self._known[task.id] = task.version
             self._followers.notify(task.id, None if task.state is State.REMOVED else task)
 
-    def hear(self, task: Task) -> None:
-        """Another process has committed this."""
-        weather = self._weather
+    def receive(self, task: Task) -> None:
+        """Receive the notice that another process has committed this version."""
+        faults = self._faults
         if task.id not in self._followers.by_task:
             return
-        if weather.happens(weather.lost_notice, "lost notices"):
+        if faults.happens(faults.lost_notice, "lost notices"):
             return
-        news = self._news.setdefault(task.id, [])
-        news.append(task)
-        if len(news) == 1:
-            late_s = weather.random.random() * 0.5
-            self._loop.call_later(late_s, self._tell_news, task.id, context=self._process.context)
+        pending = self._pending.setdefault(task.id, [])
+        pending.append(task)
+        if len(pending) == 1:
+            late_s = faults.random.random() * 0.5
+            self._loop.call_later(
+                late_s, self._notify_pending, task.id, context=self._process.context
+            )
 
-    def _tell_news(self, task_id: str) -> None:
-        news = self._news.pop(task_id)
-        for task in news if self._weather.random.random() < 0.5 else news[-1:]:
-            self._tell(task)
+    def _notify_pending(self, task_id: str) -> None:
+        pending = self._pending.pop(task_id)
+        for task in pending if self._faults.random.random() < 0.5 else pending[-1:]:
+            self._notify(task)
 
     # --- everything else ---------------------------------------------------------------------
 
     async def load(self, task_id: str) -> Task | None:
         task = await self._do(lambda: self._store.load(task_id))
-        if self._weather.random.random() < 0.3:  # an answer takes its time, too
-            await asyncio.sleep(self._weather.random.random() * 0.02)
+        if self._faults.random.random() < 0.3:  # the answer takes time, too
+            await asyncio.sleep(self._faults.random.random() * 0.02)
         return task
 
     async def page(self, owner: str, after: Position | None, limit: int) -> Sequence[Task]:
@@ -200,7 +202,7 @@ class FaultyStore:
         await self._do(lambda: self._store.adopt(task, entries))
 
     async def close(self) -> None:
-        """The disk stays."""
+        """Keep the shared store."""
 
     # --- faults ------------------------------------------------------------------------------
 
@@ -211,23 +213,23 @@ class FaultyStore:
         return result
 
     async def _before(self) -> None:
-        weather = self._weather
-        if pause_s := weather.pause_s():
+        faults = self._faults
+        if pause_s := faults.pause_s():
             await asyncio.sleep(pause_s)
-        if self.is_out and not weather.is_clear:
-            raise Injected("the store is out of reach")
-        if weather.happens(weather.refuse, "refusals"):
+        if self.is_unavailable and not faults.are_off:
+            raise Injected("the store is unavailable")
+        if faults.happens(faults.refuse, "refusals"):
             raise Injected("refused")
-        if weather.happens(weather.crash / 10, "crashes"):
+        if faults.happens(faults.crash / 10, "crashes"):
             await self._crash()
 
     async def _after(self) -> None:
-        weather = self._weather
-        if weather.happens(weather.refuse, "answers that were lost"):
+        faults = self._faults
+        if faults.happens(faults.refuse, "answers that were lost"):
             raise Injected("done, but the answer was lost")
-        if weather.happens(weather.slow, "slow operations"):
-            await asyncio.sleep(weather.random.random())
+        if faults.happens(faults.slow, "slow operations"):
+            await asyncio.sleep(faults.random.random())
 
     async def _crash(self) -> None:
         self._loop.kill(self._process)
-        await self._loop.create_future()  # which nobody will ever resolve
+        await self._loop.create_future()  # which is never resolved

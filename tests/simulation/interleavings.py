@@ -1,9 +1,9 @@
-"""All orders in which two callers, two workers and time itself can meet over one task.
+"""All interleavings of two callers, two workers and timers on one task.
 
-A state is a value: what is stored, how the task ended first, and of each actor how far it is in
-its script, what it holds and what the store has told it.  Depth first; two orders that lead to
-the same state are followed once, and counted both.  What happened before is no part of a state:
-what has to be true of a history is checked at each commit, by `specs/`.
+A state is a value: the stored task, its first outcome, and for each actor its position in the
+script, its claim and the store's answers.  The search is depth first; interleavings that lead to
+the same state are followed once and counted separately.  A state does not include the history:
+each commit is checked against `specs/`.
 """
 
 from collections.abc import Coroutine, Iterator
@@ -21,12 +21,12 @@ from tests.simulation.actors import (
     CONFLICT,
     FIRST,
     NOTHING,
+    Answers,
     Commit,
     Done,
     Effect,
     Load,
     Number,
-    Told,
     Written,
     Wrong,
     next_request,
@@ -40,7 +40,7 @@ ACTORS: Final = ("caller 1", "caller 2", "worker 1", "worker 2")
 ENDED: Final = ("completed", "failed", "cancelled")
 
 Script = tuple[tuple[str, ...], ...]
-"""What each of the actors does, one thing after the other."""
+"""The sequence of events of each actor."""
 
 _CALLERS: Final = ("", "answer", "cancel", "get", "answer cancel", "cancel answer", "get cancel")
 _WORKERS: Final = (
@@ -54,45 +54,45 @@ _OTHERS: Final = (
 
 
 def scripts(events: int) -> Iterator[Script]:
-    """Every assignment of so many events, each actor by one of its ways.
+    """Yield every combination of the actors' sequences with that many events.
 
-    Shorter ones are their beginnings, and every state on the way is checked.
+    Shorter scripts are prefixes of these, and every state on the way is checked.
     """
     for parts in product(_CALLERS, _CALLERS, _WORKERS, _OTHERS):
         script = tuple(tuple(part.split()) for part in parts)
-        if sum(map(len, script)) == events and parts[0] <= parts[1]:  # callers are alike
+        if sum(map(len, script)) == events and parts[0] <= parts[1]:  # callers are interchangeable
             yield script
 
 
 class Actor(NamedTuple):
-    """How far somebody is: what is still to be done, and what is known of the first of it."""
+    """The position of an actor: its remaining events, and the store's answers in the first."""
 
     to_do: tuple[str, ...]
     held: Number = NOTHING
-    told: Told = ()
+    answers: Answers = ()
 
 
 class State(NamedTuple):
-    """Where everybody is, by numbers: two tasks, and the actors."""
+    """A state of the search, as numbers: the stored task, the ended task, the actors."""
 
     stored: Number
     ended: Number
-    """The task when it had ended first, also after it is forgotten."""
+    """The task when it first ended, also after its deletion."""
     actors: tuple[Number, ...]
 
 
 @attrs.frozen
 class Exploration:
-    """What was gone through."""
+    """The size of an exploration."""
 
     states: int
     interleavings: int
-    """Orders from the beginning to the end, all different."""
+    """The number of different complete interleavings."""
     ends: int
 
 
 def explore(script: Script) -> Exploration:
-    """Go through all orders of a script; `Wrong` at the first thing that must not be."""
+    """Explore all interleavings of a script; raise `Wrong` at the first violation."""
     ways: dict[State, int] = {}
     ends = 0
 
@@ -106,7 +106,7 @@ def explore(script: Script) -> Exploration:
             if (moved := _advanced(ACTORS[i], actor, stored, ended)) is not None:
                 after = (*actors[:i], moved[2], *actors[i + 1 :])
                 orders += visit(State(moved[0], moved[1], after))
-        if not orders:  # everybody is done
+        if not orders:  # every actor is done
             if ended == NOTHING:
                 _check_not_stuck(stored)
             ends += 1
@@ -126,54 +126,54 @@ def explore(script: Script) -> Exploration:
 def _advanced(
     name: str, actor: Number, stored: Number, ended: Number
 ) -> tuple[Number, Number, Number] | None:
-    """What is stored, how it ended and where the actor is, one step further; None at its end."""
-    to_do, held, told = value(actor)
+    """Return the stored task, the ended task and the actor after one step; None if it is done."""
+    to_do, held, answers = value(actor)
     if not to_do:
         return None
-    request = next_request(name, to_do[0], held, told)
+    request = next_request(name, to_do[0], held, answers)
     if isinstance(write := value(request), Commit):
-        _check_writer(to_do[0], value(held), value(told[0]), value(stored), write)
-    stored, told, ended_now = _answered(request, stored, told)
+        _check_writer(to_do[0], value(held), value(answers[0]), value(stored), write)
+    stored, answers, ended_now = _answered(request, stored, answers)
     if ended_now != NOTHING and ended != NOTHING:
         raise Wrong(f"ended as {value(ended)}, and then as {value(ended_now)}")
     ended = max(ended, ended_now)
-    # Whoever was too late begins again: as if it had not tried, if it asks the same as then.
-    if told[-1] == _CONFLICT:
-        again = next_request(name, to_do[0], held, told[:-2])
-        told = told[:-2] if again == next_request(name, to_do[0], held, told) else told
-    # Nobody can come between the last answer of the store and the end of an event.
+    # After a conflict the actor retries; if its next request is the same, the attempt is dropped.
+    if answers[-1] == _CONFLICT:
+        again = next_request(name, to_do[0], held, answers[:-2])
+        answers = answers[:-2] if again == next_request(name, to_do[0], held, answers) else answers
+    # No other actor can run between the last answer of the store and the end of an event.
     while to_do:
-        last = value(next_request(name, to_do[0], held, told))
+        last = value(next_request(name, to_do[0], held, answers))
         if not isinstance(last, Done):
             break
         if not _is_explained(to_do[0], last.answer, name, value(ended), stored == NOTHING):
             raise Wrong(f"{name} did {to_do[0]}, got {last.answer}, and {value(ended)}")
-        to_do, held, told = to_do[1:], number(last.held), ()
-    return stored, ended, number(Actor(to_do, held, told))
+        to_do, held, answers = to_do[1:], number(last.held), ()
+    return stored, ended, number(Actor(to_do, held, answers))
 
 
 _CONFLICT: Final = number(CONFLICT)
 
 
-def _answered(request: Number, stored: Number, told: Told) -> tuple[Number, Told, Number]:
-    """What is stored after a request, what the actor knows then, and the task if that ended it."""
+def _answered(request: Number, stored: Number, answers: Answers) -> tuple[Number, Answers, Number]:
+    """Return the stored task after a request, the actor's answers, and the task if it ended."""
     asked = value(request)
     if isinstance(asked, Load):
-        return stored, (*told, stored), NOTHING
+        return stored, (*answers, stored), NOTHING
     if isinstance(asked, Effect):
-        return stored, (*told, NOTHING), NOTHING
-    assert isinstance(asked, Commit), "what is done asks for nothing"
+        return stored, (*answers, NOTHING), NOTHING
+    assert isinstance(asked, Commit), "a finished event makes no request"
     after = committed(value(stored), asked)
     if isinstance(after, Conflict):
-        return stored, (*told, _CONFLICT), NOTHING
+        return stored, (*answers, _CONFLICT), NOTHING
     is_queued = bool(asked.entries) and asked.entries[-1].dest == "submitted"
     written = number(Written(asked.task.version, is_queued))
     ended = number(asked.task) if asked.task.state in ENDED else NOTHING
-    return number(after), (*told, written), ended
+    return number(after), (*answers, written), ended
 
 
 def committed(stored: Task | None, write: Commit) -> Task | Conflict | None:
-    """What is stored after a write, by the real store; every write is judged here."""
+    """Apply a write to the real store, check it, and return the stored task."""
     store = MemoryStore(bytes(32))
     if stored is not None:
         _run(store.adopt(stored, ()))
@@ -194,7 +194,7 @@ def committed(stored: Task | None, write: Commit) -> Task | Conflict | None:
 def _check_writer(
     event: str, held: Task | None, seen: Task, stored: Task | None, write: Commit
 ) -> None:
-    """A write that will be accepted is by the worker that has the task, or takes what was seen."""
+    """Check that an accepted write is by the worker that holds the task, or based on a read."""
     if stored is None or stored.version != write.expected:
         return
     if event in ("report", "ask", "park", "settle", "fail"):
@@ -204,11 +204,11 @@ def _check_writer(
     else:
         return
     if allowed is None or (allowed.worker, allowed.fence) != (stored.worker, stored.fence):
-        raise Wrong(f"{event} by whoever has {allowed}, while there is {stored}")
+        raise Wrong(f"{event} by the holder of {allowed}, but {stored} is stored")
 
 
 def _check_moves(before: Task, after: Task, entries: tuple[Entry, ...]) -> None:
-    """Legal by the specification, and without a gap."""
+    """Check that the moves are legal by the specification and without a gap."""
     state, version = str(before.state), before.version
     for entry in entries:
         if entry.source != state or MOVES[state][entry.event] != entry.dest:
@@ -217,38 +217,38 @@ def _check_moves(before: Task, after: Task, entries: tuple[Entry, ...]) -> None:
         if entry.seq != version:
             raise Wrong(f"{entry} follows version {version - 1}")
         state = str(entry.dest)
-    if not entries:  # let go of while questions are open: a version without a line
+    if not entries:  # released while questions are open: a version without an entry
         version += 1
     if (after.state, after.version) != (state, version):
         raise Wrong(f"{after} does not follow from {before} by {entries}")
     if not before.losses <= after.losses <= min(3, before.losses + 1):
-        raise Wrong(f"has cost {after.losses} workers after {before.losses}")
+        raise Wrong(f"has {after.losses} lost workers after {before.losses}")
     if after.fence != before.fence + sum(entry.event == "start" for entry in entries):
         raise Wrong(f"has the fence {after.fence} after {before.fence} by {entries}")
     for old, new in zip(before.questions, after.questions, strict=False):
         if new != old and not old.is_open:
-            raise Wrong(f"was told {old.answer} and then {new.answer}")
+            raise Wrong(f"had the answer {old.answer} and then {new.answer}")
 
 
 def _check_record(task: Task) -> None:
-    """What must be true of every stored task."""
+    """Check the invariants of a stored task."""
     if bool(task.open_questions) != (task.state == "input_required"):
         raise Wrong(f"is {task.state} with {task.open_questions}")
     if task.state == "working" and task.worker is None:
-        raise Wrong("is working, and nobody works")
+        raise Wrong("is working without a worker")
     if task.worker is not None and task.state not in ("working", "input_required"):
-        raise Wrong(f"is {task.state}, and {task.worker} has it")
+        raise Wrong(f"is {task.state} and held by {task.worker}")
     if (task.outcome is not None) != (task.state in (*ENDED, "removed")):
         raise Wrong(f"is {task.state} with the outcome {task.outcome}")
 
 
 def _is_explained(event: str, answer: Any, name: str, ended: Task | None, is_gone: bool) -> bool:
-    """Whether somebody may be told that, as things are at that moment."""
+    """Return whether this answer to an event is correct at that moment."""
     outcome = None if ended is None else ended.outcome
     match event:
         case "get" | "answer":
             return isinstance(answer, Task) or (answer == "NotFound" and is_gone)
-        case "cancel":  # it has ended, and as it stays
+        case "cancel":  # it has ended, with its final outcome
             return answer == ended is not None or (answer == "NotFound" and is_gone)
         case "settle" | "fail" if answer == "settled":
             return outcome is not None and name in (
@@ -267,7 +267,7 @@ def _is_explained(event: str, answer: Any, name: str, ended: Task | None, is_gon
 
 @cache
 def _check_not_stuck(stored: Number) -> None:
-    """Whoever is lost is found, whatever is asked is answered, and the next worker ends it."""
+    """Check that recovery, an answer and another worker bring the task to its end."""
     task: Task = value(stored)
     finder = "worker 1" if task.worker == "worker 2" else "worker 2"
     for name, event in (
@@ -276,19 +276,19 @@ def _check_not_stuck(stored: Number) -> None:
         stored = _alone(name, event, stored if event == "settle" else NOTHING, stored)
     end: Task | None = value(stored)
     if end is None or end.state not in ENDED:
-        raise Wrong(f"{task} cannot come to its end any more, only to {end}")
+        raise Wrong(f"{task} cannot reach a terminal state, only {end}")
 
 
 def _alone(name: str, event: str, held: Number, stored: Number) -> Number:
-    """What is stored after an event that nobody disturbs."""
-    told: Told = ()
-    while not isinstance(value(request := next_request(name, event, held, told)), Done):
-        stored, told, _ = _answered(request, stored, told)
+    """Return the stored task after an event without interleaving."""
+    answers: Answers = ()
+    while not isinstance(value(request := next_request(name, event, held, answers)), Done):
+        stored, answers, _ = _answered(request, stored, answers)
     return stored
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """A coroutine that waits for nothing."""
+    """Run a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration as done:

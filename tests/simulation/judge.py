@@ -1,4 +1,4 @@
-"""What must be true of a world when it is over."""
+"""The checks of a finished world."""
 
 import json
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ __all__ = ["complaints"]
 
 
 def complaints(world: "World") -> list[str]:
-    """Everything that is wrong, the invariants first."""
+    """Return all violations, those of the invariants first."""
     disk = world.disk
     wires = {wire for session in world.sessions for wire in session.wires}
     lifecycles = LIFECYCLES | dict.fromkeys(sorted(wires), LIFECYCLES[RUNTIME])
@@ -30,18 +30,20 @@ def complaints(world: "World") -> list[str]:
         f"{node.process.name} left behind {leak}" for node in world.all_nodes for leak in node.leaks
     ]
     for task in disk.ends:
-        begun, name = world.bench.begun[task.id], task.call.name
+        begun, name = world.tool_log.begun[task.id], task.call.name
         if name == "once" and begun > 1:
-            found.append(f"task {task.id} must not be repeated, and was begun {begun} times")
+            found.append(f"task {task.id} must not be repeated and ran {begun} times")
         if name == "deadly" and begun > MAX_LOSSES:
-            found.append(f"task {task.id} has cost {begun} workers")
+            found.append(f"task {task.id} killed {begun} workers")
         said = {
             question.key: _said(question.answer.body)
             for question in task.questions
             if question.answer is not None
         }
         if not is_explained(task, said):
-            found.append(f"task {task.id} ({name}) was told {said} and ended by {task.outcome}")
+            found.append(
+                f"task {task.id} ({name}) had the answers {said} and the outcome {task.outcome}"
+            )
     return found
 
 

@@ -1,4 +1,4 @@
-"""One simulated server: a process with the real runtime in it, and the calls that it serves."""
+"""One simulated server: a process with the real runtime, and its calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,9 +10,9 @@ from taskmachine.adapters.runtime.testing.virtual_loop import PROCESS, VirtualLo
 from taskmachine.adapters.stores import Worker
 from taskmachine.statemachine import State, Times
 from tests.simulation.disk import Disk
-from tests.simulation.faulty_store import FaultyStore, Injected, Wire
-from tests.simulation.toolbox import BENCH, TOOLS, Bench
-from tests.simulation.weather import Weather
+from tests.simulation.faults import Faults
+from tests.simulation.faulty_store import FaultyStore, Injected, Notices
+from tests.simulation.toolbox import TOOL_LOG, TOOLS, ToolLog
 
 __all__ = ["LIMITS", "TIMES", "Disconnected", "Node"]
 
@@ -26,35 +26,35 @@ TIMES: Final = Times(
 LIMITS: Final = Limits(concurrency=6, page=4)
 
 _REST_S: Final = 20.0
-"""After a stop everything has come to its end in this time, also what ignores cancellation."""
+"""After a stop every asyncio task ends within this time, also one that ignores cancellation."""
 
 
 class Disconnected(Exception):
-    """The server is gone, and with it the connection."""
+    """The server ended, and with it the connection."""
 
 
 class Node:
-    """Lives from `start` to its death, by a crash or by `stop`."""
+    """A server that runs from `start` to a crash or `stop`."""
 
     def __init__(
         self,
         name: str,
         loop: VirtualLoop,
         disk: Disk,
-        wire: Wire,
-        weather: Weather,
-        bench: Bench,
+        notices: Notices,
+        faults: Faults,
+        tool_log: ToolLog,
         world: Surroundings,
     ) -> None:
         self.process = loop.new_process(name)
-        self.process.on_death.append(self._hang_up)
-        self.store = FaultyStore(disk, wire, weather, loop, self.process)
+        self.process.on_death.append(self._disconnect_all)
+        self.store = FaultyStore(disk, notices, faults, loop, self.process)
         self.host = world.host
         self.pid = world.pid
         self.leaks: list[str] = []
         self.stop_took_s = 0.0
         self._loop = loop
-        self._bench = bench
+        self._tool_log = tool_log
         self._world = world
         self._runtime: Runtime | None = None
         self._is_stopping = False
@@ -62,7 +62,7 @@ class Node:
 
     @property
     def is_up(self) -> bool:
-        """Whether calls can be sent to it; one that is paused just does not answer yet."""
+        """Whether it accepts calls; a paused server accepts them and answers later."""
         return self._runtime is not None and not self.process.is_dead and not self._is_stopping
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Node:
                 await asyncio.sleep(1)
 
     async def stop(self) -> None:
-        """As after SIGTERM: the runtime stops, the process leaves.  Returns when it is gone."""
+        """Stop the runtime as after SIGTERM and wait for the end of the process."""
         if self._is_stopping or self._runtime is None or self.process.is_dead:
             return
         self._is_stopping = True
@@ -102,7 +102,7 @@ class Node:
     async def call(
         self, act: Callable[[Runtime], Awaitable[_T]], give_up_s: float | None = None
     ) -> _T:
-        """Let the server do something; `Disconnected` if it dies first, or if the caller leaves."""
+        """Make a call; raise `Disconnected` if the server ends first or the caller gives up."""
         assert self._runtime is not None, "only a node that is up is called"
         answer: asyncio.Future[_T] = self._loop.create_future()
 
@@ -127,7 +127,7 @@ class Node:
         else:
             answer.set_result(call.result())
 
-    def _hang_up(self) -> None:
+    def _disconnect_all(self) -> None:
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(Disconnected())
@@ -135,13 +135,13 @@ class Node:
 
     def _spawn(self, coroutine: Any) -> "asyncio.Task[Any]":
         context = self.process.context
-        context.run(BENCH.set, self._bench)
+        context.run(TOOL_LOG.set, self._tool_log)
         return self._loop.create_task(coroutine, context=context)
 
     def owns(self, worker: Worker) -> bool:
         return (worker.host, worker.pid) == (self.host, self.pid)
 
 
-def die_here(loop: VirtualLoop) -> Callable[[], None]:
-    """What ends the process that calls it."""
+def kill_here(loop: VirtualLoop) -> Callable[[], None]:
+    """Return a function that kills the process that calls it."""
     return lambda: loop.kill(PROCESS.get())

@@ -1,4 +1,4 @@
-"""No order of loads, commits and effects breaks a task."""
+"""No interleaving of loads, commits and effects violates an invariant."""
 
 from tests.simulation.interleavings import explore, scripts
 
@@ -11,7 +11,7 @@ def test_every_interleaving_of_six_events_is_legal() -> None:
         f"\n{len(explored)} scripts of six events: {states:,} states,"
         f" {interleavings:,} interleavings, {sum(e.ends for e in explored):,} ends"
     )
-    # So that a change cannot make the exploration smaller and nobody notices.
+    # Lower bounds, so that no change shrinks the exploration unnoticed.
     assert len(explored) >= 390
     assert states >= 900_000
     assert interleavings >= 10**15

@@ -1,4 +1,4 @@
-"""Two that meet, and a thousand that wait: whatever the order, everybody gets an answer."""
+"""Races of a cancellation with a completion, and of an end with a thousand waiters."""
 
 import asyncio
 from collections import Counter
@@ -26,29 +26,29 @@ SEALER: Final = Sealer(bytes(32))
 RESULT: Final = Outcome.of_result(b"{}")
 
 
-async def dawdle(random: Random) -> None:
-    """Let others come in, never, once or twice, as the dice say."""
+async def yield_at_random(random: Random) -> None:
+    """Let other coroutines run zero, one or two times."""
     for _ in range(int(random.random() ** 2 * 3)):
         await asyncio.sleep(0)
 
 
 class SlowStore(MemoryStore):
-    """Before and after each load and commit others may come in."""
+    """Lets other coroutines run before and after each load and commit."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(bytes(32))
         self._random = random
 
     async def load(self, task_id: str) -> Task | None:
-        await dawdle(self._random)
+        await yield_at_random(self._random)
         task = await super().load(task_id)
-        await dawdle(self._random)
+        await yield_at_random(self._random)
         return task
 
     async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
-        await dawdle(self._random)
+        await yield_at_random(self._random)
         await super().commit(task, entries, expected)
-        await dawdle(self._random)
+        await yield_at_random(self._random)
 
 
 def service_on(store: Store) -> TaskService:
@@ -64,26 +64,26 @@ async def begun(service: TaskService) -> Claim:
 
 
 async def race(service: TaskService, random: Random) -> Cause:
-    """A cancel against a completion: who won."""
+    """Race a cancellation with a completion and return the cause of the end."""
     held = await begun(service)
 
     async def settle() -> None:
-        await dawdle(random)
+        await yield_at_random(random)
         await held.settle(RESULT)
 
     async def cancel() -> Task:
-        await dawdle(random)
+        await yield_at_random(random)
         return await service.cancel("ada", held.task.id)
 
     cancelled, settled = await asyncio.gather(cancel(), settle(), return_exceptions=True)
     end = await service.get("ada", held.task.id)
     assert end.outcome is not None
-    assert cancelled == end, "whoever cancels is shown how the task ended"
+    assert cancelled == end, "the cancelling client gets the task's end"
     won = settled is None
     assert won or isinstance(settled, Gone), settled
     assert end.outcome.cause is (Cause.RESULT if won else Cause.CANCELLED)
     ends = [entry for entry in await service.store.history(end.id) if entry.seq > 2]
-    assert [entry.dest for entry in ends] == [end.state], "it has ended once"
+    assert [entry.dest for entry in ends] == [end.state], "the task ended once"
     return end.outcome.cause
 
 
@@ -99,11 +99,11 @@ def test_a_cancel_and_a_completion_have_one_winner() -> None:
         finally:
             loop.close()
     print(f"\n{RACES} races: {dict(wins)}")
-    assert min(wins[Cause.RESULT], wins[Cause.CANCELLED]) > RACES / 10, "both can win"
+    assert min(wins[Cause.RESULT], wins[Cause.CANCELLED]) > RACES / 10, "each wins often"
 
 
-async def crowd(service: TaskService, random: Random) -> set[int]:
-    """Many wait for one end, and come before, while and after it happens: what they see."""
+async def collect_all(service: TaskService, random: Random) -> set[int]:
+    """Wait for one end by many callers, before, during and after it; return their versions."""
     held = await begun(service)
     first = int(random.random() * (WAITERS + 1))
     early = [asyncio.create_task(service.collect("ada", held.task.id)) for _ in range(first)]
@@ -113,21 +113,23 @@ async def crowd(service: TaskService, random: Random) -> set[int]:
     late = [
         asyncio.create_task(service.collect("ada", held.task.id)) for _ in range(WAITERS - first)
     ]
-    async with asyncio.timeout(1):  # shorter than until anybody reads again by themselves
+    async with asyncio.timeout(1):  # shorter than the polling interval of waiters
         seen = await asyncio.gather(*early, *late)
     await settling
     assert {task.state for task in seen} == {State.COMPLETED}
     return {task.version for task in seen}
 
 
-def test_a_thousand_waiters_all_hear_of_the_end() -> None:
+def test_a_thousand_waiters_all_get_the_end() -> None:
     for seed in range(ORDERS):
         random = Random(seed)
         loop = VirtualLoop(random, wild=seed % 2 == 1)
         try:
-            assert loop.run(crowd(service_on(SlowStore(random)), random)) == {3}, f"seed {seed}"
+            assert loop.run(collect_all(service_on(SlowStore(random)), random)) == {3}, (
+                f"seed {seed}"
+            )
         except TimeoutError as error:
-            raise AssertionError(f"seed {seed}: somebody never heard of the end") from error
+            raise AssertionError(f"seed {seed}: a waiter did not get the end") from error
         finally:
             loop.close()
 

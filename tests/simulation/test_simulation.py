@@ -1,4 +1,4 @@
-"""Worlds full of faults: whatever happens, what was promised holds when the weather clears."""
+"""Simulated worlds with faults keep all guarantees."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ SEEDS: Final = 300
 CHUNKS: Final = 10
 SPEED_UP: Final = 200
 
-# Each of these must have happened in a batch, or the worlds are too kind to prove anything.
-TROUBLES: Final = (
+# A batch without one of these proves too little.
+REQUIRED: Final = (
     "answers", "clock jumps", "conflicts", "crashes", "crashes after a commit", "ended: cancelled",
     "ended: error", "ended: expired", "ended: result", "ended: timed_out", "ended: worker_lost",
     "expiries", "lost notices", "lost workers", "outages", "parks", "pauses",
@@ -29,7 +29,7 @@ TROUBLES: Final = (
 
 @attrs.define
 class Batch:
-    """What all chunks together came to."""
+    """The figures of all chunks together."""
 
     counts: Counter[str] = attrs.field(factory=Counter)
     virtual_s: float = 0.0
@@ -49,7 +49,7 @@ def run(seed: int) -> Report:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_promises_hold_in_every_world(chunk: int) -> None:
+def test_guarantees_hold_in_every_world(chunk: int) -> None:
     began = time.process_time()
     for seed in range(chunk * SEEDS // CHUNKS, (chunk + 1) * SEEDS // CHUNKS):
         report = run(seed)
@@ -59,21 +59,21 @@ def test_promises_hold_in_every_world(chunk: int) -> None:
     BATCH.cpu_s += time.process_time() - began
 
 
-def test_the_worlds_are_full_of_trouble_and_time_flies() -> None:
-    """After all the chunks: alone, it has nothing to say."""
+def test_every_fault_occurs_and_virtual_time_is_fast() -> None:
+    """Needs the figures of all chunks from this process."""
     if BATCH.seeds < SEEDS:
-        pytest.skip("only after all seeds")
+        pytest.skip("needs the other tests of this module in the same process")
     speed_up = BATCH.virtual_s / BATCH.cpu_s
     print(f"\n{BATCH.seeds} seeds, {BATCH.virtual_s / 3_600:.1f} virtual hours: x {speed_up:.0f}")
     print(*(f"{times:8,} {what}" for what, times in sorted(BATCH.counts.items())), sep="\n")
-    missing = [what for what in TROUBLES if not BATCH.counts[what]]
+    missing = [what for what in REQUIRED if not BATCH.counts[what]]
     assert not missing, f"never happened in {SEEDS} worlds: {missing}"
-    assert not BATCH.counts["processes that gave up"], "a store that fails is waited for"
+    assert not BATCH.counts["processes that gave up"], "a process waits for a failing store"
     assert speed_up >= SPEED_UP
 
 
 @pytest.mark.parametrize("seed", [4, 7])
-def test_a_seed_is_one_history(seed: int) -> None:
+def test_a_seed_determines_the_history(seed: int) -> None:
     again = [run(seed).digest for _ in range(2)]
     code = f"from tests.simulation.world import simulate; print(simulate({seed}).digest)"
     for hash_seed in ("1", "2"):

@@ -1,4 +1,4 @@
-"""The tools of the simulated servers: each one a kind of trouble."""
+"""The tools of the simulated servers, one for each kind of behaviour."""
 
 import asyncio
 import contextvars
@@ -13,25 +13,25 @@ from taskmachine.adapters.tools.context import Context, Refused, form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.statemachine import Cause, Task
 
-__all__ = ["BENCH", "TOOLS", "Bench", "Boom", "is_explained"]
+__all__ = ["TOOLS", "TOOL_LOG", "Boom", "ToolLog", "is_explained"]
 
 
 class Boom(Exception):
-    """What a broken tool raises."""
+    """An unexpected error of a tool."""
 
 
 @attrs.frozen
-class Bench:
-    """What the tools of one world leave behind."""
+class ToolLog:
+    """Records of the tools of one world."""
 
     die: Callable[[], None]
-    """Ends the process that calls it, at once."""
+    """Kills the process that calls it."""
     begun: Counter[str] = attrs.field(factory=Counter)
-    """How often a tool has been begun, by task."""
+    """How often a tool has started, by task."""
     cleaned: Counter[str] = attrs.field(factory=Counter)
 
 
-BENCH: contextvars.ContextVar[Bench] = contextvars.ContextVar("BENCH")
+TOOL_LOG: contextvars.ContextVar[ToolLog] = contextvars.ContextVar("TOOL_LOG")
 
 TOOLS: Final = Tools()
 
@@ -39,7 +39,7 @@ TIMEOUT_S: Final = 6.0
 
 
 def _begin(ctx: Context) -> None:
-    BENCH.get().begun[str(ctx.task_id)] += 1
+    TOOL_LOG.get().begun[str(ctx.task_id)] += 1
 
 
 def _question(n: int, key: str) -> Any:
@@ -54,7 +54,7 @@ async def quick(n: int) -> str:
 @TOOLS.task(timeout=TIMEOUT_S)
 async def slow(n: int, seconds: float, ctx: Context) -> str:
     _begin(ctx)
-    ctx.on_cancel(lambda: BENCH.get().cleaned.update([str(ctx.task_id)]))
+    ctx.on_cancel(lambda: TOOL_LOG.get().cleaned.update([str(ctx.task_id)]))
     await asyncio.sleep(seconds)
     return f"slow {n}"
 
@@ -93,7 +93,7 @@ async def parking(n: int, ctx: Context) -> str:
 
 @TOOLS.task(timeout=TIMEOUT_S)
 async def impatient(n: int, ctx: Context) -> str:
-    """Ends while its question is open."""
+    """Return while the question is open."""
     try:
         async with asyncio.timeout(2):
             await ctx.ask("go", _question(n, "go"))
@@ -104,7 +104,7 @@ async def impatient(n: int, ctx: Context) -> str:
 
 @TOOLS.task(timeout=TIMEOUT_S)
 async def stubborn(n: int, seconds: float) -> str:
-    """Does not want to be cancelled."""
+    """Ignore cancellation."""
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
         try:
@@ -125,7 +125,7 @@ async def broken(n: int) -> str:
 
 @TOOLS.task(timeout=TIMEOUT_S, retry=False)
 async def once(n: int, seconds: float, ctx: Context) -> str:
-    """Must not be repeated: it moves money, say."""
+    """Must not be repeated, like a payment."""
     _begin(ctx)
     await asyncio.sleep(seconds)
     return f"once {n}"
@@ -133,18 +133,18 @@ async def once(n: int, seconds: float, ctx: Context) -> str:
 
 @TOOLS.task(timeout=TIMEOUT_S)
 async def deadly(n: int, ctx: Context) -> str:
-    """Takes its process down, each time."""
+    """Kill the process, each time."""
     _begin(ctx)
     await asyncio.sleep(0.3)
-    BENCH.get().die()
+    TOOL_LOG.get().die()
     await asyncio.get_running_loop().create_future()
     return "never"
 
 
 def is_explained(task: Task, first_answers: dict[str, str]) -> bool:
-    """Whether an outcome can be that of this call, given what was said first to each question."""
+    """Return whether the outcome follows from this call and the first answer to each question."""
     outcome, name = task.outcome, task.call.name
-    assert outcome is not None, "asked of tasks that have ended"
+    assert outcome is not None, "only terminal tasks are checked"
     n = json.loads(task.call.arguments)["n"]
     if outcome.cause is Cause.ERROR:
         refused = any(said == "no" for said in first_answers.values())

@@ -1,4 +1,4 @@
-"""The same faults at full size, with figures: `python -m tests.wire_faults --full`."""
+"""The fault tests at full size, with figures: `python -m tests.wire_faults --full`."""
 
 import argparse
 import sys
@@ -9,26 +9,28 @@ from pathlib import Path
 
 from tests.wire_faults.abuse import Report, abuse_http, abuse_stdio
 from tests.wire_faults.kills import campaign
-from tests.wire_faults.slow_readers import besiege
+from tests.wire_faults.slow_readers import measure
 from tests.wire_faults.store_outage import outage
 
 GROWTH = 0.10
 
 
 def main() -> int:
-    """0 if all went well, 1 if not."""
+    """Return 0 if there was no violation, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.wire_faults", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="else a tenth of everything")
+    parser.add_argument("--full", action="store_true", help="full size; default: a tenth")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     size = 1.0 if options.full else 0.1
     wrong: list[str] = []
     for title, run in {
-        "garbage over HTTP": lambda f: _abused(abuse_http(f, round(10_000 * size), options.seed)),
-        "garbage over stdio": lambda f: _abused(abuse_stdio(f, round(10_000 * size), options.seed)),
-        "slow readers": lambda f: _besieged(f, round(500 * size)),
-        "kills, sessions": lambda f: _killed(f, round(200 * size), False, options.seed),
-        "kills, tokens": lambda f: _killed(f, round(200 * size), True, options.seed),
+        "garbage over HTTP": lambda f: _garbage(abuse_http(f, round(10_000 * size), options.seed)),
+        "garbage over stdio": lambda f: _garbage(
+            abuse_stdio(f, round(10_000 * size), options.seed)
+        ),
+        "slow readers": lambda f: _slow_readers(f, round(500 * size)),
+        "kills, sessions": lambda f: _kills(f, round(200 * size), False, options.seed),
+        "kills, tokens": lambda f: _kills(f, round(200 * size), True, options.seed),
         "full disk": lambda f: outage(f, 45 * size),
     }.items():
         wrong += _section(title, run)
@@ -45,7 +47,7 @@ def _section(title: str, run: Callable[[Path], list[str]]) -> list[str]:
     return [f"{title}: {one}" for one in found]
 
 
-def _abused(report: Report) -> list[str]:
+def _garbage(report: Report) -> list[str]:
     print(f"{report.requests} sent: {dict(report.statuses.most_common())}")
     sizes = f"{report.warm_bytes / 1e6:.1f} MB -> {report.end_bytes / 1e6:.1f} MB"
     print(f"{sizes} ({report.growth:+.1%}) in {report.took_s:.1f} s")
@@ -53,13 +55,13 @@ def _abused(report: Report) -> list[str]:
     return [*report.wrong, *grown]
 
 
-def _besieged(folder: Path, readers: int) -> list[str]:
-    siege = besiege(folder, readers)
-    print(siege)
-    return siege.complaints()
+def _slow_readers(folder: Path, readers: int) -> list[str]:
+    measured = measure(folder, readers)
+    print(measured)
+    return measured.complaints()
 
 
-def _killed(folder: Path, tasks: int, with_token: bool, seed: int) -> list[str]:
+def _kills(folder: Path, tasks: int, with_token: bool, seed: int) -> list[str]:
     outcome = campaign(folder, tasks, kills=3, with_token=with_token, seed=seed)
     print(outcome)
     return outcome.wrong

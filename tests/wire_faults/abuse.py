@@ -1,4 +1,4 @@
-"""Garbage for a server, and what it makes of it."""
+"""Sends malformed input to a server and checks the responses."""
 
 import json
 import subprocess
@@ -28,12 +28,12 @@ __all__ = ["Report", "abuse_http", "abuse_stdio"]
 
 WORKERS: Final = 6
 SHORT_S: Final = 0.2
-"""For requests that are not finished: they are not what this is about."""
+"""Timeout of unfinished requests; other tests cover those."""
 
 
 @attrs.define
 class Report:
-    """What came back."""
+    """The responses, violations and memory figures."""
 
     requests: int
     statuses: Counter[str] = attrs.field(factory=Counter)
@@ -44,27 +44,27 @@ class Report:
 
     @property
     def growth(self) -> float:
-        """Of the memory, after the first quarter."""
+        """Growth of the memory after the first quarter."""
         return self.end_bytes / self.warm_bytes - 1
 
 
 def abuse_http(folder: Path, requests: int, seed: int = 1) -> Report:
-    """So many requests, over several connections at a time."""
+    """Send that many requests over concurrent connections."""
     transport = {"header_s": SHORT_S, "body_s": SHORT_S, "sessions": 50, "body_bytes": 200_000}
     report, began = Report(requests), time.monotonic()
     with serving(folder, transport=transport) as server:
         session = Session(server)
-        _shower(server, session, requests // 4, seed, report)
+        _send_all(server, session, requests // 4, seed, report)
         report.warm_bytes = server.rss_bytes()
-        _shower(server, session, requests - requests // 4, seed + WORKERS, report)
+        _send_all(server, session, requests - requests // 4, seed + WORKERS, report)
         report.end_bytes = server.rss_bytes()
         if session.ask("ping") != {"jsonrpc": "2.0", "id": session.last_id, "result": {}}:
-            report.wrong.append("the session is not what it was")
+            report.wrong.append("the session does not work any more")
     report.took_s = time.monotonic() - began
     return report
 
 
-def _shower(server: Server, session: Session, requests: int, seed: int, report: Report) -> None:
+def _send_all(server: Server, session: Session, requests: int, seed: int, report: Report) -> None:
     session_id = session.headers["MCP-Session-Id"]
     with ThreadPoolExecutor(WORKERS) as pool:
         jobs = [
@@ -87,16 +87,16 @@ def _worker(server: Server, garbage: Garbage, requests: int) -> tuple[Counter[st
                 wire.close()
             wire = Wire(server.connect())
         try:
-            status, complaint, goes_on = _judge(wire, sent)
+            status, complaint, stays_open = _judge(wire, sent)
         except (ConnectionError, EOFError) as error:
-            status, goes_on = type(error).__name__, False
+            status, stays_open = type(error).__name__, False
             complaint = "no answer" if sent.is_http else ""
         except (ValueError, AssertionError, KeyError, TimeoutError) as error:
-            status, complaint, goes_on = "malformed", f"{error!r:.300}", False
+            status, complaint, stays_open = "malformed", f"{error!r:.300}", False
         statuses[status] += 1
         if complaint:
             wrong.append(f"{complaint} to {sent.data[:600]!r}")
-        if not goes_on:
+        if not stays_open:
             wire.close()
             wire = None
     if wire is not None:
@@ -105,7 +105,7 @@ def _worker(server: Server, garbage: Garbage, requests: int) -> tuple[Counter[st
 
 
 def _judge(wire: Wire, sent: Sent) -> tuple[str, str, bool]:
-    """The status, what is wrong with the answer, and whether the connection can be used on."""
+    """Send a request; return the status, the violation, and whether the connection stays open."""
     wire.send(sent.data)
     status, headers = wire.head()
     if "x-injected" in headers:
@@ -113,21 +113,21 @@ def _judge(wire: Wire, sent: Sent) -> tuple[str, str, bool]:
     if headers.get("content-type", "").startswith("text/event-stream"):
         return f"{status} stream", "", False
     if not sent.is_http and headers.get("content-type", "").startswith("text/plain"):
-        return f"{status} not HTTP", "" if status in (400, 503) else "a text", False
+        return f"{status} not HTTP", "" if status in (400, 503) else "a plain text response", False
     if sent.data.startswith(b"HEAD"):
         return str(status), "", False
     body = wire.body(status, headers)
-    goes_on = sent.is_http and headers.get("connection") != "close"
+    stays_open = sent.is_http and headers.get("connection") != "close"
     if b"Traceback" in body or b'File "' in body:
-        return str(status), f"a traceback: {body[:500]!r}", goes_on
+        return str(status), f"a traceback: {body[:500]!r}", stays_open
     if status in (202, 204, 304) and not body:
-        return str(status), "", goes_on
+        return str(status), "", stays_open
     value: Any = json.loads(body)
     if status >= 500 and status != 503:
-        return str(status), f"an internal error: {body[:300]!r}", goes_on
+        return str(status), f"an internal error: {body[:300]!r}", stays_open
     if status >= 400 and not _explains(value):
-        return str(status), f"no reason: {body[:300]!r}", goes_on
-    return str(status), "", goes_on
+        return str(status), f"no reason: {body[:300]!r}", stays_open
+    return str(status), "", stays_open
 
 
 def _explains(value: Any) -> bool:
@@ -139,7 +139,7 @@ def _explains(value: Any) -> bool:
 
 
 def abuse_stdio(folder: Path, lines: int, seed: int = 1) -> Report:
-    """So many lines, and a good one now and then that has to be answered."""
+    """Send that many lines, with a valid ping now and then that must be answered."""
     report, began = Report(lines), time.monotonic()
     command = program("--stdio", "--store", f"sqlite:{folder / 'tasks.db'}", "--tools", TOOLS)
     process = subprocess.Popen(
@@ -149,8 +149,8 @@ def abuse_stdio(folder: Path, lines: int, seed: int = 1) -> Report:
         stderr=subprocess.PIPE,
         cwd=REPOSITORY,
     )
-    said = _Said(process.stdout)
-    logged = _Said(process.stderr)
+    output = _Output(process.stdout)
+    logged = _Output(process.stderr)
     garbage = Garbage(seed)
     assert process.stdin is not None
     try:
@@ -161,20 +161,20 @@ def abuse_stdio(folder: Path, lines: int, seed: int = 1) -> Report:
                 ping = {"jsonrpc": "2.0", "id": f"ping {number}", "method": "ping"}
                 process.stdin.write(json.dumps(ping).encode() + b"\n")
                 process.stdin.flush()
-                if not said.waits_for(f'"ping {number}"'.encode()):
+                if not output.wait_for(f'"ping {number}"'.encode()):
                     report.wrong.append(f"no answer after {number} lines: {logged.lines[-5:]}")
                     break
             if number == lines // 4:
                 report.warm_bytes = rss_bytes(process.pid)
         report.end_bytes = rss_bytes(process.pid)
         if process.poll() is not None:
-            report.wrong.append(f"the process is gone: {logged.lines[-5:]}")
+            report.wrong.append(f"the process ended: {logged.lines[-5:]}")
     finally:
         process.stdin.close()
         process.wait(PATIENCE_S)
-        said.close()
+        output.close()
         logged.close()
-    for line in said.lines:
+    for line in output.lines:
         status, complaint = _judge_line(line)
         report.statuses[status] += 1
         if complaint:
@@ -199,8 +199,8 @@ def _judge_line(line: bytes) -> tuple[str, str]:
         return "malformed", f"{error!r}: {line[:300]!r}"
 
 
-class _Said:
-    """What a process writes, line by line."""
+class _Output:
+    """The lines that a process writes."""
 
     def __init__(self, stream: Any) -> None:
         self.lines: list[bytes] = []
@@ -209,8 +209,8 @@ class _Said:
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
-    def waits_for(self, text: bytes) -> bool:
-        """Whether a line with this text comes, among the latest ones."""
+    def wait_for(self, text: bytes) -> bool:
+        """Wait for a line with this text among the latest ones; return False after a bound."""
 
         def is_there() -> bool:
             return any(text in line for line in self.lines[-200:])

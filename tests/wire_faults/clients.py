@@ -1,4 +1,4 @@
-"""Clients of both generations, as thin as can be: what they say, not how long it takes."""
+"""Minimal clients of both revisions, without timing."""
 
 import itertools
 import json
@@ -23,13 +23,13 @@ _NAMED: Final = {
 
 
 def text_of(result: JSON) -> str:
-    """What a tool returned."""
+    """Return the text of a tool result."""
     text: str = result["content"][0]["text"]
     return text
 
 
 def meta(*, tasks: bool = True, version: str = "2026-07-28") -> JSON:
-    """What every request of 2026-07-28 says of itself."""
+    """Return the `_meta` of a request of 2026-07-28."""
     capabilities: JSON = {"extensions": {EXTENSION: {}}} if tasks else {}
     return {
         f"{_PREFIX}protocolVersion": version,
@@ -39,7 +39,7 @@ def meta(*, tasks: bool = True, version: str = "2026-07-28") -> JSON:
 
 
 class _Client:
-    """Both have connections, and one of their own for what is answered at once."""
+    """The common part of both clients: each request has its own connection."""
 
     def __init__(self, server: Server, token: str | None = None) -> None:
         self.server = server
@@ -54,7 +54,7 @@ class _Client:
         return self.last_id
 
     def wire(self, data: bytes = b"") -> Wire:
-        """A new connection on which that was sent."""
+        """Open a connection and send the data on it."""
         wire = Wire(self.server.connect())
         try:
             wire.send(data)
@@ -96,20 +96,20 @@ class Session(_Client):
             "MCP-Session-Id": answer.headers["mcp-session-id"],
             "MCP-Protocol-Version": "2025-11-25",
         }
-        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def tell(self, message: JSON) -> None:
-        """What has no answer."""
+    def send(self, message: JSON) -> None:
+        """Send a notification or a response."""
         answer = self.post(message, self.headers)
         assert (answer.status, answer.body) == (202, b""), answer
 
     def reply(self, question: JSON, name: str) -> None:
         """Answer a question that came on a stream."""
         result = {"action": "accept", "content": {"name": name}}
-        self.tell({"jsonrpc": "2.0", "id": question["id"], "result": result})
+        self.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
 
     def ask(self, method: str, params: JSON | None = None) -> JSON:
-        """The response, be it a result or an error."""
+        """Send a request and return its result or error response."""
         answer = self.post(_call(self.next_id(), method, params or {}), self.headers)
         assert answer.status == 200, answer
         if not answer.is_stream:
@@ -119,7 +119,7 @@ class Session(_Client):
         return _object(messages[-1])
 
     def create(self, tool: str, **arguments: Any) -> str:
-        """The id of a new task."""
+        """Create a task and return its id."""
         params = {"name": tool, "arguments": arguments, "task": {"ttl": 600_000}}
         params["_meta"] = {"progressToken": f"progress of {tool}"}
         response = self.ask("tools/call", params)
@@ -127,19 +127,19 @@ class Session(_Client):
         return str(response["result"]["task"]["taskId"])
 
     def open(self, method: str, params: JSON) -> Wire:
-        """Send a request and leave the rest to the caller."""
+        """Send a request and return its connection, on which nothing was read."""
         return self.wire(self.request(method, params))
 
     def request(self, method: str, params: JSON) -> bytes:
-        """The bytes of a request."""
+        """Return the bytes of a request."""
         return self.post_bytes(_call(self.next_id(), method, params), self.headers)
 
     def result(self, task_id: str) -> tuple[Wire, Events]:
-        """A `tasks/result` that has to wait."""
+        """Send a `tasks/result` that is answered by a stream."""
         return self._stream(self.open("tasks/result", {"taskId": task_id}))
 
     def listen(self, last_event_id: str | None = None) -> tuple[Wire, Events]:
-        """The general stream, or the one that is to go on after that event."""
+        """Open the GET stream, or resume a stream after that event."""
         headers = {**self._headers, **self.headers, "Accept": "text/event-stream"}
         del headers["Content-Type"]
         if last_event_id is not None:
@@ -150,7 +150,7 @@ class Session(_Client):
         status, headers = wire.head()
         if status != 200 or not headers["content-type"].startswith("text/event-stream"):
             wire.close()
-            raise AssertionError(f"no stream: {status} {headers}")
+            raise AssertionError(f"not a stream: {status} {headers}")
         return wire, Events(wire)
 
     def status(self, task_id: str) -> str:
@@ -165,7 +165,7 @@ class Modern(_Client):
         self._tasks = tasks
 
     def request(self, method: str, params: JSON | None = None) -> bytes:
-        """The bytes of a request."""
+        """Return the bytes of a request."""
         params = {**(params or {}), "_meta": meta(tasks=self._tasks)}
         body = json.dumps(_call(self.next_id(), method, params)).encode()
         headers = {**self._headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
@@ -187,7 +187,7 @@ class Modern(_Client):
         assert response["result"]["resultType"] == "task", response
         return str(response["result"]["taskId"])
 
-    def look(self, task_id: str) -> JSON:
+    def get_task(self, task_id: str) -> JSON:
         return _object(self.ask("tasks/get", {"taskId": task_id})["result"])
 
 

@@ -1,4 +1,4 @@
-"""One server for the tests of a module that leave it as they found it."""
+"""One server for all tests of a module."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.wire_faults.server_process import Server, serving
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """With the settings that the module has in `SETTINGS`."""
+    """Run a server with the module's `SETTINGS`."""
     settings = getattr(request.module, "SETTINGS", {})
     with serving(tmp_path_factory.mktemp("server"), **settings) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Messages and requests that nobody should send: an endless supply, the same for each seed."""
+"""A generator of malformed messages and requests, determined by a seed."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Sent:
-    """What is sent; `is_http` if whatever is wrong with it, it is one whole request of HTTP."""
+    """Bytes to send; `is_http` if they form one complete HTTP request, however wrong otherwise."""
 
     data: bytes
     is_http: bool = True
@@ -78,14 +78,14 @@ _BROKEN: Final = (
 
 
 class Garbage:
-    """Each call makes another one."""
+    """Generates messages and requests."""
 
     def __init__(self, seed: int, session_id: str = "x" * 43) -> None:
         self._chance = random.Random(seed)
         self._session_id = session_id
 
     def message(self) -> bytes:
-        """What should be one message of JSON-RPC."""
+        """Return a line that should be one JSON-RPC message."""
         kind = self._chance.randrange(8)
         if kind == 0:
             return self._pick(_RAW)
@@ -93,17 +93,17 @@ class Garbage:
             depth = self._pick((100, 127, 129, 1_000, 50_000))
             return self._pick((b"[", b'{"a":')) * depth + b"1" + b"]" * self._pick((0, depth))
         if kind == 2:
-            return self._bitten(_encoded(self._good()))
+            return self._corrupted(_encoded(self._valid()))
         if kind == 3:
             digits = b"9" * self._pick((20, 400, 5_000))
             return b'{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{}}' % digits
-        return _encoded(self._wronged(self._good()))
+        return _encoded(self._mutated(self._valid()))
 
     def request(self) -> Sent:
-        """What should be one request of HTTP."""
+        """Return bytes that should be one HTTP request."""
         makers: tuple[Callable[[], Sent], ...] = (
-            self._odd_body, self._odd_body, self._odd_body, self._odd_headers, self._odd_headers,
-            self._odd_path, self._in_session, self._broken, self._pipelined, self._injected,
+            self._bad_body, self._bad_body, self._bad_body, self._bad_headers, self._bad_headers,
+            self._bad_path, self._in_session, self._broken, self._pipelined, self._injected,
         )  # fmt: skip
         return self._pick(makers)()
 
@@ -118,16 +118,18 @@ class Garbage:
             "Mcp-Name": self._pick(("greet", "x")),
         }
 
-    def _odd_body(self) -> Sent:
+    def _bad_body(self) -> Sent:
         if self._chance.random() < 0.01:
             return Sent(request_bytes("POST", "/mcp", self._headers(), b" " * 300_000))
         if self._chance.random() < 0.3:
             return Sent(request_bytes("POST", "/mcp", self._headers(), self.message()))
-        message = self._wronged(self._good())  # with the headers that belong to it: it gets far
-        headers = self._headers() | _mirrored(message)
+        message = self._mutated(
+            self._valid()
+        )  # with matching headers, to get past their validation
+        headers = self._headers() | _routing_headers(message)
         return Sent(request_bytes("POST", "/mcp", headers, _encoded(message)))
 
-    def _odd_headers(self) -> Sent:
+    def _bad_headers(self) -> Sent:
         headers = self._headers()
         for _ in range(self._chance.randint(1, 4)):
             name = self._pick(_HEADERS)
@@ -144,12 +146,12 @@ class Garbage:
         pairs = [(name, value) for name, value in headers.items() if name != dropped]
         if self._chance.random() < 0.3:
             pairs.append(self._pick(pairs))
-        # Some of them change where a request ends, or what the connection is.
+        # Some headers change the framing of the request or the connection.
         framing = {"Transfer-Encoding", "Connection", "Upgrade", "Expect"} & headers.keys()
-        body = _encoded(self._good())
+        body = _encoded(self._valid())
         return Sent(request_bytes("POST", "/mcp", pairs, body), not framing)
 
-    def _odd_path(self) -> Sent:
+    def _bad_path(self) -> Sent:
         methods = (
             "GET",
             "HEAD",
@@ -164,7 +166,7 @@ class Garbage:
         )
         method, path = self._pick(methods), self._pick(_PATHS)
         body = self.message() if method in ("POST", "PUT") else None
-        # A space, or a method that nobody knows, is no HTTP; nothing follows on HEAD.
+        # A space or an unknown method is not HTTP; a response to HEAD has no body.
         whole = " " not in path and "#" not in path and method not in ("HEAD", "BREW", "get")
         return Sent(request_bytes(method, path, self._headers(), body), whole and "%zz" not in path)
 
@@ -191,11 +193,11 @@ class Garbage:
     def _broken(self) -> Sent:
         data = self._pick(_BROKEN)
         if self._chance.random() < 0.3:
-            data = self._bitten(request_bytes("POST", "/mcp", self._headers(), b"{}"))
+            data = self._corrupted(request_bytes("POST", "/mcp", self._headers(), b"{}"))
         return Sent(data, False)
 
     def _pipelined(self) -> Sent:
-        several = [self._pick((self._odd_body, self._odd_path, self._broken))() for _ in range(3)]
+        several = [self._pick((self._bad_body, self._bad_path, self._broken))() for _ in range(3)]
         return Sent(b"".join(sent.data for sent in several), False)
 
     def _injected(self) -> Sent:
@@ -203,12 +205,12 @@ class Garbage:
             ("x\r\nX-Injected: yes", "x\nX-Injected: yes", "x\rX-Injected: yes", "\x0b")
         )
         headers = self._headers() | {self._pick(_HEADERS): attack}
-        return Sent(request_bytes("POST", "/mcp", headers, _encoded(self._good())), False)
+        return Sent(request_bytes("POST", "/mcp", headers, _encoded(self._valid())), False)
 
     # --- JSON-RPC ----------------------------------------------------------------------------
 
-    def _good(self) -> JSON:
-        """Nearly: it makes no task, and only now and then a session."""
+    def _valid(self) -> JSON:
+        """Return a nearly valid message, which creates no task and rarely a session."""
         method = self._pick(_METHODS)
         params: JSON = {"_meta": meta()} if self._chance.random() < 0.7 else {}
         if method == "tools/call":
@@ -234,8 +236,8 @@ class Garbage:
             message[self._pick(("result", "error"))] = self._junk()
         return message
 
-    def _wronged(self, message: JSON) -> JSON:
-        """One to three places of it hold something else."""
+    def _mutated(self, message: JSON) -> JSON:
+        """Replace, add or delete one to three members."""
         message = copy.deepcopy(message)
         for _ in range(self._chance.randint(1, 3)):
             place: Any = message
@@ -261,7 +263,7 @@ class Garbage:
         )  # fmt: skip
         return self._pick(kinds)
 
-    def _bitten(self, data: bytes) -> bytes:
+    def _corrupted(self, data: bytes) -> bytes:
         changed = bytearray(data)
         for _ in range(self._chance.randint(1, 6)):
             at = self._chance.randrange(len(changed) + 1)
@@ -280,7 +282,7 @@ class Garbage:
         return self._chance.choice(values)
 
 
-def _mirrored(message: JSON) -> dict[str, str]:
+def _routing_headers(message: JSON) -> dict[str, str]:
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     said = params.get("_meta")

@@ -1,4 +1,4 @@
-"""Tools that go on when a test says so: by files in a folder that both know."""
+"""Tools that continue when a test creates a file in a shared folder."""
 
 import asyncio
 from pathlib import Path
@@ -21,13 +21,13 @@ async def _appears(path: str) -> None:
 
 @TOOLS.task(support="forbidden")
 async def greet(name: str) -> str:
-    """Says hello at once."""
+    """Return a greeting."""
     return f"Hello, {name}!"
 
 
 @TOOLS.task()
 async def hold(gate: str, ctx: Context) -> str:
-    """Ends when there is a file; leaves others to tell that it began, and that it was stopped."""
+    """Wait for the file; create other files at the start and on cancellation."""
     ctx.on_cancel(lambda: Path(f"{gate}.stopped").touch())
     with Path(f"{gate}.runs").open("a") as runs:
         runs.write("run\n")
@@ -37,7 +37,7 @@ async def hold(gate: str, ctx: Context) -> str:
 
 @TOOLS.task()
 async def ask(gate: str, ctx: Context, waits: bool = False) -> str:
-    """Asks, and then waits for a file; also before, if it has to."""
+    """Ask, then wait for a file; with `waits`, also wait for one before."""
     if waits:
         await _appears(f"{gate}.start")
     answer = await ctx.ask("name", form("Who?", _NAME))
@@ -47,14 +47,14 @@ async def ask(gate: str, ctx: Context, waits: bool = False) -> str:
 
 @TOOLS.task()
 async def park(ctx: Context) -> str:
-    """Asks, and keeps no worker meanwhile."""
+    """Ask, and release the worker while waiting."""
     answer = await ctx.ask("name", form("Who?", _NAME), park=True)
     return f"{answer.action} {answer.content.get('name')}"
 
 
 @TOOLS.task()
 async def tick(to: int, gate: str, ctx: Context, pause_ms: int = 5) -> str:
-    """Waits for a file, reports progress that many times, and waits for another one."""
+    """Wait for a file, report progress that many times, and wait for another file."""
     await _appears(f"{gate}.start")
     for number in range(1, to + 1):
         await ctx.progress(number, to, f"tick {number}")
@@ -65,7 +65,7 @@ async def tick(to: int, gate: str, ctx: Context, pause_ms: int = 5) -> str:
 
 @TOOLS.task()
 async def chatter(gate: str, ctx: Context) -> str:
-    """Reports progress in many words until there is a file."""
+    """Report progress with long messages until the file exists."""
     number = 0
     while not Path(gate).exists():
         number += 1
@@ -76,7 +76,7 @@ async def chatter(gate: str, ctx: Context) -> str:
 
 @TOOLS.task()
 async def brief(number: int, ctx: Context) -> str:
-    """Takes a moment."""
+    """Run for 0.3 to 0.9 s."""
     await ctx.progress(1, 2)
     await asyncio.sleep(0.3 + number % 7 / 10)
     return f"number {number}"

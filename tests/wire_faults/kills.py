@@ -1,4 +1,4 @@
-"""Clients of both generations that carry on while the server is killed and started again."""
+"""Clients of both revisions that retry while the server is killed and restarted."""
 
 import asyncio
 import random
@@ -24,20 +24,20 @@ _ENDS: Final = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
 @attrs.define
 class Campaign:
-    """What became of so many tasks."""
+    """The figures and violations of a campaign."""
 
     tasks: int
     kills: int
     wrong: list[str] = attrs.field(factory=list)
-    re_asked: int = 0
-    """How often somebody was cut off, or found nobody, and tried again."""
+    retries: int = 0
+    """How often a client retried after a broken or refused connection."""
     completed: int = 0
     lost_workers: int = 0
     took_s: float = 0.0
 
 
 def campaign(folder: Path, tasks: int, kills: int, *, with_token: bool, seed: int = 1) -> Campaign:
-    """Create the tasks, then kill the server so often while everybody waits for theirs."""
+    """Create the tasks, then kill the server repeatedly while a client waits for each task."""
     settings: dict[str, Any] = {"limits": {"blocked_calls": 1_000}}
     if with_token:
         settings["auth"] = one_token(folder)
@@ -45,7 +45,7 @@ def campaign(folder: Path, tasks: int, kills: int, *, with_token: bool, seed: in
     began = time.monotonic()
     created = threading.Barrier(tasks + 1)
     with serving(folder, **settings) as server, ThreadPoolExecutor(tasks) as pool:
-        kinds = (_in_session, _alone)
+        kinds = (_wait_in_session, _poll)
         token = TOKEN if with_token else None
         futures = [
             pool.submit(kinds[number % 2], server, token, number, created)
@@ -54,14 +54,14 @@ def campaign(folder: Path, tasks: int, kills: int, *, with_token: bool, seed: in
         try:
             created.wait(PATIENCE_S)
             for _ in range(kills):
-                time.sleep(chance.uniform(0.05, 0.4))  # somewhere in the middle of it
+                time.sleep(chance.uniform(0.05, 0.4))  # while tasks run
                 server.kill()
                 server.start()
         except threading.BrokenBarrierError:
             outcome.wrong.append("not every task was created")
         for number, future in enumerate(futures):
             try:
-                outcome.re_asked += future.result(PATIENCE_S)
+                outcome.retries += future.result(PATIENCE_S)
                 outcome.completed += 1
             except (AssertionError, OSError, EOFError, threading.BrokenBarrierError) as error:
                 outcome.wrong.append(f"task {number}: {error!r:.400}")
@@ -70,8 +70,10 @@ def campaign(folder: Path, tasks: int, kills: int, *, with_token: bool, seed: in
     return outcome
 
 
-def _in_session(server: Server, token: str | None, number: int, created: threading.Barrier) -> int:
-    """A session of 2025-11-25 that waits for the result, and asks again when it is cut off."""
+def _wait_in_session(
+    server: Server, token: str | None, number: int, created: threading.Barrier
+) -> int:
+    """Wait for a result in a session of 2025-11-25; return the number of retries."""
     session = Session(server, token)
     task_id = session.create("brief", number=number)
     created.wait(PATIENCE_S)
@@ -81,18 +83,18 @@ def _in_session(server: Server, token: str | None, number: int, created: threadi
         try:
             response = _result(session, task_id)
             break
-        except (OSError, EOFError):  # nobody is there: that is all that may go wrong
+        except (OSError, EOFError):  # the server is down: the only allowed failure
             again += 1
             time.sleep(0.05)
     assert text_of(response["result"]) == f"number {number}", response
-    assert _result(session, task_id)["result"] == response["result"], "it stays the same"
+    assert _result(session, task_id)["result"] == response["result"], "the result does not change"
     return again
 
 
 def _result(session: Session, task_id: str) -> dict[str, Any]:
     with session.open("tasks/result", {"taskId": task_id}) as wire:
         status, headers = wire.head()
-        assert status == 200, f"{status}: the session is gone"
+        assert status == 200, f"{status}: the session was lost"
         if headers["content-type"] == "text/event-stream":
             *_, last = Events(wire)
             response: dict[str, Any] = last.json
@@ -101,8 +103,8 @@ def _result(session: Session, task_id: str) -> dict[str, Any]:
     return session.ask("tasks/result", {"taskId": task_id})
 
 
-def _alone(server: Server, token: str | None, number: int, created: threading.Barrier) -> int:
-    """A client of 2026-07-28 that polls."""
+def _poll(server: Server, token: str | None, number: int, created: threading.Barrier) -> int:
+    """Poll a task of 2026-07-28 to its end; return the number of retries."""
     modern = Modern(server, token)
     task_id = modern.create("brief", number=number)
     created.wait(PATIENCE_S)
@@ -110,7 +112,7 @@ def _alone(server: Server, token: str | None, number: int, created: threading.Ba
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
-            shown = modern.look(task_id)
+            shown = modern.get_task(task_id)
         except (OSError, EOFError):
             again += 1
         if shown.get("status") not in (None, "working"):

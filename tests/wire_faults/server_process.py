@@ -1,4 +1,4 @@
-"""The server as a process that can be killed, starved and looked into."""
+"""A server process that tests kill, limit and inspect."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from tests.oracle import REPOSITORY
 __all__ = ["TOKEN", "Server", "eventually", "one_token", "program", "rss_bytes", "serving"]
 
 PATIENCE_S: Final = 30.0
-"""For whatever should happen at once, on a machine that is busy."""
+"""Bound for events that are immediate on an idle machine."""
 
 TOOLS: Final = "tests.wire_faults.gated_tools:TOOLS"
 
@@ -29,7 +29,7 @@ _PAGE: Final = resource.getpagesize()
 
 
 def one_token(folder: Path) -> dict[str, str]:
-    """Settings by which the server knows one caller."""
+    """Return settings for token authentication with one caller."""
     path = folder / "tokens.toml"
     path.touch(0o600)
     path.write_text(f'caller = "{TOKEN}"\n')
@@ -37,12 +37,12 @@ def one_token(folder: Path) -> dict[str, str]:
 
 
 def program(*arguments: str) -> list[str]:
-    """What starts the server."""
+    """Return the command line of the server."""
     return [str(Path(sys.executable).with_name("taskmachine")), "serve", *arguments]
 
 
 def eventually(is_so: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
-    """What `is_so` returns, as soon as that is true."""
+    """Wait until `is_so` returns a true value and return it."""
     deadline = time.monotonic() + within_s
     while not (outcome := is_so()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
@@ -51,12 +51,12 @@ def eventually(is_so: Callable[[], Any], what: str, within_s: float = PATIENCE_S
 
 
 def rss_bytes(pid: int) -> int:
-    """The memory that a process has in use."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
 
 
 class Server:
-    """One that can be started again on the same port and store."""
+    """A server that can be restarted on the same port and store."""
 
     def __init__(self, folder: Path, tools: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
         self.folder = folder
@@ -87,7 +87,7 @@ class Server:
         return self.process.pid
 
     def start(self) -> None:
-        """Back when it can be connected to."""
+        """Start the process and wait until it accepts connections."""
         command = program(
             "--http", f"127.0.0.1:{self._port or 0}", "--store", f"sqlite:{self.store}",
             "--tools", self._tools, "--config", str(self._config),
@@ -96,7 +96,7 @@ class Server:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=REPOSITORY
         )
-        # Not into a file: what keeps the server from writing must not silence it.
+        # A pipe, not a file: `limit_files` must not stop the log.
         self._reading = threading.Thread(target=self._read, args=[self._process.stderr])
         self._reading.start()
         ready = re.compile(r"serving .* on http://127\.0\.0\.1:(\d+)/mcp")
@@ -110,11 +110,11 @@ class Server:
         self._port = eventually(port, "the server listens")
 
     def kill(self) -> None:
-        """Without any warning."""
+        """Kill the process with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Politely; how it left."""
+        """Stop the process with SIGTERM and return its exit code."""
         self._end(signal.SIGTERM)
         return self.process.returncode
 
@@ -136,14 +136,14 @@ class Server:
         return self.process.poll() is None
 
     def descriptors(self) -> int:
-        """How many it has open."""
+        """Return the number of open file descriptors."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def clients(self) -> set[int]:
-        """Ports from which there are connections that were accepted, and not closed here."""
+        """Return the client ports of the accepted connections that the server has not closed."""
         ours = f":{self.port:04X}"
         lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-        # The inode, as the ninth: without one it belongs to no process.
+        # The ninth field is the inode; 0 means that the socket belongs to no process.
         return {
             int(remote.partition(":")[2], 16)
             for _, local, remote, *rest in lines
@@ -151,7 +151,7 @@ class Server:
         } - {0}
 
     def quiet_descriptors(self) -> int:
-        """How many files it has open when nobody is connected; waits for that."""
+        """Wait until no client is connected and return the number of open descriptors."""
         eventually(lambda: not self.clients(), "every connection was closed")
         return self.descriptors()
 
@@ -159,17 +159,17 @@ class Server:
         return rss_bytes(self.pid)
 
     def cpu_s(self) -> float:
-        """Processor time that it has taken, by the clock ticks of the system."""
+        """Return the processor time used so far, in the resolution of clock ticks."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def limit_files(self, size: int) -> None:
-        """No file can grow beyond this, or be written there; -1 takes it back."""
+        """Limit the size to which the process can write files; -1 removes the limit."""
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size if size >= 0 else hard, hard))
 
     def connect(self, *, is_tiny: bool = False) -> socket.socket:
-        """A connection; the buffers of a tiny one are full soon, on both sides."""
+        """Open a connection; a tiny one has small buffers on both sides."""
         connection = socket.socket()
         connection.settimeout(PATIENCE_S)
         if is_tiny:
@@ -183,7 +183,7 @@ class Server:
         return connection
 
     def tracebacks(self) -> list[str]:
-        """Lines of the log that no operator should have to read, each with what follows."""
+        """Return the tracebacks in the log, each with the lines around it."""
         return [
             "\n".join(self.log[max(0, at - 2) : at + 30])
             for at, line in enumerate(self.log)
@@ -197,7 +197,7 @@ class Server:
 
 @contextmanager
 def serving(folder: Path, *, tools: str = TOOLS, **settings: Mapping[str, Any]) -> Iterator[Server]:
-    """A server with these tables of settings; at the end it must have logged no traceback."""
+    """Run a server with these tables of settings; it must not log a traceback."""
     server = Server(folder, tools, settings)
     server.start()
     try:

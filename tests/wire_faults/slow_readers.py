@@ -1,4 +1,4 @@
-"""Many clients that ask for streams and never read them, and one that wants an answer."""
+"""Many clients that open streams and never read them, beside one that measures latency."""
 
 import socket
 import statistics
@@ -12,20 +12,20 @@ from tests.wire_faults.clients import Modern, Session
 from tests.wire_faults.server_process import TOKEN, Server, eventually, one_token, serving
 from tests.wire_faults.wire import Wire
 
-__all__ = ["Siege", "besiege"]
+__all__ = ["Measurements", "measure"]
 
 STALL_S: Final = 1.0
 CUT_OFF_S: Final = 20.0
-"""Until all of them are gone, once the last one has come."""
+"""Bound from the last connection until all slow readers are disconnected."""
 MOST_BYTES: Final = 1_000_000
-"""Memory for one of them."""
+"""Bound for the memory of one slow reader."""
 LATENCY_S: Final = 1.0
-"""For the one who reads, at most times (the 99th percentile)."""
+"""Bound for the 99th percentile of the other client."""
 
 
 @attrs.frozen
-class Siege:
-    """What was measured."""
+class Measurements:
+    """The measurements."""
 
     readers: int
     grown_bytes: int
@@ -43,19 +43,19 @@ class Siege:
         return statistics.quantiles(self.latencies_s, n=100)[98]
 
     def complaints(self) -> list[str]:
-        """What is not as it should be."""
+        """Return the exceeded bounds."""
         wrong = []
         if self.grown_bytes > self.readers * MOST_BYTES:
             wrong.append(f"{self.grown_bytes / self.readers:.0f} bytes for each slow reader")
         if self.p99_s > LATENCY_S:
-            wrong.append(f"others waited {self.p99_s:.3f} s")
+            wrong.append(f"the other client waited {self.p99_s:.3f} s")
         if self.cut_off_s > CUT_OFF_S:
-            wrong.append(f"they were cut off after {self.cut_off_s:.1f} s only")
+            wrong.append(f"the last slow reader was disconnected after {self.cut_off_s:.1f} s")
         return wrong
 
 
-def besiege(folder: Path, readers: int) -> Siege:
-    """A third each: `subscriptions/listen`, events of a task, and `tasks/result`."""
+def measure(folder: Path, readers: int) -> Measurements:
+    """Open streams, a third each: `subscriptions/listen`, a task's events, `tasks/result`."""
     settings = {"stall_s": STALL_S, "keep_alive_s": 1, "waiters_per_task": readers}
     # With a token, so that many sessions can wait for the same task.
     with serving(folder, transport=settings, auth=one_token(folder)) as server:
@@ -79,13 +79,13 @@ def besiege(folder: Path, readers: int) -> Siege:
                 most = max(most, server.rss_bytes())
                 return not ports & server.clients()
 
-            eventually(are_gone, "the slow readers were cut off", CUT_OFF_S * 2)
+            eventually(are_gone, "the slow readers are disconnected", CUT_OFF_S * 2)
             cut_off_s = time.monotonic() - began
         for connection in slow:
             connection.close()
         (folder / "gate").touch()
-        eventually(lambda: modern.look(loud)["status"] == "completed", "the loud task ends")
-        return Siege(readers, most - before, latencies, cut_off_s)
+        eventually(lambda: modern.get_task(loud)["status"] == "completed", "the loud task ends")
+        return Measurements(readers, most - before, latencies, cut_off_s)
 
 
 def _reader(server: Server, modern: Modern, kind: int, loud: str) -> socket.socket:

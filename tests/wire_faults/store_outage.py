@@ -1,4 +1,4 @@
-"""A disk that is full for a while, with work under way."""
+"""A disk that is full for a while, with running tasks."""
 
 import time
 from functools import partial
@@ -11,7 +11,7 @@ __all__ = ["outage"]
 
 
 def outage(folder: Path, seconds: float) -> list[str]:
-    """What went wrong while nothing could be written for so long, and after it."""
+    """Fail all writes for that long; return the violations during and after the outage."""
     wrong = []
     gates = [folder / f"gate {number}" for number in range(10)]
     server = Server(folder, TOOLS, {})
@@ -29,11 +29,11 @@ def outage(folder: Path, seconds: float) -> list[str]:
             wrong += _try_to_create(modern)
             time.sleep(0.2)
         if not server.is_alive:
-            return [*wrong, f"the server gave up: {server.log[-1]}"]
+            return [*wrong, f"the server exited: {server.log[-1]}"]
         server.limit_files(-1)
         for task_id in ids:
             ended = partial(_has_ended, modern, task_id)
-            eventually(ended, "what ended meanwhile is told")
+            eventually(ended, "the tasks that ended during the outage complete")
     finally:
         server.kill()
     return [*wrong, *(f"a traceback: {found[:500]}" for found in server.tracebacks())]
@@ -43,10 +43,10 @@ def _try_to_create(modern: Modern) -> list[str]:
     try:
         response = modern.ask("tools/call", {"name": "hold", "arguments": {"gate": "/"}})
     except (OSError, EOFError) as error:
-        return [f"nobody answers: {error}"]
+        return [f"the server does not answer: {error}"]
     code = response.get("error", {}).get("code")
-    return [] if code == -32603 else [f"something was created: {response}"]
+    return [] if code == -32603 else [f"a create did not fail: {response}"]
 
 
 def _has_ended(modern: Modern, task_id: str) -> bool:
-    return bool(modern.look(task_id)["status"] == "completed")
+    return bool(modern.get_task(task_id)["status"] == "completed")

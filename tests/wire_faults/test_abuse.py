@@ -1,6 +1,6 @@
-"""Whatever is sent, the server answers in good order and stays the size that it was.
+"""The server answers malformed input with proper errors, and its memory does not grow.
 
-`python -m tests.wire_faults --full` does the same with 10,000 requests each.
+`python -m tests.wire_faults --full` sends 10,000 requests each.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ def test_garbage_over_http(tmp_path: Path) -> None:
     report = abuse_http(tmp_path, 1_500)
     assert report.wrong == []
     assert report.growth <= MOST_GROWTH, report
-    # Else the garbage is too good, or too bad to get anywhere.
+    # The garbage reaches every stage of the validation.
     assert {
         "200",
         "400",

@@ -1,4 +1,4 @@
-"""Every kind of bad request gets its status, its code and words; the connection can be used on."""
+"""Every kind of bad request gets its status, code and message; the connection stays usable."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ GREET: Final[dict[str, Any]] = {
 def modern(
     message: Any = LIST, *, without: str = "", method: str = "POST", **changed: str
 ) -> bytes:
-    """A good request of 2026-07-28, but for what was changed."""
+    """Return a valid request of 2026-07-28, apart from the given changes."""
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     call = message if isinstance(message, dict) else LIST
     headers = {
@@ -58,7 +58,7 @@ def sentinel(text: str) -> str:
 
 @attrs.frozen
 class Row:
-    """What is sent, and what has to come back."""
+    """A request and the expected response."""
 
     request: bytes | Callable[[Session], bytes]
     status: int
@@ -67,7 +67,7 @@ class Row:
 
 
 def in_session(method: str = "POST", body: bytes | None = None, **changed: str) -> Any:
-    """A request of 2025-11-25 in a session that exists, but for what was changed."""
+    """Return a valid request of 2025-11-25 in a session, apart from the given changes."""
 
     def make(session: Session) -> bytes:
         headers = {"Content-Type": "application/json", "Accept": BOTH, **session.headers}
@@ -95,7 +95,7 @@ TABLE: Final = {
     "a stream that accepts no events": Row(in_session("GET", Accept="text/html"), 406, -32600),
     "announced too large": Row(modern(b" " * 100_001), 413, -32600),
     "chunked too large": Row(chunked(200_000), 413, -32600),
-    "no JSON": Row(modern(b"{"), 400, -32700),
+    "not JSON": Row(modern(b"{"), 400, -32700),
     "empty": Row(modern(b""), 400, -32700),
     "not UTF-8": Row(modern(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}'), 400, -32700),
     "nested too deep": Row(modern(b"[" * 200 + b"]" * 200), 400, -32700),
@@ -166,7 +166,7 @@ TABLE: Final = {
     "foreign origin": Row(modern(Origin="https://evil.example"), 403, -32600),
     "origin without a name": Row(modern(Origin="null"), 403, -32600),
     "foreign host": Row(modern(Host="evil.example"), 403, -32600),
-    "foreign host with our port": Row(modern(Host="evil.example:80"), 403, -32600),
+    "foreign host with a port": Row(modern(Host="evil.example:80"), 403, -32600),
     "nowhere": Row(request_bytes("GET", "/nowhere"), 404, -32600),
     "an unknown task": Row(request_bytes("GET", "/tasks/x"), 404, "task_not_found"),
     "POST to a task": Row(request_bytes("POST", "/tasks/x", {}, b"{}"), 405, "method_not_allowed"),
@@ -205,7 +205,7 @@ def test_bad_input_is_refused_with_a_reason(name: str, server: Server, session: 
         assert answer.status == row.status, answer
         _check_body(answer, row)
         if answer.headers.get("connection") != "close":
-            # Whatever was refused was read to its end, and nothing of it is taken for a request.
+            # The server has read the refused request to its end: the next one is answered.
             wire.send(client.request("tools/list"))
             assert wire.answer().status == 200
 

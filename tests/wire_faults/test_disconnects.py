@@ -1,4 +1,4 @@
-"""Whoever hangs up, at whatever point, loses nothing and leaves nothing behind."""
+"""A client that disconnects at any point loses nothing, and the server frees its resources."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from tests.wire_faults.clients import Modern, Session, text_of
 from tests.wire_faults.server_process import Server, eventually
 from tests.wire_faults.wire import BOTH, Events, Wire, request_bytes
 
-# So few places that whoever does not give one back is noticed at once.
+# Limits so low that a place that is not freed is noticed at once.
 SETTINGS: Final = {
     "transport": {"waiters_per_task": 3, "keep_alive_s": 0.2},
     "limits": {"blocked_calls": 3, "subscriptions": 3},
@@ -22,8 +22,8 @@ SETTINGS: Final = {
 TIMES: Final = 6
 
 
-def leave(server: Server, wire: Wire, number: int = 0) -> None:
-    """Hang up, politely or not, and wait until the server has noticed."""
+def disconnect(server: Server, wire: Wire, number: int = 0) -> None:
+    """Close or reset the connection and wait until the server has noticed."""
     _, port = wire.socket.getsockname()
     eventually(lambda: port in server.clients(), "the connection was accepted")
     if number % 2:
@@ -37,12 +37,12 @@ def gate(folder: Path) -> str:
     return str(folder / "gate")
 
 
-def opened(gate: str) -> None:
+def open_gate(gate: str) -> None:
     Path(gate).touch()
 
 
 def messages(events: Events) -> list[dict[str, Any]]:
-    """All that is left of a stream, up to its end."""
+    """Read a stream to its end."""
     return [event.json for event in events]
 
 
@@ -58,72 +58,72 @@ def test_leaving_before_the_headers_costs_nothing(server: Server, tmp_path: Path
     session = Session(server)
     task_id = session.create("hold", gate=gate(tmp_path))
     for number in range(TIMES):
-        leave(server, session.open("tasks/result", {"taskId": task_id}), number)
+        disconnect(server, session.open("tasks/result", {"taskId": task_id}), number)
 
     def waiting() -> Wire | None:
         wire = session.open("tasks/result", {"taskId": task_id})
         _, headers = wire.head()
         if headers["content-type"] == "text/event-stream":
             return wire
-        wire.close()  # no place yet
+        wire.close()  # all places are still taken
         return None
 
     wire = eventually(waiting, "there is a place to wait again")
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     with wire:
         [response] = messages(Events(wire))
-    assert text_of(response["result"]) == "opened gate"
+    assert text_of(response["result"]) == "open_gate gate"
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
-def test_whoever_comes_back_at_once_is_asked_at_once(server: Server, tmp_path: Path) -> None:
+def test_a_client_that_reconnects_at_once_is_asked_at_once(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path), waits=True)
-    leave(server, session.open("tasks/result", {"taskId": task_id}))
+    disconnect(server, session.open("tasks/result", {"taskId": task_id}))
     wire, events = session.result(task_id)
-    opened(f"{gate(tmp_path)}.start")
+    open_gate(f"{gate(tmp_path)}.start")
     began = time.monotonic()
     with wire:
         assert next(events).json["method"] == "elicitation/create"
-    assert time.monotonic() - began < 3, "not only when nobody comes back to the other stream"
+    assert time.monotonic() - began < 3, "without waiting for a reconnection to the first stream"
 
 
 def test_leaving_after_the_first_event_costs_nothing(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("tick", gate=gate(tmp_path), to=200)
-    opened(f"{gate(tmp_path)}.start")
+    open_gate(f"{gate(tmp_path)}.start")
     seen = []
     for number in range(TIMES):
         wire, events = session.result(task_id)
         seen.append(next(events).json["params"]["progress"])
-        leave(server, wire, number)
+        disconnect(server, wire, number)
     assert seen == sorted(set(seen)), "progress only grows"
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     wire, events = session.result(task_id)
     with wire:
         *_, last = messages(events)
     assert text_of(last["result"]) == "200 ticks"
 
 
-def test_a_question_that_nobody_read_is_asked_again_once(server: Server, tmp_path: Path) -> None:
+def test_an_unread_question_is_asked_again_once(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path))
     ids = set()
     for number in range(TIMES):
         wire = session.open("tasks/result", {"taskId": task_id})
-        wire.socket.recv(1)  # it is on its way, and not read
-        leave(server, wire, number)
+        wire.socket.recv(1)  # the question is sent but not read
+        disconnect(server, wire, number)
         wire, events = session.result(task_id)
         question = next(events).json
         assert question["method"] == "elicitation/create"
         assert question["id"] not in ids, "under a new id each time"
         ids.add(question["id"])
-        leave(server, wire, number + 1)
+        disconnect(server, wire, number + 1)
     wire, events = session.result(task_id)
     question = next(events).json
     assert question["id"] not in ids
     session.reply(question, "me")
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     with wire:
         [*others, last] = messages(events)
     assert not [other for other in others if other.get("method") == "elicitation/create"]
@@ -135,13 +135,13 @@ def test_an_answer_under_the_old_id_counts(server: Server, tmp_path: Path) -> No
     task_id = session.create("ask", gate=gate(tmp_path))
     wire, events = session.result(task_id)
     first = next(events).json
-    leave(server, wire)
+    disconnect(server, wire)
     wire, events = session.result(task_id)
     second = next(events).json
     assert second["params"] == first["params"]
     assert second["id"] != first["id"]
     session.reply(first, "early")
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     with wire:
         *others, last = messages(events)
     taken_back = [o for o in others if o["method"] == "notifications/cancelled"]
@@ -151,14 +151,14 @@ def test_an_answer_under_the_old_id_counts(server: Server, tmp_path: Path) -> No
     assert text_of(session.ask("tasks/result", {"taskId": task_id})["result"]) == "accept early"
 
 
-def test_an_answer_while_nobody_waits_counts(server: Server, tmp_path: Path) -> None:
+def test_an_answer_without_a_waiting_request_counts(server: Server, tmp_path: Path) -> None:
     session = Session(server)
     task_id = session.create("ask", gate=gate(tmp_path))
     wire, events = session.result(task_id)
     question = next(events).json
-    leave(server, wire)
+    disconnect(server, wire)
     session.reply(question, "me")
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     eventually(lambda: session.status(task_id) == "completed", "the answer was taken")
     assert text_of(session.ask("tasks/result", {"taskId": task_id})["result"]) == "accept me"
 
@@ -192,7 +192,7 @@ def _poll(server: Server, session: Session, modern: Modern, task_id: str) -> Wir
 
 @covers("2025-11-25:get-stream-client-may-close", "2026-07-28:listen-ended-by-client")
 @pytest.mark.parametrize("open_stream", [_general, _subscription, _events, _poll])
-def test_streams_that_are_left_take_no_place(
+def test_closed_streams_take_no_place(
     open_stream: Callable[[Server, Session, Modern, str], Wire], server: Server, tmp_path: Path
 ) -> None:
     session, modern = Session(server), Modern(server)
@@ -200,20 +200,20 @@ def test_streams_that_are_left_take_no_place(
     eventually(lambda: Path(f"{gate(tmp_path)}.runs").exists(), "the tool runs")
     before = server.quiet_descriptors()
     for number in range(TIMES):
-        leave(server, open_stream(server, session, modern, task_id), number)
+        disconnect(server, open_stream(server, session, modern, task_id), number)
     assert server.quiet_descriptors() <= before
-    # Beyond three of a kind there would be an error now, had not all of them been forgotten.
+    # The limit is three of a kind: this one fails if an earlier one still counts.
     stays = open_stream(server, session, modern, task_id)
-    opened(gate(tmp_path))
+    open_gate(gate(tmp_path))
     with stays:
-        eventually(lambda: modern.look(task_id)["status"] == "completed", "the task goes on")
+        eventually(lambda: modern.get_task(task_id)["status"] == "completed", "the task continues")
         if open_stream is _poll:
             answer = stays.answer()
             assert (answer.status, answer.json["status"]) == (200, "completed")
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
-def test_a_client_that_leaves_with_requests_in_the_pipeline_takes_no_place(
+def test_a_client_that_disconnects_with_pipelined_requests_takes_no_place(
     server: Server, tmp_path: Path
 ) -> None:
     session, modern = Session(server), Modern(server)
@@ -221,10 +221,10 @@ def test_a_client_that_leaves_with_requests_in_the_pipeline_takes_no_place(
     for number in range(TIMES):
         wire = _poll(server, session, modern, task_id)
         wire.send(2 * modern.get_bytes("/healthz"))
-        leave(server, wire, number)
+        disconnect(server, wire, number)
     with _poll(server, session, modern, task_id) as stays:
         stays.send(modern.get_bytes("/healthz"))
-        opened(gate(tmp_path))
+        open_gate(gate(tmp_path))
         assert stays.answer().json["status"] == "completed", "a place was left"
         assert stays.answer().json == {"status": "ok"}
 
@@ -261,7 +261,7 @@ def test_half_a_request_does_nothing(cut: str, server: Server, tmp_path: Path) -
         }[cut]
         wire = session.wire()
         wire.send(sent)
-        leave(server, wire, number)
+        disconnect(server, wire, number)
     assert server.quiet_descriptors() <= before
     assert session.ask("tasks/list")["result"]["tasks"] == []
     assert not Path(f"{gate(tmp_path)}.runs").exists()
@@ -279,7 +279,7 @@ def test_leaving_cancels_a_plain_call_of_2026(point: str, server: Server, tmp_pa
     eventually(lambda: Path(f"{gate(tmp_path)}.runs").exists(), "the tool runs")
     if point == "in the stream":
         assert wire.head()[0] == 200
-    leave(server, wire)
+    disconnect(server, wire)
     eventually(lambda: Path(f"{gate(tmp_path)}.stopped").exists(), "the tool was stopped")
 
 
@@ -289,11 +289,11 @@ def test_leaving_does_not_cancel_a_plain_call_of_2025(server: Server, tmp_path: 
     wire = session.open("tools/call", {"name": "hold", "arguments": {"gate": gate(tmp_path)}})
     assert wire.head()[0] == 200
     first_line = next(wire.chunks()).decode().splitlines()[0]
-    leave(server, wire)
-    opened(gate(tmp_path))
+    disconnect(server, wire)
+    open_gate(gate(tmp_path))
     wire, events = session.listen(first_line.removeprefix("id: "))
     with wire:
         [response] = messages(events)
-    assert text_of(response["result"]) == "opened gate"
+    assert text_of(response["result"]) == "open_gate gate"
     assert Path(f"{gate(tmp_path)}.runs").read_text() == "run\n"
     assert not Path(f"{gate(tmp_path)}.stopped").exists()

@@ -1,7 +1,7 @@
-"""A store that cannot be written is an error with words, and nothing is half done.
+"""A store that cannot be written causes a clear error and no partial writes.
 
-The limit on the size of files is taken from the running process and given back to it: that is
-what a full disk looks like to SQLite, and needs no privileges.
+The tests lower the file size limit of the running process and raise it again.  To SQLite that
+looks like a full disk, and it needs no privileges.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.wire_faults.clients import Modern, Session, text_of
 from tests.wire_faults.server_process import Server, eventually, serving
 
 linux_only = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux limits a process that runs"
+    not sys.platform.startswith("linux"), reason="needs prlimit, which only Linux has"
 )
 
 
@@ -37,7 +37,7 @@ def is_internal_error(response: dict[str, Any]) -> bool:
 
 
 @linux_only
-def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
+def test_a_full_disk_creates_no_partial_task_and_space_helps(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         session, modern = Session(server), Modern(server)
         before = session.create("hold", gate=str(tmp_path / "gate"))
@@ -47,13 +47,13 @@ def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
             params = {"name": "hold", "arguments": {"gate": str(tmp_path / "never")}}
             assert is_internal_error(session.ask("tools/call", {**params, "task": {}}))
             assert is_internal_error(modern.ask("tools/call", params))
-            said = eventually(
+            logged_errors = eventually(
                 lambda: [line for line in server.log[logged:] if str(server.store) in line],
-                "the log says which file it is",
+                "the log names the file",
                 3,
             )
-            assert all("disk" in line or "cannot be written" in line for line in said), said
-            assert session.status(before) == "working", "what is there can still be read"
+            assert all("disk" in line or "cannot be written" in line for line in logged_errors)
+            assert session.status(before) == "working", "reads still work"
             with session.wire(session.request("tools/list", {})) as wire:
                 assert wire.answer().status == 200
             refused = session.post(
@@ -73,19 +73,19 @@ def test_a_full_disk_makes_no_half_task_and_room_helps(tmp_path: Path) -> None:
             assert is_internal_error(refused.json)
             assert "mcp-session-id" not in refused.headers
             logged = len(server.log)
-            (tmp_path / "gate").touch()  # it ends now, and cannot be written
+            (tmp_path / "gate").touch()  # the tool ends now, and its result cannot be written
             eventually(
                 lambda: [line for line in server.log[logged:] if str(server.store) in line],
-                "somebody tried to write it",
+                "the server tries to write the result",
             )
         eventually(lambda: session.status(before) == "completed", "the result was not lost")
-        assert (tmp_path / "gate.runs").read_text() == "run\n", "nor had the tool to run again"
+        assert (tmp_path / "gate.runs").read_text() == "run\n", "the tool ran once"
         [listed] = session.ask("tasks/list")["result"]["tasks"]
         assert listed["taskId"] == before
         assert not (tmp_path / "never.runs").exists()
         after = modern.create("hold", gate=str(tmp_path / "gate"))
-        eventually(lambda: modern.look(after)["status"] == "completed", "it works again")
-        assert text_of(modern.look(after)["result"]) == "opened gate"
+        eventually(lambda: modern.get_task(after)["status"] == "completed", "it works again")
+        assert text_of(modern.get_task(after)["result"]) == "opened gate"
         assert Session(server).ask("ping")["result"] == {}
     assert _tasks(server.store) == {before, after}
 
@@ -99,7 +99,7 @@ def test_a_read_only_store_is_refused_at_the_start(tmp_path: Path) -> None:
         place.chmod(mode & ~0o222)
     try:
         if os.access(server.store, os.W_OK):
-            pytest.skip("nothing is read-only for this user")
+            pytest.skip("this user can write read-only files")
         with pytest.raises(AssertionError, match=r"tasks\.db cannot be"):
             server.start()
         assert not server.tracebacks()

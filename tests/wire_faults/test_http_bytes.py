@@ -1,4 +1,4 @@
-"""What each kind of bad or unusual HTTP gets: status, words, and what becomes of the connection."""
+"""Each kind of bad or unusual HTTP: status, message, and whether the connection stays open."""
 
 import json
 import threading
@@ -24,12 +24,12 @@ H2C: Final = (
     "Upgrade: h2c",
     "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
 )
-"""As the HttpClient of Java offers HTTP/2 with the first request of a connection."""
+"""The HTTP/2 upgrade that Java's HttpClient offers with the first request of a connection."""
 
 LATENCY_S: Final = 1.0
-"""For callers who do nothing wrong, while another one does."""
+"""Bound for other callers during an attack."""
 COST_S: Final = 0.25
-"""Processor time of the server for a request of 16 MB that it refuses, and a few that it serves."""
+"""Bound for the processor time of a refused request of 16 MB and a few served ones."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def post(
     token: str = ALICE,
     method: str = "tools/list",
 ) -> bytes:
-    """A good request, but for what is given; `length` None leaves that to the others."""
+    """Return a valid request apart from the given parts; `length` None omits Content-Length."""
     lines = [
         line,
         host,
@@ -84,7 +84,7 @@ def get(*more: str, line: str = "GET /healthz HTTP/1.1") -> bytes:
 
 @attrs.frozen
 class Row:
-    """What is sent in one write, the statuses that come back, and whether more may follow."""
+    """Bytes sent in one write, the expected statuses, and whether the connection stays open."""
 
     sent: bytes
     statuses: tuple[int, ...]
@@ -102,7 +102,9 @@ TABLE: Final = {
     "two methods": Row(post("Mcp-Method: tools/call"), (400,)),
     "two origins": Row(post("Origin: http://localhost", "Origin: http://127.0.0.1"), (400,)),
     "two content types": Row(post("Content-Type: text/plain"), (400,)),
-    "two of what may be a list": Row(post("Accept: */*", "X: 1", "X: 2"), (200,), is_open=True),
+    "two headers that may be a list": Row(
+        post("Accept: */*", "X: 1", "X: 2"), (200,), is_open=True
+    ),
     "length and chunks": Row(post(CHUNKED), (400,)),
     "two lengths": Row(post("Content-Length: 3"), (400,)),
     "the same length twice": Row(post(f"Content-Length: {len(call(1))}"), (400,)),
@@ -116,7 +118,7 @@ TABLE: Final = {
     ),
     "a chunk without a size": Row(post(CHUNKED, body=b"\r\n{}\r\n", length=None), (400,)),
     "compressed chunks": Row(chunks("Transfer-Encoding: gzip, chunked"), (501,)),
-    "chunks that are no chunks": Row(chunks("Transfer-Encoding: identity", CHUNKED), (400,)),
+    "chunks with identity coding": Row(chunks("Transfer-Encoding: identity", CHUNKED), (400,)),
     "HTTP/0.9": Row(b"GET /healthz\r\n\r\n", (505,)),
     "HTTP/0.9 with headers": Row(get(line="GET /healthz HTTP/0.9"), (505,)),
     "HTTP/1.2": Row(get(line="GET /healthz HTTP/1.2"), (400,)),
@@ -171,7 +173,7 @@ def test_bytes_get_their_answer(name: str, server: Server) -> None:
             answer = wire.answer()
             assert answer.status == status, answer
             if status != 200:
-                assert len(answer.body) > 10, "an error says why"
+                assert len(answer.body) > 10, "an error has a message"
                 assert answer.headers["connection"] == "close"
             elif b"/healthz" not in row.sent:
                 assert answer.json["id"] == number
@@ -180,12 +182,12 @@ def test_bytes_get_their_answer(name: str, server: Server) -> None:
             wire.send(post(body=call(7)))
             assert wire.answer().json["id"] == 7
         else:
-            assert not _rest(wire), "and nothing is answered after that"
-    assert Modern(server, ALICE).ask("tools/list")["result"]["tools"], "others are served"
+            assert not _rest(wire), "nothing is answered after that"
+    assert Modern(server, ALICE).ask("tools/list")["result"]["tools"], "other clients are served"
 
 
 def _send(wire: Wire, data: bytes) -> None:
-    with suppress(ConnectionError):  # it may be refused before it is all sent
+    with suppress(ConnectionError):  # the server may refuse it before all is sent
         wire.send(data)
 
 
@@ -237,7 +239,7 @@ BOMBS: Final = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_refused_and_delays_nobody(name: str, server: Server) -> None:
+def test_a_bomb_is_refused_and_delays_no_other_client(name: str, server: Server) -> None:
     more = ("X: " + "y" * 16_000_000,) if name == "a huge header" else ()
     sent = post(CHUNKED, *more, body=BOMBS[name], length=None)
     statuses: list[int] = []
@@ -247,7 +249,7 @@ def test_a_bomb_is_refused_and_delays_nobody(name: str, server: Server) -> None:
             _send(wire, sent)
             try:
                 statuses.append(wire.head()[0])
-            except (EOFError, ConnectionError):  # the answer is lost if more is sent after it
+            except (EOFError, ConnectionError):  # the response is lost if more data is sent
                 statuses.append(0)
 
     exploding = threading.Thread(target=explode)
@@ -264,7 +266,7 @@ def test_a_bomb_is_refused_and_delays_nobody(name: str, server: Server) -> None:
     assert server.cpu_s() - before < COST_S
 
 
-def test_chunks_of_one_byte_are_no_bomb(server: Server) -> None:
+def test_chunks_of_one_byte_are_accepted(server: Server) -> None:
     body = call(1) + b" " * 100_000
     framed = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     with Wire(server.connect()) as wire:

@@ -1,4 +1,4 @@
-"""Whoever waits when the server is stopped is told so, and does not hold it up."""
+"""Waiting clients are notified of a shutdown and do not delay it."""
 
 import time
 from pathlib import Path
@@ -8,11 +8,11 @@ from tests.wire_faults.server_process import eventually, serving
 from tests.wire_faults.wire import Events
 
 
-def test_nobody_who_waits_holds_up_the_end(tmp_path: Path) -> None:
+def test_waiting_clients_do_not_delay_a_shutdown(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         modern, session = Modern(server), Session(server)
         task_id, other_id = modern.create("park"), session.create("park")
-        eventually(lambda: modern.look(task_id)["status"] == "input_required", "it is parked")
+        eventually(lambda: modern.get_task(task_id)["status"] == "input_required", "it is parked")
         eventually(lambda: session.status(other_id) == "input_required", "it is parked")
         tag = modern.get(f"/tasks/{task_id}").headers["etag"]
         poll = modern.wire(modern.get_bytes(f"/tasks/{task_id}/poll", {"If-None-Match": tag}))
@@ -30,7 +30,7 @@ def test_nobody_who_waits_holds_up_the_end(tmp_path: Path) -> None:
             assert not server.tracebacks(), server.tracebacks()[0]
             answer = poll.answer()
             assert (answer.status, answer.json["error"]["code"]) == (503, -32603)
-            # Each stream comes to a proper end; only 2026-07-28 has words for it.
+            # Each stream ends properly; only 2026-07-28 has a message for it.
             list(Events(events))
             *_, farewell = Events(watch)
             assert farewell.json["result"]["resultType"] == "complete"

@@ -1,4 +1,4 @@
-"""HTTP and server-sent events on bare sockets, so that a test decides about every byte."""
+"""HTTP and server-sent events on bare sockets, so that a test controls every byte."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ __all__ = ["BOTH", "Answer", "Event", "Events", "Wire", "request_bytes"]
 BOTH: Final = "application/json, text/event-stream"
 
 PATIENCE_S: Final = 30.0
-"""For the next event of a stream."""
+"""Bound for the next event of a stream."""
 
 
 def request_bytes(
@@ -24,7 +24,7 @@ def request_bytes(
     body: bytes | None = None,
     host: str = "127.0.0.1",
 ) -> bytes:
-    """One request as it travels; a length is added if there is a body and no word about it."""
+    """Return a request; a body without framing headers gets a Content-Length."""
     pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     names = {name.lower() for name, _ in pairs}
     if "host" not in names:
@@ -37,7 +37,7 @@ def request_bytes(
 
 @attrs.frozen
 class Answer:
-    """A whole response."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
@@ -66,7 +66,7 @@ class Event:
 
 
 class Wire:
-    """One connection.  What is read is read exactly as far as it was asked for."""
+    """One connection, which reads no further than requested."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
@@ -85,12 +85,12 @@ class Wire:
         self.socket.close()
 
     def reset(self) -> None:
-        """Leave without a goodbye."""
+        """Close the connection with a TCP reset."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers of the next response, by lower-case name."""
+        """Read the status and the headers (by lower-case name) of the next response."""
         raw = self._until(b"\r\n\r\n").decode("latin-1")
         status_line, *lines = raw[:-4].split("\r\n")
         version, status, *_ = status_line.split(" ", 2)
@@ -103,12 +103,12 @@ class Wire:
         return int(status), headers
 
     def answer(self) -> Answer:
-        """The next response, up to its end."""
+        """Read the next response."""
         status, headers = self.head()
         return Answer(status, headers, self.body(status, headers))
 
     def body(self, status: int, headers: Mapping[str, str]) -> bytes:
-        """What follows the head of a response."""
+        """Read the body of a response."""
         if status in (204, 304):
             return b""
         if headers.get("transfer-encoding") == "chunked":
@@ -116,27 +116,26 @@ class Wire:
         return self._exactly(int(headers["content-length"]))
 
     def chunks(self) -> Iterator[bytes]:
-        """The body of a response as it was cut."""
+        """Yield the chunks of a response body."""
         while size := int(self._until(b"\r\n"), 16):
             yield self._exactly(size + 2)[:-2]
         self._exactly(2)
 
     def has_more(self) -> bool:
-        """Whether something came that was not read yet; waits as long as the socket does."""
+        """Return whether more data arrives within the timeout of the socket."""
         try:
             self._more()
         except TimeoutError:
             return False
         return True
 
-    def is_over(self) -> bool:
-        """Wait for the other side to close; what it still says is dropped."""
+    def read_to_end(self) -> None:
+        """Wait for the other side to close the connection; discard all data until then."""
         try:
             while self.socket.recv(65536):
                 pass
         except ConnectionError:
             pass
-        return True
 
     def _until(self, end: bytes) -> bytes:
         while end not in self._buffer:
@@ -162,7 +161,7 @@ class Wire:
 
 
 class Events:
-    """The events of a response, one at a time, in whatever chunks they come."""
+    """The events of a response, independent of its chunks."""
 
     def __init__(self, wire: Wire) -> None:
         self._chunks = wire.chunks()
@@ -173,7 +172,7 @@ class Events:
         return self
 
     def __next__(self) -> Event:
-        deadline = time.monotonic() + PATIENCE_S  # comments keep a socket from running out of time
+        deadline = time.monotonic() + PATIENCE_S  # comments reset the timeout of the socket
         while True:
             block, end, rest = self._text.partition(b"\n\n")
             if not end:
@@ -197,5 +196,5 @@ class Events:
             elif field == "event":
                 name = value
         text = "\n".join(data)
-        # An event without data only says where to go on from.
+        # An event without data only sets the id from which to resume.
         return Event(self.last_id, text, name) if text else None

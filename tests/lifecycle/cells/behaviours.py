@@ -380,7 +380,7 @@ async def not_found(peer: Peer, task_id: str) -> None:
 
 
 @behaviour("working", "input_required", *ENDS)
-async def tasks_that_nobody_may_claim_crowd_nobody_out(env: Environment, state: str) -> None:
+async def unclaimable_tasks_do_not_crowd_out_the_queue(env: Environment, state: str) -> None:
     """The engine reads a bounded part of the queue, the oldest first."""
     await env.enlist("w")
     now = env.clock()

@@ -153,9 +153,11 @@ def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
     """The outcome is that of the operation that was certainly the first."""
     by_id = {model.id: model for model in evidence.models}
     observations = all_observations(evidence)
-    told = [(str(exchange.params["taskId"]), outcome) for exchange, outcome in results(evidence)]
-    told += [(seen.task_id, seen.outcome) for seen in observations if seen.outcome is not None]
-    for task_id, outcome in told:
+    outcomes = [
+        (str(exchange.params["taskId"]), outcome) for exchange, outcome in results(evidence)
+    ]
+    outcomes += [(seen.task_id, seen.outcome) for seen in observations if seen.outcome is not None]
+    for task_id, outcome in outcomes:
         model = by_id.get(task_id)
         if model is None:
             continue

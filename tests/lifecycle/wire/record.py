@@ -147,11 +147,11 @@ class TaskModel:
     tool: str = "controlled"
     progress: int = 0
     asked: dict[str, bool] = attrs.field(factory=dict)
-    """By question key, whether the tool parked."""
+    """Question keys, and whether the tool parked for the answer."""
     groups: list[list[str]] = attrs.field(factory=list)
     """Question keys that were asked together."""
     answers: dict[str, str] = attrs.field(factory=dict)
-    """By question key, the first answer."""
+    """The first answer to each question key."""
     answered_at: dict[str, int] = attrs.field(factory=dict)
     ends: list[End] = attrs.field(factory=list)
     is_stubborn: bool = False

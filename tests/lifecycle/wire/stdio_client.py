@@ -72,7 +72,7 @@ class StdioClient:
         self.post(OLD, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def drop(self, exchange: Exchange) -> None:
-        """Cancel a request: there is no connection to close."""
+        """Cancel a request, since stdio has no connection to close."""
         if not exchange.done.is_set():
             self.cancel_wait(exchange)
 

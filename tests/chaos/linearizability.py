@@ -1,14 +1,14 @@
-"""Each task is a register: is there an order of its reads that explains all of them?
+"""Linearizability of one task as a register: does an order explain all of its reads?
 
-Its writes are known, and their order: the lines of its history.  A read showed a status and the
-time of the last change, which fits some of the versions.  It must have taken place at one moment
-between its call and its answer, so
+The writes and their order are known from the task's history.  A read shows a status and the time
+of the last change, which match some of the versions.  It takes effect at one moment between its
+call and its response, so
 
-- nothing is shown before it was written,
-- and of two reads that do not overlap the later one shows nothing older, whoever made them.
+- no version is shown before it was written,
+- and of two reads that do not overlap, by any callers, the later one shows no older version.
 
-Since the order of the writes is fixed, taking the oldest version that is possible for one read
-after the other finds an order if there is one.
+Since the order of the writes is fixed, assigning the oldest possible version to one read after
+the other finds an order if there is one.
 """
 
 import heapq
@@ -17,45 +17,45 @@ from typing import Final
 
 import attrs
 
-__all__ = ["SLACK_MS", "Read", "Step", "order"]
+__all__ = ["SLACK_MS", "Read", "Step", "linearize"]
 
 SLACK_MS: Final = 100
-"""By how much two clocks of one machine may be apart."""
+"""Largest difference between two clocks of one machine."""
 
 NS_PER_MS: Final = 1_000_000
 
 
 @attrs.frozen
 class Step:
-    """One write: from this version on, the task has this status (by wire)."""
+    """One write: from this version on, the task has these statuses (by wire)."""
 
     version: int
     at_ms: int
     statuses: Mapping[str, str]
     is_change: bool
-    """Whether it certainly is one that can be seen, so that the time of the last one is its."""
+    """Whether the change is certainly visible, so that reads show its time."""
 
 
 @attrs.frozen
 class Read:
-    """What was shown between two moments of the monotonic clock."""
+    """The status shown by a call between two moments of the monotonic clock."""
 
     since: int
     until: int
     wire: str
     status: str
     updated_ms: int | None
-    """When the last change was that can be seen; None if it was not shown."""
+    """Time of the last visible change; None if not shown."""
     version: int | None = None
-    """None if it was not shown."""
+    """None if not shown."""
 
 
-def order(
+def linearize(
     steps: Sequence[Step], reads: Sequence[Read], epoch_ms: float
 ) -> tuple[list[int | None], list[str]]:
-    """The version that each read showed (None if there is none), and all that is wrong.
+    """Return the version that each read showed (None if there is none), and all violations.
 
-    `epoch_ms` is what the clock of the steps showed when the monotonic one was at 0.
+    `epoch_ms` is the clock of the steps when the monotonic clock was at 0.
     """
     versions: list[int | None] = [None] * len(reads)
     wrong: list[str] = []
@@ -69,21 +69,21 @@ def order(
         spans = list(register.spans(read))
         fitting = [(low, high) for low, high in spans if high >= floor]
         if not spans:
-            wrong.append(f"{_shown(read)}, which nobody ever wrote")
+            wrong.append(f"{_shown(read)}, which was never written")
         elif not fitting:
             newest = max(high for _, high in spans)
-            wrong.append(f"{_shown(read)} (version {newest}), after version {floor} was there")
+            wrong.append(f"{_shown(read)} (version {newest}) after version {floor} had been shown")
         else:
             version = versions[index] = max(floor, min(low for low, _ in fitting))
             heapq.heappush(finished, (read.until, version))
             ahead = register.begun_ms(version) - (read.until / NS_PER_MS + epoch_ms)
             if ahead > SLACK_MS:
-                wrong.append(f"{_shown(read)}, {ahead:.0f} ms before that was written")
+                wrong.append(f"{_shown(read)}, {ahead:.0f} ms before it was written")
     return versions, wrong
 
 
 class _Register:
-    """Which versions of a task could have been shown."""
+    """The versions of a task, and which of them a read may have shown."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -91,15 +91,15 @@ class _Register:
         self._changed_ms: list[int] = []
         newest = 0
         for step in steps:
-            newest = max(newest, step.at_ms)  # a clock that went back is not followed
+            newest = max(newest, step.at_ms)  # times never go back with the clock
             self._changed_ms.append(newest)
 
     def begun_ms(self, version: int) -> int:
-        """When somebody set about to write it."""
+        """Return the earliest time at which this version can have been written."""
         return max(step.at_ms for step in self._steps if step.version <= version)
 
     def spans(self, read: Read) -> Iterator[tuple[int, int]]:
-        """Versions with what was shown, from and to; the first ones first."""
+        """Yield ranges of versions that match the read, oldest first."""
         for index, (step, end) in enumerate(zip(self._steps, self._ends, strict=True)):
             if step.statuses[read.wire] != read.status or not self._may_show(index, read):
                 continue
@@ -109,7 +109,7 @@ class _Register:
                 yield read.version, read.version
 
     def _may_show(self, index: int, read: Read) -> bool:
-        """Whether the last change that can be seen may have been at the time shown."""
+        """Return whether the last visible change may have been at the time shown."""
         if read.updated_ms is None:
             return True
         while self._changed_ms[index] != read.updated_ms:

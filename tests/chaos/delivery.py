@@ -1,4 +1,4 @@
-"""When the faults are over: whoever follows a task is told of its end, at whatever replica."""
+"""After the last fault, clients that follow a task at any replica are notified of its end."""
 
 import asyncio
 import random
@@ -14,22 +14,22 @@ from tests.chaos.wire import Caller
 from tests.lifecycle.wire.observations import is_terminal
 from tests.lifecycle.wire.record import JSON, NEW, OLD
 
-__all__ = ["everybody_is_told"]
+__all__ = ["check_delivery"]
 
-TOLD_S: Final = 20.0
+DELIVERED_S: Final = 20.0
 OWNER: Final = "ann"
 
 
-async def everybody_is_told(
+async def check_delivery(
     fleet: Fleet, evidence: Evidence, http: httpx.AsyncClient, seed: int
 ) -> None:
-    """A task for each replica: created there, answered anywhere, watched everywhere."""
+    """For each replica: create a task there, answer it at any replica, watch it at all."""
     for number, replica in enumerate(fleet.replicas):
-        await _Scene(fleet, evidence, http, seed, number, replica).play()
+        await _Scenario(fleet, evidence, http, seed, number, replica).run()
 
 
-class _Scene:
-    """One task in a session of 2025-11-25, which has its general stream at another replica."""
+class _Scenario:
+    """One task in a session of 2025-11-25 that has its GET stream at another replica."""
 
     def __init__(
         self, fleet: Fleet, evidence: Evidence, http: httpx.AsyncClient, seed: int, number: int,
@@ -44,26 +44,27 @@ class _Scene:
             self._watchers[-1].replica = one
         self._here, self._there = replica, fleet.replicas[number - 1]
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         streams: list[asyncio.Task[None]] = []
         try:
-            async with asyncio.timeout(TOLD_S):
-                await self._play(streams)
+            async with asyncio.timeout(DELIVERED_S):
+                await self._follow(streams)
         except TimeoutError:
-            told = [f"{c.kind}: {[p.status for p in c.pushes]}" for c in self._channels]
+            pushed = [f"{c.kind}: {[p.status for p in c.pushes]}" for c in self._channels]
             self._evidence.complaints.append(
-                f"not everybody was told in {TOLD_S:g} s of a task at {self._here.name}: {told}"
+                f"a task created at {self._here.name} did not reach every stream in"
+                f" {DELIVERED_S:g} s: {pushed}"
             )
         finally:
             for stream in streams:
                 stream.cancel()
             await asyncio.gather(*streams, return_exceptions=True)
 
-    async def _play(self, streams: list[asyncio.Task[None]]) -> None:
+    async def _follow(self, streams: list[asyncio.Task[None]]) -> None:
         caller = self._client.caller
         await caller.new_session()
         caller.replica = self._there
-        streams.append(await self._open(caller.listen(_nothing)))
+        streams.append(await self._open(caller.listen(_ignore)))
         caller.replica = self._here
         task_id = None
         while task_id is None:
@@ -75,12 +76,12 @@ class _Scene:
             shown = (await caller.ask(NEW, "tasks/get", {"taskId": task_id})).result or {}
             if shown.get("inputRequests"):
                 await self._client.answer(task_id, list(shown["inputRequests"]))
-            if all(self._has_told(channel, task_id) for channel in self._channels):
+            if all(self._has_delivered(channel, task_id) for channel in self._channels):
                 return
             await asyncio.sleep(0.1)
 
     async def _open(self, following: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin to follow, and wait until the server has agreed."""
+        """Open a stream and wait until the server has accepted it."""
         known = len(self._evidence.channels)
         stream = asyncio.create_task(following)
         while len(self._evidence.channels) == known or not self._evidence.channels[known].is_open:
@@ -88,11 +89,11 @@ class _Scene:
         self._channels.append(self._evidence.channels[known])
         return stream
 
-    def _has_told(self, channel: Channel, task_id: str) -> bool:
+    def _has_delivered(self, channel: Channel, task_id: str) -> bool:
         wire = NEW if channel.kind == "watch" else OLD
-        told = (push.status for push in channel.pushes if push.task_id == task_id)
-        return any(is_terminal(status, wire) for status in told)
+        statuses = (push.status for push in channel.pushes if push.task_id == task_id)
+        return any(is_terminal(status, wire) for status in statuses)
 
 
-async def _nothing(message: JSON) -> None:
-    """Questions are answered elsewhere."""
+async def _ignore(message: JSON) -> None:
+    """Another caller answers the questions."""

@@ -1,40 +1,40 @@
-"""What goes wrong, and when: dice for faults, and a wall clock that jumps."""
+"""Random faults, and a wall clock that jumps."""
 
 from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Final
 
-__all__ = ["Clock", "Weather"]
+__all__ = ["Clock", "Faults"]
 
 EPOCH_MS: Final = 1_790_000_000_000
 
 
-class Weather:
-    """How likely each fault is; nothing goes wrong once it `is_clear`."""
+class Faults:
+    """The probability of each fault; none occurs once they `are_off`."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.is_clear = False
+        self.are_off = False
         self.counts: Counter[str] = Counter()
-        """What has happened, by name."""
-        rough = random.choice((0.2, 0.7, 1.0, 2.0))
-        self.refuse = 0.006 * rough
-        self.doubt = 0.006 * rough
-        self.slow = 0.05 * rough
-        self.crash = 0.004 * rough
+        """How often each fault and event has occurred."""
+        intensity = random.choice((0.2, 0.7, 1.0, 2.0))
+        self.refuse = 0.006 * intensity
+        self.doubt = 0.006 * intensity
+        self.slow = 0.05 * intensity
+        self.crash = 0.004 * intensity
         self.lost_notice = random.choice((0.0, 0.0, 0.2))
-        self.trouble_every_s = 20 / rough
+        self.fault_every_s = 20 / intensity
 
     def happens(self, chance: float, what: str) -> bool:
-        """Roll the dice for one fault, and count it."""
-        if self.is_clear or self.random.random() >= chance:
+        """Return whether a fault occurs now, and count it."""
+        if self.are_off or self.random.random() >= chance:
             return False
         self.counts[what] += 1
         return True
 
     def pause_s(self) -> float:
-        """How long an operation of the store takes: mostly nothing, sometimes long."""
+        """Return how long an operation of the store takes: mostly 0, sometimes long."""
         if self.random.random() < 0.4:
             return 0
         if self.happens(self.slow, "slow operations"):
@@ -43,7 +43,7 @@ class Weather:
 
 
 class Clock:
-    """Wall clock of all processes, in milliseconds.  It jumps by up to an hour, either way."""
+    """The wall clock of all processes, in milliseconds; it jumps by up to an hour."""
 
     def __init__(self, steady: Callable[[], float]) -> None:
         self._steady = steady
@@ -55,7 +55,7 @@ class Clock:
 
     @property
     def latest(self) -> int:
-        """What the clock would show if it had never gone back."""
+        """The latest time that the clock may have shown so far."""
         return EPOCH_MS + round(self._steady() * 1_000) + self._farthest_ms
 
     def jump(self, random: Random) -> None:

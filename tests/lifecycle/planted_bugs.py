@@ -125,8 +125,8 @@ STORE_BUGS: Final[dict[str, Callable[[Any], None]]] = {
 # --- in a server process ---------------------------------------------------------------------
 
 
-def a_ttl_counts_from_the_creation(store: Any) -> None:
-    """Delete a task when its first ttl has passed, although work has been granted more time."""
+def a_chosen_ttl_deletes_live_work(store: Any) -> None:
+    """Delete a live task at once if its client chose a ttl."""
     create = store.create
 
     async def create_and_delete(self: Any, task: Task, *more: Any) -> Any:
@@ -137,7 +137,7 @@ def a_ttl_counts_from_the_creation(store: Any) -> None:
             removed = attrs.evolve(newest, state=State.REMOVED, version=newest.version + 1)
             await self.commit(removed, (), newest.version)
 
-        if task.call.arguments is not None and task.is_ttl_chosen:
+        if task.is_ttl_chosen:
             self.deletion = asyncio.create_task(delete())
         return stored
 
@@ -228,7 +228,7 @@ PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
         a_stale_write_moves_an_ended_task,
         a_stale_report_is_stored_after_the_end,
         a_waiter_is_not_woken,
-        a_ttl_counts_from_the_creation,
+        a_chosen_ttl_deletes_live_work,
     )
 } | {
     bug.__name__: bug

@@ -360,7 +360,20 @@ def _must_receive_end(channel: Channel, model: TaskModel, evidence: Evidence) ->
     is_there = channel.is_open and channel.opened[0] < model.ends[0].sent
     gaps = [back - gone for gone, back in zip(channel.closed, channel.opened[1:], strict=False)]
     was_there = is_there and max(gaps, default=0) < AWAY_NS
-    return followed and channel.kind in (GET_STREAM, PIPE) and was_there
+    is_followed = followed and not _was_created_as_ended(model, evidence)
+    return is_followed and channel.kind in (GET_STREAM, PIPE) and was_there
+
+
+def _was_created_as_ended(model: TaskModel, evidence: Evidence) -> bool:
+    """Return whether a repeated create showed the end, which need not be notified after that."""
+    tasks = [
+        (exchange.answer or {}).get("result", {}).get("task", {})
+        for exchange in evidence.exchanges
+        if exchange.method == "tools/call"
+    ]
+    return any(
+        task.get("taskId") == model.id and is_terminal(task["status"], OLD) for task in tasks
+    )
 
 
 # --- everything else -------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The rooms of the house and the imports between them: `python -m tests.architecture`.
+"""The packages ("rooms") of the code and the imports between them: `python -m tests.architecture`.
 
-`ORDER` is the rule: a room may import the rooms of the rows above its own.  Rooms of one row
-stand side by side and do not import each other.  `BESIDE` import only what is named there.
-The picture of it, docs/rooms.svg, is made by `python -m tests.update_docs`.
+`ORDER` is the rule: a room may import the rooms in the rows above its own, but not another room of
+its row.  The rooms in `BESIDE` import only those named there.  `python -m tests.update_docs` draws
+docs/rooms.svg.
 """
 
 import ast
@@ -48,14 +48,14 @@ FRONT_DOOR: Final = ("adapters", "namespaces")
 """This folder is the package `taskmachine` itself; the folders in it are its namespaces."""
 
 BESIDE: Final = {"specs": frozenset[str](), "conformance": frozenset({"specs"})}
-"""The oracle, and the tester, which must not share a mistake with the server that it judges."""
+"""The oracle, and the tester, which must not share a mistake with the server that it tests."""
 
 REACH_BESIDE: Final = frozenset({"cli", "namespaces", "taskmachine"})
-"""Who may import the tester: its command, and the front door."""
+"""The rooms that may import the tester: its command, and the package `taskmachine` itself."""
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the package by its import name."""
+    """Return every module of the package by its import name."""
     return {
         name_of(path): path
         for portion in PORTIONS
@@ -64,7 +64,7 @@ def modules() -> dict[str, Path]:
 
 
 def name_of(path: Path) -> str:
-    """The import name of a module, or of a folder, by the table `package-dir` of pyproject.toml."""
+    """Return the import name of a module or folder, by `package-dir` of pyproject.toml."""
     parts = path.relative_to(REPOSITORY).with_suffix("").parts
     if parts[:2] == FRONT_DOOR:
         parts = parts[2:]
@@ -72,7 +72,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Full names, also those below TYPE_CHECKING or inside functions."""
+    """Yield the full names of all imports, also below TYPE_CHECKING and inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -82,7 +82,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def room_of(module: str) -> str:
-    """The room that a module stands in."""
+    """Return the room of a module."""
     _, *parts = module.split(".")
     if not parts or parts == ["__main__"]:
         return "taskmachine"
@@ -92,7 +92,7 @@ def room_of(module: str) -> str:
 
 
 def edges() -> "Counter[tuple[str, str]]":
-    """How many imports lead from one room to another."""
+    """Count the imports from each room to another."""
     return Counter((a, b) for a, b, _ in _crossings())
 
 
@@ -105,7 +105,7 @@ def _crossings() -> Iterator[tuple[str, str, str]]:
 
 
 def violations() -> list[str]:
-    """Imports against the order, each in a sentence."""
+    """Return a sentence for each import that breaks the order."""
     rank = {room: row for row, rooms in enumerate(ORDER) for room in rooms}
     wrong = []
     for here, there, sentence in _crossings():
@@ -121,14 +121,14 @@ def violations() -> list[str]:
 
 
 def main() -> None:
-    """Print each room with the rooms that it imports, and what breaks the order."""
+    """Print each room with the rooms that it imports, and the violations."""
     counted, found = edges(), modules()
     sizes = Counter(room_of(name) for name in found)
     for room in [*(room for rooms in ORDER for room in rooms), *BESIDE]:
         used = sorted((there, n) for (here, there), n in counted.items() if here == room)
         print(f"{room:13} {sizes[room]:3} modules  " + ", ".join(f"{r} {n}" for r, n in used))
     for sentence in violations():
-        print("AGAINST THE ORDER:", sentence)
+        print("Not allowed:", sentence)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Random values of a JSON Schema: the keywords that schemas of messages really use."""
+"""Random values of a JSON Schema, for the keywords that the message schemas use."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from tests.strategies import json_values, text
 
-DEEPEST = 6  # below this, only what is required
+DEEPEST = 6  # below this depth, only required properties
 
 
 def values_of(schema: dict[str, Any], name: str | None = None) -> st.SearchStrategy[Any]:
-    """Values of the schema, or of one of its definitions."""
+    """Return a strategy for values of the schema, or of one of its definitions."""
     return _values(schema if name is None else {"$ref": f"#/$defs/{name}"}, schema, 0)
 
 

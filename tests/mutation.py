@@ -3,11 +3,11 @@
 Not part of the usual checks; docs/explanation/testing.md has its needs and findings.  Arguments
 are packages or modules, such as `statemachine` or `protocol.jsonrpc`.
 
-mutmut wants files to lie where their names say, so it works on a copy in build/mutation in which
-`statemachine/` is `taskmachine/statemachine/`.  It is fast because it forks after everything is
-imported and runs only those tests that once called the mutated function.  What is computed on
-import, or once for each class, would never run mutated in that way.  So two modules, and whatever
-survives elsewhere, are looked at in a new process with the tests of both packages.
+mutmut needs files in the folders of their import names, so it works on a copy in build/mutation in
+which `statemachine/` is `taskmachine/statemachine/`.  It is fast because it forks after all
+imports and runs only the tests that call the mutated function.  Code that runs on import, or once
+per class, would never run mutated in that way.  Therefore two modules, and all survivors of the
+others, are tested in a new process with the tests of both packages.
 """
 
 import json
@@ -28,10 +28,10 @@ MUTATED: Final = ("statemachine", "protocol")
 LIFECYCLE: Final = (
     "table", "lifecycle", "times", "invariants", "model", "generations", "dialects",
 )  # fmt: skip
-"""Tests in tests/lifecycle that need nothing but the mutated packages."""
+"""Tests in tests/lifecycle that need only the mutated packages."""
 TESTS: Final = [*(f"tests/lifecycle/test_{name}.py" for name in LIFECYCLE), "tests/protocol"]
 ONCE: Final = ("statemachine.machine", "protocol.shapes")
-"""Modules whose functions mostly run once in the life of a process."""
+"""Modules whose functions mostly run once per process."""
 SLOW: Final = ("test_model", "test_generations", "test_messages", "test_dialects")
 WORKERS: Final = os.cpu_count() or 1
 TIMEOUT_S: Final = 120
@@ -49,8 +49,8 @@ use_git_change_detection = false
 """
 
 
-def lay_out() -> None:
-    """A copy of the repository as mutmut likes it."""
+def copy_tree() -> None:
+    """Copy the repository into the layout that mutmut needs."""
     shutil.rmtree(TREE, ignore_errors=True)
     no_bytecode = shutil.ignore_patterns("__pycache__")
     for portion in PORTIONS:
@@ -61,7 +61,7 @@ def lay_out() -> None:
 
 
 def verdicts(wanted: list[str]) -> Iterator[tuple[str, str, int | None]]:
-    """Portion, mutant and exit code, from what mutmut wrote down."""
+    """Yield portion, mutant and exit code from mutmut's records."""
     for portion in MUTATED:
         for path in sorted((TREE / "mutants" / "taskmachine" / portion).glob("*.meta")):
             for mutant, code in json.loads(path.read_text())["exit_code_by_key"].items():
@@ -70,12 +70,12 @@ def verdicts(wanted: list[str]) -> Iterator[tuple[str, str, int | None]]:
 
 
 def is_wanted(name: str, wanted: list[str]) -> bool:
-    """Whether a module or a mutant is below one of these names."""
+    """Return whether a module or a mutant is below one of these names."""
     return any(f"{name}.".startswith(f"{prefix}.") for prefix in wanted)
 
 
 def patterns(wanted: list[str]) -> list[str]:
-    """The names of the modules that mutmut may judge, as it wants them."""
+    """Return mutmut's patterns for the modules that it can test."""
     names = [
         f"{portion}.{path.stem}" if path.stem != "__init__" else portion
         for portion in MUTATED
@@ -87,7 +87,7 @@ def patterns(wanted: list[str]) -> list[str]:
 
 
 def rounds(mutant: str) -> Iterator[list[str]]:
-    """Test modules, those first that are fast and close to the mutant; without the slowest."""
+    """Yield groups of test modules, fast ones close to the mutant first; omit the fuzz tests."""
     paths = [TREE / test for test in TESTS if test.endswith(".py")]
     paths += sorted((TREE / "tests" / "protocol").glob("test_*.py"))
     paths = [path for path in paths if path.stem != "test_fuzz"]
@@ -100,8 +100,8 @@ def rounds(mutant: str) -> Iterator[list[str]]:
         ]
 
 
-def second_look(mutant: str) -> str:
-    """What becomes of a mutant in processes of its own."""
+def retest(mutant: str) -> str:
+    """Test a mutant in new processes and return the outcome."""
     environment = {**os.environ, "MUTANT_UNDER_TEST": mutant, "PYTHONDONTWRITEBYTECODE": "1"}
     for tests in rounds(mutant):
         try:
@@ -122,20 +122,20 @@ def second_look(mutant: str) -> str:
 
 
 def main(wanted: list[str]) -> int:
-    """Print each survivor as a difference, then the figures."""
+    """Print a diff of each survivor, then the figures."""
     os.environ.setdefault("HYPOTHESIS_PROFILE", "mutation")
     mutmut = [sys.executable, "-m", "mutmut"]
-    lay_out()
+    copy_tree()
     run = [*mutmut, "run", "--max-children", str(WORKERS), *patterns(wanted)]
     if failed := subprocess.run(run, cwd=TREE, check=False).returncode:
         return failed
-    if second_look("taskmachine.protocol.nothing") != "survived":
-        print("The tests fail although nothing is mutated.")
+    if retest("taskmachine.protocol.nothing") != "survived":
+        print("The tests fail without a mutation; run pytest to see why.")
         return 1
     first = list(verdicts(wanted))
     alive = [mutant for _, mutant, code in first if code not in (1, 3)]
     with ThreadPoolExecutor(WORKERS) as pool:
-        outcomes = dict(zip(alive, pool.map(second_look, alive), strict=True))
+        outcomes = dict(zip(alive, pool.map(retest, alive), strict=True))
     figures = {portion: Counter[str]() for portion in MUTATED}
     for portion, mutant, _ in first:
         outcome = outcomes.get(mutant, "killed")

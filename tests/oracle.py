@@ -18,7 +18,7 @@ DUTIES_BY_HAND: Final[dict[str, dict[str, str]]] = SPEC["table"]["duties"]
 
 REPOSITORY: Final = Path(__file__).parent.parent
 REFERENCE: Final = REPOSITORY.parent / "shared" / "reference"
-"""Published schemas, where they are at hand: a second judge."""
+"""The published schemas, if available, as a second oracle."""
 
 
 def _runtime() -> Lifecycle:
@@ -62,13 +62,13 @@ LIFECYCLES: Final = {RUNTIME: _runtime(), "erlmcp": _ERLMCP} | {
 
 @cache
 def judge(revision: str, name: str) -> jsonschema_rs.Draft202012Validator:
-    """Our hand-written schema of one message."""
+    """Return a validator for one message by the schema in `specs/schema`."""
     return _validator(load_schema(revision), name)
 
 
 @cache
 def published_judge(file: str, name: str) -> jsonschema_rs.Draft202012Validator:
-    """The published schema of one message, from the folder beside the project."""
+    """Return a validator for one message by the published schema in `REFERENCE`."""
     return _validator(json.loads((REFERENCE / file).read_text()), name)
 
 

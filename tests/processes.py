@@ -1,4 +1,4 @@
-"""Whether processes have ended that others started."""
+"""Checks that processes have ended which are not children of the test."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ WITHIN_S: Final = 10.0
 
 
 def is_alive(pid: int) -> bool:
-    """A child of a child may be dead and not buried yet."""
+    """Return whether a process runs; a zombie does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -19,8 +19,8 @@ def is_alive(pid: int) -> bool:
 
 
 def assert_gone(*pids: int) -> None:
-    """Wait until a killed process has exited."""
+    """Wait for the end of processes that were killed."""
     deadline = time.monotonic() + WITHIN_S
     while left := [pid for pid in pids if is_alive(pid)]:
-        assert time.monotonic() < deadline, f"{left} still live"
+        assert time.monotonic() < deadline, f"still running: {left}"
         time.sleep(0.01)

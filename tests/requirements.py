@@ -1,7 +1,7 @@
-"""Which requirement is shown by which test.
+"""The tests of each requirement.
 
-A test says so with `@covers("2025-11-25:begins-working", ...)`; a row of the catalogue that no
-test can show says why with `untested`.
+A test names its requirements with `@covers("2025-11-25:begins-working", ...)`; a row of the
+catalogue that no test can show has a reason in `untested`.
 """
 
 import ast
@@ -16,7 +16,7 @@ covers: Final = pytest.mark.requirement
 
 
 def citations() -> dict[str, list[str]]:
-    """Requirement id to the tests that cover it, as `path::test`."""
+    """Map each requirement id to the tests that cover it, as `path::test`."""
     found: dict[str, list[str]] = {}
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         name = path.relative_to(REPOSITORY).as_posix()

@@ -1,9 +1,9 @@
-"""The seed of everything that is random in the tests, unless Hypothesis chooses."""
+"""The seed of all randomness in the tests, except that of Hypothesis."""
 
 import os
 from typing import Final
 
 __all__ = ["SEED"]
 
-# Taken out: to our own servers, which inherit the environment, it would be an unknown setting.
+# Removed, since the servers inherit the environment and would refuse an unknown setting.
 SEED: Final = int(os.environ.pop("TASKMACHINE_SEED", "20261116"))

@@ -1,4 +1,4 @@
-"""Where random input comes from."""
+"""Hypothesis strategies for random input."""
 
 from hypothesis import strategies as st
 
@@ -6,7 +6,7 @@ from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Outcome, Progress, Question
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
-"""Anything that JSON can carry: no lone surrogates."""
+"""Any text that JSON can carry: no lone surrogates."""
 
 json_values = st.recursive(
     st.none()
@@ -45,7 +45,7 @@ tool_results = st.fixed_dictionaries(
 
 @st.composite
 def results(draw: st.DrawFn) -> Outcome:
-    """A result of a tool."""
+    """Draw the outcome of a tool that returned."""
     body: dict[str, object] = dict(draw(tool_results))
     is_error = draw(st.booleans())
     if is_error:
@@ -59,4 +59,4 @@ errors = st.builds(
     message=text,
     data=st.none() | json_values.map(encode_json),
 )
-"""An error of a tool."""
+"""Outcomes of tools that raised an error."""

@@ -21,7 +21,7 @@ from tests.architecture import (
 )
 from tests.oracle import REPOSITORY
 
-# Who may import what, besides the standard library.
+# Allowed imports besides the standard library.
 ALLOWED = {
     "statemachine": {"attrs", "transitions", "taskmachine.statemachine"},
     "protocol": {
@@ -35,7 +35,7 @@ ALLOWED = {
     "specs": {"taskmachine.specs"},
 }
 
-# No clock, no chance, no world below adapters.
+# No clock, no randomness and no I/O below adapters.
 IMPURE = {
     "asyncio", "concurrent", "ctypes", "io", "logging", "multiprocessing", "os", "pathlib",
     "random", "secrets", "select", "selectors", "signal", "socket", "sqlite3", "subprocess",
@@ -52,7 +52,7 @@ def is_below(name: str, roots: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("portion", ALLOWED)
-def test_data_flows_one_way(portion: str) -> None:
+def test_the_core_imports_only_what_is_allowed(portion: str) -> None:
     for path in files(portion):
         for name in imports(path):
             if name.partition(".")[0] in sys.stdlib_module_names:
@@ -79,20 +79,20 @@ def test_rooms_import_in_one_direction() -> None:
     assert violations() == []
 
 
-def test_every_room_has_its_place_and_no_module_stands_between_them() -> None:
+def test_every_module_of_adapters_is_in_an_ordered_room() -> None:
     placed = {room for rooms in ORDER for room in rooms} | set(BESIDE)
     adapters = REPOSITORY / "adapters"
     assert {path.name for path in adapters.glob("*.py")} == {"__init__.py"}
     assert {path.parent.name for path in adapters.glob("*/__init__.py")} <= placed
 
 
-def test_modules_do_not_import_each_other_in_circles() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph = {name: set(imports(path)) for name, path in modules().items()}
     edges: dict[str, set[str]] = {name: set() for name in graph}
     for name, names_used in graph.items():
         for used in names_used:
             run = [other for other in graph if is_below(used, {other})]
-            # A package imports its own modules; they may only import names that it defines itself.
+            # A package re-exports its modules: importing from it counts for the module only.
             own = max(run, key=len, default=name)
             edges[name] |= {other for other in run if other == own or not is_below(name, {other})}
         edges[name].discard(name)
@@ -122,13 +122,13 @@ def test_files_that_share_a_prefix_are_a_folder() -> None:
 
 @pytest.mark.parametrize("portion", PORTIONS)
 def test_modules_stay_small(portion: str) -> None:
-    """One concern each; a dialect with all its message classes is the largest."""
+    """The largest is a dialect with all its message classes."""
     for path in files(portion):
         assert len(path.read_text().splitlines()) <= 480, path
 
 
 def test_only_ids_that_the_repository_defines_are_cited() -> None:
-    """Requirement ids stand in specs/requirements; nothing explains private ones."""
+    """Requirement ids are defined in specs/requirements; private ids are not defined."""
     private = re.compile(r"\b(?:ERL|ROO|SWIFT|USER|X\d\d)-\d+")
     for pattern in ("**/*.py", "**/*.md", "**/*.toml"):
         for portion in (*PORTIONS, "docs", "tests"):

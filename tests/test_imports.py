@@ -1,4 +1,4 @@
-"""Imports in a new interpreter: extras are imported only when they are used."""
+"""Imports load only the necessary modules, as seen in a new interpreter."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ FOR_CHECKS: Final = {"hypothesis", "jsonschema_rs", "pytest"}
 FOR_TELEMETRY: Final = {"opentelemetry", "prometheus_client"}
 FOR_SERVERS: Final = {"httptools", "httpx", "jinja2", "jwt", "starlette", "uvicorn", "uvloop"}
 
-LOOK: Final = """
+PROBE: Final = """
 import json, sys
 before = set(sys.modules)
 {code}
@@ -71,19 +71,19 @@ for url in ("memory:", "sqlite:tasks.db"):
 
 
 def pulled_in(code: str, place: Path) -> set[str]:
-    """The top names of all that a new interpreter has imported for this, but what is Python's."""
+    """Return the third-party packages that a new interpreter imports for this code."""
     tops = {name.partition(".")[0] for name in _imported(code, place)}
     return tops - {"taskmachine"} - sys.stdlib_module_names
 
 
-def names_of_ours(code: str, place: Path) -> set[str]:
-    """The modules of this package that a new interpreter has imported for this."""
+def own_modules(code: str, place: Path) -> set[str]:
+    """Return the modules of this package that a new interpreter imports for this code."""
     return {name for name in _imported(code, place) if name.startswith("taskmachine.")}
 
 
 def _imported(code: str, place: Path) -> list[str]:
     ended = subprocess.run(
-        [sys.executable, "-c", LOOK.format(code=code)],
+        [sys.executable, "-c", PROBE.format(code=code)],
         cwd=place,
         capture_output=True,
         text=True,
@@ -99,7 +99,7 @@ def importing(*modules: str) -> str:
 
 
 def installed_with(wanted: list[str]) -> set[str]:
-    """The distributions that pip installs for these requirements, by what each says it needs."""
+    """Return the distributions that pip installs for these requirements, from their metadata."""
     found: set[str] = set()
     waiting = [Requirement(text) for text in wanted]
     while waiting:
@@ -110,15 +110,15 @@ def installed_with(wanted: list[str]) -> set[str]:
         try:
             waiting += map(Requirement, requires(name) or ())
         except PackageNotFoundError:
-            pytest.fail(f"{name} is needed, and not installed")
+            pytest.fail(f"{name} is required but not installed")
         found.add(name)
     return found
 
 
 def strangers(names: set[str], wanted: list[str]) -> dict[str, set[str]]:
-    """The modules that belong to other packages than pip would install, and to which ones.
+    """Return the modules of packages that pip would not install, with these packages.
 
-    Those that a compiled module made up belong to none.
+    Modules that a compiled module creates at run time belong to no package.
     """
     by_name, installed = packages_distributions(), installed_with(wanted)
     owners = {name: {*map(str, map(canonicalize_name, by_name.get(name, ())))} for name in names}
@@ -137,10 +137,11 @@ def test_the_core_pulls_in_only_what_is_always_installed(code: str, tmp_path: Pa
 
 
 def test_the_front_door_pulls_in_nothing_by_itself(tmp_path: Path) -> None:
-    assert names_of_ours("import taskmachine", tmp_path) == set()
+    """Names are imported on first use."""
+    assert own_modules("import taskmachine", tmp_path) == set()
     assert pulled_in("import taskmachine", tmp_path) == set()
-    machine = names_of_ours("import taskmachine.statemachine", tmp_path)
-    assert names_of_ours("from taskmachine import State", tmp_path) == machine
+    machine = own_modules("import taskmachine.statemachine", tmp_path)
+    assert own_modules("from taskmachine import State", tmp_path) == machine
 
 
 @pytest.mark.parametrize(
@@ -151,9 +152,9 @@ def test_the_front_door_pulls_in_nothing_by_itself(tmp_path: Path) -> None:
         "taskmachine.adapters.client.http.transport",
     ],
 )
-def test_http_pulls_in_no_sdk_and_nothing_of_the_tester(module: str, tmp_path: Path) -> None:
+def test_http_pulls_in_no_sdk_and_no_tester(module: str, tmp_path: Path) -> None:
     found = pulled_in(importing(module), tmp_path)
-    assert found & FOR_SERVERS, "or this looks at the wrong module"
+    assert found & FOR_SERVERS, "otherwise this tests the wrong module"
     assert found.isdisjoint(FOREIGN | FOR_CHECKS | FOR_TELEMETRY)
 
 
@@ -162,12 +163,13 @@ def test_the_tester_pulls_in_no_sdk(tmp_path: Path) -> None:
     assert found.isdisjoint(FOREIGN)
     ours = pulled_in(importing("taskmachine.adapters.conformance.run"), tmp_path)
     assert ours.isdisjoint(FOREIGN)
-    assert "hypothesis" in ours, "or this looks at the wrong module"
+    assert "hypothesis" in ours, "otherwise this tests the wrong module"
 
 
 @pytest.mark.parametrize("bridge", ["mcp", "fastmcp"])
 def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Path) -> None:
-    ours = names_of_ours(importing(f"taskmachine.{bridge}"), tmp_path)
+    """The SDK itself may import further packages if they are installed."""
+    ours = own_modules(importing(f"taskmachine.{bridge}"), tmp_path)
     assert f"taskmachine.adapters.bridges.{bridge}" in ours
     named = {name.partition(".")[0] for module in ours for name in imports(modules()[module])}
     assert bridge in named
@@ -175,12 +177,13 @@ def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Pa
     assert strangers(named - {"taskmachine"}, with_extra) == {}
 
 
-def test_what_an_import_pulls_in_would_be_noticed(tmp_path: Path) -> None:
-    """The check itself: with the official models it is red."""
+def test_a_forbidden_import_would_be_found(tmp_path: Path) -> None:
+    """With the official models the check above would fail."""
     found = pulled_in(importing("taskmachine.statemachine", "mcp_types"), tmp_path)
     assert {"mcp_types", "pydantic"} <= found
     assert strangers(found, PROJECT["dependencies"]).keys() >= {"mcp_types", "pydantic"}
 
 
-def test_the_names_that_must_not_appear_are_real_ones() -> None:
+def test_the_forbidden_names_exist() -> None:
+    """A name that no package has would never be found."""
     assert packages_distributions().keys() >= (FOREIGN | FOR_CHECKS | FOR_SERVERS | FOR_TELEMETRY)

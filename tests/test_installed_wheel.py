@@ -1,4 +1,4 @@
-"""The built wheel has all its data and can be installed beside other packages."""
+"""The wheel, built from the tree and from the sdist: complete, and compatible with others."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ Run = Callable[..., str]
 
 
 def built(source: Path, place: Path) -> Path:
-    """The wheel of a source tree, which is spoilt by it: building leaves things behind."""
+    """Build the wheel of a source tree; the build leaves files in the tree."""
     place.mkdir()
     build = ["pip", "wheel", "-q", "--no-deps", "-w", str(place), str(source)]
     subprocess.run([sys.executable, "-m", *build], check=True)
@@ -67,7 +67,7 @@ def built(source: Path, place: Path) -> Path:
 
 
 def contents(wheel: Path) -> dict[str, str]:
-    """Each file by its digest, but the list of these."""
+    """Return the digest of each file except RECORD."""
     with zipfile.ZipFile(wheel) as files:
         names = (name for name in files.namelist() if not name.endswith("/RECORD"))
         return {name: hashlib.sha256(files.read(name)).hexdigest() for name in names}
@@ -85,7 +85,7 @@ def wheel(folder: Path) -> Path:
 
 
 def environment(place: Path, *packages: str) -> Run:
-    """Runs a program of a new environment with these packages."""
+    """Create an environment with these packages; return a function that runs its programs."""
     venv.create(place, with_pip=True)
 
     def run(program: str, *arguments: str) -> str:
@@ -103,13 +103,13 @@ def environment(place: Path, *packages: str) -> Run:
 
 @pytest.fixture(scope="module")
 def run(folder: Path, wheel: Path) -> Run:
-    """Runs a program beside the owner of the bare name."""
+    """An environment that also has python-statemachine, which owns the name `statemachine`."""
     return environment(folder / "env", "python-statemachine", "setuptools>=80", str(wheel))
 
 
-def test_the_wheel_and_python_statemachine_leave_each_other_alone(run: Run) -> None:
+def test_the_wheel_does_not_conflict_with_python_statemachine(run: Run) -> None:
     sizes, has_class = json.loads(run("python", "-c", READ_ALL))
-    assert has_class, "the other package is still itself"
+    assert has_class, "the other package is unchanged"
     assert sizes == {name: (REPOSITORY / name).stat().st_size for name in DATA}
     assert len(DATA) >= 3
 
@@ -129,7 +129,7 @@ def test_the_wheel_has_every_module_its_types_and_nothing_else(wheel: Path) -> N
     assert "taskmachine/py.typed" in names
 
 
-def test_the_source_distribution_makes_the_same_wheel(folder: Path, wheel: Path, run: Run) -> None:
+def test_the_source_distribution_builds_the_same_wheel(folder: Path, wheel: Path, run: Run) -> None:
     source = folder / "source"
     shutil.copytree(REPOSITORY, source, ignore=LEFTOVERS)
     subprocess.run(
@@ -139,12 +139,13 @@ def test_the_source_distribution_makes_the_same_wheel(folder: Path, wheel: Path,
     with tarfile.open(archive) as files:
         files.extractall(folder / "unpacked", filter="data")
     [unpacked] = (folder / "unpacked").iterdir()
-    assert (unpacked / "tests" / "test_installed_wheel.py").exists(), "it can be tested, too"
+    assert (unpacked / "tests" / "test_installed_wheel.py").exists(), "the sdist contains the tests"
     assert contents(built(unpacked, folder / "again")) == contents(wheel)
 
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_the_front_door_opens(folder: Path, wheel: Path, run: Run, kind: str) -> None:
+def test_the_package_can_be_imported(folder: Path, wheel: Path, run: Run, kind: str) -> None:
+    """Also beside a checkout folder of the same name, as in the tutorial."""
     if kind == "editable":
         shutil.copytree(REPOSITORY, folder / "taskmachine", ignore=LEFTOVERS)
         run = environment(folder / "editable", "-e", str(folder / "taskmachine"))

@@ -20,7 +20,7 @@ def test_style_and_types(command: str) -> None:
 
 
 def test_every_branch_of_the_pure_packages_is_tested(tmp_path: Path) -> None:
-    """`statemachine` and `protocol` are covered by their own tests, to the last branch."""
+    """The tests of `statemachine` and `protocol` cover all their branches."""
     data = {"COVERAGE_FILE": str(tmp_path / "coverage")}
     tests = ["tests/lifecycle", "tests/protocol"]
     _run("coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, **data)

@@ -1,6 +1,6 @@
-"""What the core costs, as ratios to the floor in one run: `python -m tests.benchmarks.core`.
+"""The cost of the core as ratios to a floor in the same run: `python -m tests.benchmarks.core`.
 
-Leaves with 1 if a bound is broken.  The floors: a bare `transitions` trigger, and the standard
+Exits 1 if a bound is exceeded.  The floors: a bare `transitions` trigger, and the standard
 library's `json` reading the same request and writing the same answer.
 """
 
@@ -27,7 +27,7 @@ class Measure(NamedTuple):
     cost_us: float
     floor_us: float
     most: float
-    """The ratio that must not be exceeded; infinite if it is only told."""
+    """The maximum ratio; infinite without a bound."""
     most_us: float = float("inf")
 
     @property
@@ -40,7 +40,7 @@ class Measure(NamedTuple):
 
 
 def race(ours: Callable[[], object], floor: Callable[[], object], n: int) -> tuple[float, float]:
-    """The best of seven rounds each, in turns, so that noise hits both alike."""
+    """Return the best of seven rounds of each; alternating, so that noise affects both."""
     rounds = [(timeit.timeit(ours, number=n), timeit.timeit(floor, number=n)) for _ in range(7)]
     return min(a for a, _ in rounds) / n * 1e6, min(b for _, b in rounds) / n * 1e6
 
@@ -118,14 +118,14 @@ def measure_get(n: int) -> list[Measure]:
     return measures
 
 
-def measure_malice() -> list[Measure]:
-    """A hostile megabyte against a hostile tenth of it: linear means about ten times the time."""
+def measure_hostile_input() -> list[Measure]:
+    """Compare 1 MB of hostile input with 0.1 MB: linear cost means a ratio of about ten."""
     shapes: dict[str, Callable[[int], bytes]] = {
         "brackets": lambda size: b"[" * size,
         "digits": lambda size: b"1" * size,
         "escapes": lambda size: b'"' + b"\\u00e9" * (size // 6),
-        "one key again and again": lambda size: b"{" + b'"k":0,' * (size // 6) + b'"k":0}',
-        "other keys": lambda size: (
+        "one repeated key": lambda size: b"{" + b'"k":0,' * (size // 6) + b'"k":0}',
+        "different keys": lambda size: (
             b"{" + b",".join(b'"%07d":0' % i for i in range(size // 12)) + b"}"
         ),
         "small objects": lambda size: b"[" + b"{}," * (size // 3) + b"{}]",
@@ -144,14 +144,14 @@ def refused(data: bytes) -> None:
         decode_message(data)
     except MalformedMessage:
         return
-    raise AssertionError("taken for a message")
+    raise AssertionError("decoded as a message")
 
 
 def main(n: int = 20_000) -> int:
-    """Print the table; 1 if a bound is broken."""
+    """Print the table; return 1 if a bound is exceeded."""
     print(f"{'what':42} {'cost':>12} {'floor':>12} {'ratio':>7} {'bound':>7}")
     broken = 0
-    for measure in [*measure_events(n), *measure_get(n), *measure_malice()]:
+    for measure in [*measure_events(n), *measure_get(n), *measure_hostile_input()]:
         bound = "" if measure.most == float("inf") else f"{measure.most:.1f}"
         broken += not measure.holds
         print(

@@ -1,8 +1,8 @@
-"""What tasks on PostgreSQL cost, beside bare procrastinate.
+"""The cost of tasks on PostgreSQL, compared with bare procrastinate.
 
-`python -m tests.benchmarks.postgresql` leaves with 1 if a bound is broken.  It starts a PostgreSQL
-server of its own with the settings that it comes with, and says them.  A floor is what the figure
-is compared with: the same among few tasks, or procrastinate's own worker that runs an empty job.
+`python -m tests.benchmarks.postgresql` exits 1 if a bound is exceeded.  It starts its own
+PostgreSQL server with default settings and prints them.  The floor of a figure is the same
+operation among few tasks, or procrastinate's own worker that runs an empty job.
 """
 
 import argparse
@@ -25,19 +25,19 @@ from tests.benchmarks.rounds import HEADER, Row
 
 
 class Scale(NamedTuple):
-    """How much is done."""
+    """The amount of work."""
 
     few: int
     many: int
     scale_rounds: int
     calls: int
-    """Of one question in one round."""
+    """Calls of each query per round."""
     lookup_rounds: int
     seconds: float
     workers: Sequence[int]
     cycle_rounds: int
     warm: int
-    """Cycles of a turn before those that count."""
+    """Warm-up cycles per turn."""
     cycles: int
 
 
@@ -79,15 +79,17 @@ def rows(server: Server, folder: Path, scale: Scale) -> Iterator[Row]:
 
 def explanation(server: Server) -> Iterator[str]:
     yield f"PostgreSQL: {described(server)}; load of the machine: {os.getloadavg()[0]:.1f}"
-    yield "A cycle goes from the creation of a task to its end; its floor is a job of bare"
-    yield f"procrastinate.  One process with {CLIENTS} callers creates, workers run an empty tool,"
-    yield f"{CONCURRENCY} at a time.  CPU is that of the processes without PostgreSQL's."
+    yield "A cycle is a task from its creation to its end; its floor is a job of bare"
+    yield f"procrastinate.  One process with {CLIENTS} callers creates, and workers run an empty"
+    yield f"tool, {CONCURRENCY} at a time.  CPU does not include the processes of PostgreSQL."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, then the plans; 1 if a bound is broken, or something did not end."""
+    """Print the table and the plans; return 1 if a bound is exceeded or a turn failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.postgresql")
-    parser.add_argument("--quick", action="store_true", help="see that it works; no figures")
+    parser.add_argument(
+        "--quick", action="store_true", help="check that it works; the figures mean nothing"
+    )
     scale = QUICK if parser.parse_args(arguments).quick else FULL
     broken = 0
     with durable() as server, tempfile.TemporaryDirectory() as folder:
@@ -103,5 +105,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and no process stays behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # to end the child processes
     sys.exit(main())

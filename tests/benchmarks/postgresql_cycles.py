@@ -1,7 +1,7 @@
-"""How many tasks go from their creation to their end each second, beside bare procrastinate.
+"""Complete tasks per second, from creation to end, compared with bare procrastinate.
 
-One process creates, so many workers run an empty tool; everything is new in each turn: schema,
-tables, processes.  A turn ends when nothing is left that has not ended.
+One process creates tasks, and workers run an empty tool.  Each turn has a new schema and new
+processes, and ends when every task has ended.
 """
 
 import contextlib
@@ -27,22 +27,22 @@ __all__ = ["CLIENTS", "CONCURRENCY", "Failed", "measure_cycles"]
 CLIENTS: Final = 32
 CONCURRENCY: Final = 10
 LEAST_SHARE: Final = 0.5
-"""Of what bare procrastinate does in the same time."""
+"""Minimum share of the rate of bare procrastinate."""
 
 PATIENCE_S: Final = 120
 STOP_S: Final = 15
-LOOK_S: Final = 0.005
+POLL_S: Final = 0.005
 PATH: Final = str(REPOSITORY)
 
 _numbers: Final = itertools.count()
 
 
 class Failed(Exception):
-    """A process did not do what it should have, or something did not end."""
+    """A process failed, or a task did not end."""
 
 
 class Process:
-    """A child whose output, all of it, is in a file."""
+    """A child process with its output in a file."""
 
     def __init__(self, command: Sequence[str], output: Path) -> None:
         self._output = output
@@ -60,16 +60,16 @@ class Process:
     def cpu_s(self) -> float:
         return processor_seconds(self._child.pid)
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         assert self._child.stdin is not None
         self._child.stdin.write(f"{line}\n".encode())
         self._child.stdin.flush()
 
-    def has_said(self, text: bytes, times: int = 1) -> bool:
-        said = self._output.read_bytes()
+    def has_written(self, text: bytes, times: int = 1) -> bool:
+        written = self._output.read_bytes()
         if self._child.poll() is not None:
-            raise Failed(said.decode(errors="replace").strip()[-500:] or "it wrote nothing")
-        return said.count(text) >= times
+            raise Failed(written.decode(errors="replace").strip()[-500:] or "exited without output")
+        return written.count(text) >= times
 
     def end(self) -> None:
         self._child.terminate()
@@ -93,14 +93,14 @@ def wait_until(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > until:
-            raise Failed(f"nothing for {PATIENCE_S} s")
-        time.sleep(LOOK_S)
+            raise Failed(f"no progress for {PATIENCE_S} s")
+        time.sleep(POLL_S)
 
 
 def measure_cycles(
     server: Server, folder: Path, workers: Sequence[int], rounds: int, warm: int, count: int
 ) -> Iterator[Row]:
-    """Turns of both, one after the other; the round of the median ratio."""
+    """Measure both in alternating turns; yield the round of the median ratio."""
     for number in workers:
         pairs = [
             (
@@ -111,15 +111,15 @@ def measure_cycles(
         ]
         floor, cost = median_pair(pairs)
         rates = f"{1e6 / cost.wall:,.0f}/s / procrastinate {1e6 / floor.wall:,.0f}/s"
-        who = "1 worker" if number == 1 else f"{number} workers"
-        label = f"{who}: cycle, {rates}"
+        workers_text = "1 worker" if number == 1 else f"{number} workers"
+        label = f"{workers_text}: cycle, {rates}"
         yield Row(label, cost, floor=floor.wall, most_ratio=1 / LEAST_SHARE)
 
 
 def measure_turn(
     server: Server, folder: Path, party: Party, workers: int, warm: int, count: int
 ) -> Cost:
-    """The cost of one cycle; of the processor, what all its processes have used but PostgreSQL."""
+    """Return the cost of one cycle; processor time of all processes except PostgreSQL."""
     schema = f"turn_{next(_numbers)}"
     party.prepare(server, schema)
     try:
@@ -130,12 +130,12 @@ def measure_turn(
             command = party.worker(server.url(), schema, CONCURRENCY)
             processes = [stack.enter_context(running(command, folder)) for _ in range(workers)]
             connection = stack.enter_context(psycopg.connect(server.url(), autocommit=True))
-            wait_until(lambda: creator.has_said(b"ready"))
+            wait_until(lambda: creator.has_written(b"ready"))
             for process in processes:
-                wait_until(lambda process=process: process.has_said(party.is_ready))  # type: ignore[misc]
+                wait_until(lambda process=process: process.has_written(party.is_ready))  # type: ignore[misc]
 
-            def is_over(times: int) -> bool:
-                if not creator.has_said(b"done", times):
+            def has_ended(times: int) -> bool:
+                if not creator.has_written(b"done", times):
                     return False
                 row = connection.execute(party.left.format(schema=schema).encode()).fetchone()
                 return row == (False,)
@@ -143,8 +143,8 @@ def measure_turn(
             def turn(number: int, times: int) -> Cost:
                 cpu = sum(process.cpu_s for process in (creator, *processes))
                 wall = time.perf_counter()
-                creator.tell(str(number))
-                wait_until(lambda: is_over(times))
+                creator.send_line(str(number))
+                wait_until(lambda: has_ended(times))
                 wall = time.perf_counter() - wall
                 cpu = sum(process.cpu_s for process in (creator, *processes)) - cpu
                 return Cost(wall / number * 1e6, cpu / number * 1e6)

@@ -1,4 +1,4 @@
-"""How long 32 callers wait for `tasks/get`, all of them asking again as soon as they know.
+"""Latency of `tasks/get` with 32 callers that repeat it without a pause.
 
 Through the service, and through a replica over HTTP.
 """
@@ -38,7 +38,7 @@ Took = list[float]
 
 
 def measure_lookups(server: Server, folder: Path, rounds: int, seconds: float) -> Iterator[Row]:
-    """Rounds in turn; the median of what is the 99th percentile of each round."""
+    """Measure in alternating rounds; yield the medians of each round's percentiles."""
     with serving(_replica(server, folder), folder / "replica.txt") as replica:
         took = uvloop.run(_measure(server, replica, rounds, seconds))
     for what, each in took.items():
@@ -89,7 +89,7 @@ async def _of_service(service: TaskService) -> Sequence[Act]:
 
 
 async def _of_replica(replica: Address, revision: str) -> Sequence[Act]:
-    """Each caller has a connection for itself, and a task that is completed."""
+    """Give each caller its own connection and a completed task."""
     acts: list[Act] = []
     loop = asyncio.get_running_loop()
     for _ in range(CALLERS):

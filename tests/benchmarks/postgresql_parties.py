@@ -1,9 +1,9 @@
-"""Who takes part in the cycles that are measured: ours, and bare procrastinate.
+"""The two parties of the cycle benchmark: taskmachine and bare procrastinate.
 
 `python -m tests.benchmarks.postgresql_parties PARTY create URL SCHEMA CLIENTS` is the process that
-creates: each line of its input says how many, and is answered by a line when they are durable.
-`... procrastinate work URL SCHEMA CONCURRENCY` is a worker of procrastinate's own; ours is the
-command `taskmachine worker`.
+creates tasks: each line of its input is a number of tasks, and it answers with a line when they
+are durable.  `... procrastinate work URL SCHEMA CONCURRENCY` is procrastinate's own worker; that
+of taskmachine is the command `taskmachine worker`.
 """
 
 import asyncio
@@ -35,25 +35,25 @@ from tests.benchmarks.rounds import Act
 __all__ = ["PARTIES", "POOL_SIZE", "Party"]
 
 POOL_SIZE: Final = 10
-"""Connections of each process: as many as the store takes by itself."""
+"""Connections of each process: the default of the store."""
 
 THIS: Final = (sys.executable, "-m", "tests.benchmarks.postgresql_parties")
 
 
 class Party(NamedTuple):
-    """How its processes are started, and what it has done."""
+    """The commands and queries of one party."""
 
     name: str
     is_ready: bytes
-    """What a worker writes when it has begun."""
+    """The output of a worker that is ready."""
     prepare: Callable[[Server, str], None]
     worker: Callable[[str, str, int], Sequence[str]]
-    """Of URL, schema and concurrency."""
+    """Return the command line of a worker, from URL, schema and concurrency."""
     creating: Callable[[str, str], AbstractAsyncContextManager[Act]]
     left: str
-    """A statement: whether something has not ended yet."""
+    """A query: whether any task has not ended."""
     ended: Callable[[Server, str], int]
-    """How many have ended well, once nothing is left."""
+    """Return the number of successful tasks when all have ended."""
 
     def creator(self, url: str, schema: str, clients: int) -> Sequence[str]:
         return (*THIS, self.name, "create", url, schema, str(clients))
@@ -78,7 +78,7 @@ def _our_worker(url: str, schema: str, concurrency: int) -> Sequence[str]:
 
 @asynccontextmanager
 async def _our_creating(url: str, schema: str) -> AsyncIterator[Act]:
-    """What a replica does for a request, without the request."""
+    """Create tasks as a replica does, without HTTP."""
     limits = Limits(caps=Caps(10**9, 10**9, 10**9, 10**9))
     store = f"{url}&schema={schema}&pool_size={POOL_SIZE}"
     numbers = itertools.count()
@@ -152,7 +152,7 @@ async def _bare_work(url: str, schema: str, concurrency: int) -> None:
 
 
 def _bare_ended(server: Server, schema: str) -> int:
-    """Those that ended well are deleted: what is not there any more of all there were."""
+    """Successful jobs are deleted: subtract those left from those created."""
     ((count,),) = server.execute(
         f"SELECT (SELECT last_value FROM {schema}.procrastinate_jobs_id_seq)"
         f" - (SELECT count(*) FROM {schema}.procrastinate_jobs)"
@@ -195,7 +195,7 @@ async def _create(party: Party, url: str, schema: str, clients: int) -> None:
 
 
 def main(name: str, what: str, url: str, schema: str, count: str) -> None:
-    """Whoever it is, on the event loop that our commands have."""
+    """Run a process on uvloop, like the commands of taskmachine."""
     if what == "work":
         uvloop.run(_bare_work(url, schema, int(count)))
     else:

@@ -1,7 +1,7 @@
-"""Whether what is asked all the time costs the same among a thousand tasks and a million.
+"""The cost of frequent queries among a thousand and among a million tasks.
 
-Two schemas in one database.  Both answer with as many tasks to each question: of every ten tasks
-seven have ended, one waits in the queue, one is worked on in its time and one beyond it.
+The two sizes are two schemas of one database, and each query returns as many tasks in both.  Of
+every ten tasks seven have ended, one is queued, one runs in time and one is overdue.
 """
 
 import random
@@ -25,22 +25,22 @@ __all__ = ["measure_scale", "median_pair"]
 
 PAGE: Final = 50
 BATCH: Final = 100
-"""As many as the upkeep of a runtime asks for."""
+"""The limit that the maintenance of a runtime uses."""
 
 MOST_RATIO: Final = 1.5
 
 WORKERS: Final = 10
-"""However many tasks there are; and one more that was lost, with a batch of tasks."""
+"""Live workers in both schemas; one more is lost and holds a batch of tasks."""
 
 OF_OWNER: Final = 100
-"""Tasks of each owner in the small schema; in the large one ten times as many."""
+"""Tasks per owner in the small schema; ten times as many in the large one."""
 
 HOUR_MS: Final = 3_600_000
 _COLUMNS: Final = "id, owner, created_at, version, is_live, deadline, is_queued, holder, record"
 
 
 class Size(NamedTuple):
-    """A schema, and how many tasks of how many owners are in it."""
+    """A schema with its number of tasks and owners."""
 
     schema: str
     tasks: int
@@ -54,28 +54,28 @@ def sizes(few: int, many: int) -> tuple[Size, Size]:
     )
 
 
-def made(size: Size, now: int) -> Iterator[Task]:
-    """One in each millisecond, of one owner after the other: their tasks do not lie together."""
+def tasks_of(size: Size, now: int) -> Iterator[Task]:
+    """Yield one task per millisecond, owners in turn, so that an owner's rows are scattered."""
     for number in range(size.tasks):
-        born = now - HOUR_MS - size.tasks + number
+        created = now - HOUR_MS - size.tasks + number
         owner = f"owner {number % size.owners}"
         kind = (number + number // size.owners) % 10
         ttl_ms = 1 if kind == 2 else 24 * HOUR_MS
-        step = lifecycle.submit(new_id(), owner, a_call(), born, ttl_ms=ttl_ms)
+        step = lifecycle.submit(new_id(), owner, a_call(), created, ttl_ms=ttl_ms)
         if kind == 0:
             yield step.task
             continue
         lost = kind == 2 and number >= size.tasks - BATCH * 10
         worker = "worker lost" if lost else f"worker {number % WORKERS}"
-        task = lifecycle.start(step.task, born, worker=worker).task
+        task = lifecycle.start(step.task, created, worker=worker).task
         if kind < 3:
             yield task
         else:
-            yield lifecycle.complete(task, born, DONE).task
+            yield lifecycle.complete(task, created, DONE).task
 
 
-async def filled(server: Server, size: Size) -> TaskService:
-    """Their rows as the store would have written them; lines of history there are none."""
+async def populate(server: Server, size: Size) -> TaskService:
+    """Insert the rows that the store would have written, without histories."""
     store = await open_postgresql(f"{server.url(size.schema)}&pool_size=1")
     for number in range(WORKERS):
         await store.enlist(Worker(f"worker {number}", "elsewhere", 1))
@@ -84,18 +84,18 @@ async def filled(server: Server, size: Size) -> TaskService:
     with psycopg.connect(server.url(), autocommit=True) as connection:
         with connection.cursor() as cursor, cursor.copy(copy.encode()) as rows:
             rows.set_types(kinds)
-            for task in made(size, system_clock()):
+            for task in tasks_of(size, system_clock()):
                 is_live, deadline, is_queued, holder, _ = columns_of(task)
                 facts = (task.id, task.owner, task.created_at, task.version, bool(is_live))
                 rows.write_row((*facts, deadline, bool(is_queued), holder, write_record(task)))
         connection.execute(f"VACUUM (ANALYZE) {size.schema}.tasks".encode())
         connection.execute(f"ANALYZE {size.schema}.workers".encode())
-        connection.execute("CHECKPOINT")  # or it would be taken while others are measured
+        connection.execute("CHECKPOINT")  # so that none runs during a measurement
     return service_on(store)
 
 
-class Asked:
-    """One schema, and every question to it: about any of its tasks, or any of its owners."""
+class Queries:
+    """The queries on one schema, with random tasks and owners."""
 
     def __init__(self, size: Size, service: TaskService, known: Sequence[tuple[str, str]]) -> None:
         self._size = size
@@ -103,11 +103,11 @@ class Asked:
         self._now = system_clock()
         self._batch = min(BATCH, size.tasks // 10)
         self.service = service
-        self.questions: Mapping[str, Act] = {
+        self.acts: Mapping[str, Act] = {
             "get": self._get,
             f"a page of {PAGE}": self._page,
-            f"{BATCH} whose time is over": self._overdue,
-            f"{BATCH} of the queue": self._queued,
+            f"{BATCH} overdue": self._overdue,
+            f"{BATCH} queued": self._queued,
             f"{BATCH} of a lost worker": self._orphans,
         }
 
@@ -129,38 +129,38 @@ class Asked:
 
 
 async def measure_scale(server: Server, few: int, many: int, rounds: int, calls: int) -> list[Row]:
-    """Rounds in turn; of each question the round of the median ratio.  Prints the plans."""
+    """Measure each query in alternating rounds, by the median ratio; print the query plans."""
     both = sizes(few, many)
-    asked = []
+    queries = []
     for size in both:
-        service = await filled(server, size)
+        service = await populate(server, size)
         known = server.execute(f"SELECT owner, id FROM {size.schema}.tasks")
-        asked.append(Asked(size, service, known))
-    of_few, of_many = asked
+        queries.append(Queries(size, service, known))
+    of_few, of_many = queries
     rows = []
-    for what, many_act in of_many.questions.items():
-        few_act = of_few.questions[what]
+    for what, many_act in of_many.acts.items():
+        few_act = of_few.acts[what]
         for act in (few_act, many_act):
-            await timed(calls, act)  # statements are prepared, pages of the indexes are there
+            await timed(calls, act)  # prepare the statements and load the index pages
         pairs = [(await timed(calls, few_act), await timed(calls, many_act)) for _ in range(rounds)]
         small, large = median_pair(pairs)
         label = f"{what}, of {many:,} / of {few:,}"
         rows.append(Row(label, large, floor=small.wall, most_ratio=MOST_RATIO))
     for size in both:
         print(*explained(server, size), sep="\n", flush=True)
-    for size, each in zip(both, asked, strict=True):
+    for size, each in zip(both, queries, strict=True):
         await each.service.store.close()
         server.execute(f"DROP SCHEMA {size.schema} CASCADE")
     return rows
 
 
 def median_pair(pairs: Sequence[tuple[Cost, Cost]]) -> tuple[Cost, Cost]:
-    """Floor and cost, in the round of the median ratio."""
+    """Return floor and cost of the round with the median ratio."""
     return sorted(pairs, key=lambda pair: pair[1].wall / pair[0].wall)[len(pairs) // 2]
 
 
 def explained(server: Server, size: Size) -> Iterator[str]:
-    """What the server does for a get and for a page."""
+    """Yield the query plans of a get and of a page."""
     ((known, owner),) = server.execute(f"SELECT id, owner FROM {size.schema}.tasks LIMIT 1")
     for what, statement, parameters in (
         ("get", sql.LOAD, ([known],)),

@@ -1,4 +1,4 @@
-"""A PostgreSQL server with the settings that it comes with: what is committed is on disk."""
+"""A PostgreSQL server with default settings, so that commits are durable."""
 
 import shutil
 import tempfile
@@ -15,7 +15,7 @@ __all__ = ["described", "durable"]
 
 @contextmanager
 def durable() -> Iterator[Server]:
-    """In the folder for temporary files, which has to be on a disk to tell anything."""
+    """Run a server in the temporary folder, which must be on a disk for valid figures."""
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))
     process = get_server(folder / "data")
     try:
@@ -26,7 +26,7 @@ def durable() -> Iterator[Server]:
 
 
 def described(server: Server) -> str:
-    """Its version, and the settings on which figures depend."""
+    """Return the version and the settings that affect the figures."""
     names = ("server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections")
     shown = [(name, server.execute(f"SHOW {name}")[0][0]) for name in names]
     return ", ".join(f"{name} {value}" for name, value in shown)

@@ -1,4 +1,4 @@
-"""Costs, how they are taken, and the lines of the table in which they are shown."""
+"""Cost measurement, and the rows of the printed table."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,14 +12,14 @@ Act = Callable[[], Awaitable[object]]
 
 
 class Cost(NamedTuple):
-    """Microseconds, by the clock on the wall and of the processor."""
+    """Wall time and processor time in microseconds."""
 
     wall: float
     cpu: float
 
 
 class Row(NamedTuple):
-    """One line of the table; what has no bound is only told."""
+    """One row of the table, with or without a bound."""
 
     what: str
     cost: Cost
@@ -53,7 +53,7 @@ HEADER: Final = f"{'what':58} {'cost':>12} {'CPU':>9} {'floor':>10} {'ratio':>7}
 
 
 async def timed(n: int, act: Act) -> Cost:
-    """Of one of `n` calls."""
+    """Return the mean cost of `n` calls."""
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(n):
         await act()
@@ -62,9 +62,9 @@ async def timed(n: int, act: Act) -> Cost:
 
 
 async def race(rounds: int, n: int, *makers: Callable[[], Awaitable[Act]]) -> list[Cost]:
-    """The best round of each.  They take turns, so that noise hits all alike.
+    """Return the best round of each; alternating, so that noise affects all.
 
-    Each is made anew for each round, outside of the time that is taken.
+    The makers run before each round and are not measured.
     """
     costs = [[await timed(n, await make()) for make in makers] for _ in range(rounds)]
     return [best(column) for column in zip(*costs, strict=True)]

@@ -1,8 +1,8 @@
-"""What the runtime costs, beside its floors and its peers: `python -m tests.benchmarks.runtime`.
+"""The cost of the runtime, compared with floors and peers: `python -m tests.benchmarks.runtime`.
 
-Leaves with 1 if a bound is broken.  `--peers` installs the task stores of the official SDKs into
-`build/peers` and measures them in the same run.  A floor is what the figure is compared with: the
-same without load, a peer, or the bare `sqlite3` module.
+Exits 1 if a bound is exceeded.  `--peers` installs the task stores of the official SDKs into
+`build/peers` and measures them in the same run.  The floor of a figure is the same operation
+without load, a peer, or the bare `sqlite3` module.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from tests.benchmarks.runtime_work import DONE, FULL, OWNER, QUICK, Scale, a_cal
 BUILD: Final = Path("build")
 
 
-async def filled(n: int) -> TaskService:
-    """As after `n` cycles, one in each millisecond of the past, in less time."""
+async def populated(n: int) -> TaskService:
+    """Return a service with `n` completed tasks, one per millisecond of the past."""
     store = await open_memory("memory:")
     now = system_clock()
     for at in range(now - n, now):
@@ -41,7 +41,7 @@ async def filled(n: int) -> TaskService:
 
 
 async def measure_memory(scale: Scale, peers: Sequence[Peer]) -> list[Row]:
-    full = await filled(scale.retained)
+    full = await populated(scale.retained)
     known = (await full.page(OWNER)).tasks[0].id
 
     async def on_empty() -> Act:
@@ -68,7 +68,7 @@ async def measure_memory(scale: Scale, peers: Sequence[Peer]) -> list[Row]:
 
 
 async def measure_pages(scale: Scale) -> list[Row]:
-    few, many = await filled(min(1_000, scale.listed)), await filled(scale.listed)
+    few, many = await populated(min(1_000, scale.listed)), await populated(scale.listed)
 
     async def of_few() -> Act:
         return lambda: few.page(OWNER, limit=50)
@@ -82,7 +82,7 @@ async def measure_pages(scale: Scale) -> list[Row]:
 
 
 def kilobytes_per_task(n: int) -> float:
-    """To be called in a new process."""
+    """Measure the memory of a retained task; run it in a new process."""
 
     def resident() -> int:
         gc.collect()
@@ -113,15 +113,17 @@ def rows(scale: Scale, with_peers: bool) -> Iterator[Row]:
     yield from asyncio.run(measure_pages(scale))
     yield from asyncio.run(measure_latency(scale, "memory", lambda: open_memory("memory:")))
     BUILD.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=BUILD) as folder:  # a disk, unlike /tmp at times
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:  # on a disk, which /tmp may not be
         yield from measure_sqlite(scale, Path(folder))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if a bound is broken."""
+    """Print the table; return 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.runtime")
-    parser.add_argument("--peers", action="store_true", help="measure the official SDKs, too")
-    parser.add_argument("--quick", action="store_true", help="see that it works; no figures")
+    parser.add_argument("--peers", action="store_true", help="also measure the official SDKs")
+    parser.add_argument(
+        "--quick", action="store_true", help="check that it works; the figures mean nothing"
+    )
     options = parser.parse_args(arguments)
     print(HEADER)
     broken = 0

@@ -1,4 +1,4 @@
-"""What a durable step costs: many callers against bare `sqlite3`, and one caller by itself."""
+"""The cost of durable steps: many callers compared with bare `sqlite3`, and one caller alone."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ __all__ = ["measure_latency", "measure_sqlite"]
 
 CALLERS: Final = 32
 FLOOR_SHARE: Final = 0.4
-"""Of what bare `sqlite3` does in the same time."""
+"""Minimum share of the rate of bare `sqlite3`."""
 
 UPDATE: Final = """
     UPDATE tasks SET version = ?, record = ?, history = CAST(history || ? AS BLOB)
@@ -45,7 +45,7 @@ def measure_sqlite(scale: Scale, folder: Path) -> Iterator[Row]:
         cost = asyncio.run(cycle_round(folder, scale.steps))
         cycles.append((cost, bare_round(folder, *bare_cycle_rows(scale.steps))))
     for what, pairs in (("step", steps), ("cycle", cycles)):
-        # Disks are moody: what counts is the round of the median ratio, of two made in a row.
+        # Disk speed varies: compare pairs measured in a row, and take the median ratio.
         cost, floor = sorted(pairs, key=lambda pair: pair[0].wall / pair[1].wall)[len(pairs) // 2]
         rates = f"{1e6 / cost.wall:,.0f}/s / sqlite3 {1e6 / floor.wall:,.0f}/s"
         label = f"SQLite, {CALLERS} callers: {what}, {rates}"
@@ -62,7 +62,7 @@ def measure_sqlite(scale: Scale, folder: Path) -> Iterator[Row]:
 
 
 async def step_round(folder: Path, steps: int) -> tuple[Cost, list[float]]:
-    """A step; and how long after it was due each `get` was answered that somebody else asked."""
+    """Measure steps, and the delay of a concurrent reader's `get` calls."""
     service = service_on(await open_sqlite(f"sqlite:{folder / new_id()}.db"))
     tasks = await asyncio.gather(*(begun(service) for _ in range(CALLERS)))
     late_us: list[float] = []
@@ -109,7 +109,7 @@ async def in_parallel(acts: Sequence[Act], each: int) -> Cost:
 def bare_round(
     folder: Path, before: Sequence[Statement], batches: Sequence[Sequence[Statement]], count: int
 ) -> Cost:
-    """The same rows with the same settings, by nothing but `sqlite3`; of one of `count`."""
+    """Write the same rows with bare `sqlite3` and the same settings; return the cost per row."""
     path = folder / f"{new_id()}.db"
     sqlite_schema.prepare(path)
     connection = sqlite_schema.connect(path)
@@ -133,7 +133,7 @@ BareRound = tuple[list[Statement], list[list[Statement]], int]
 
 
 def bare_step_rows(steps: int) -> BareRound:
-    """As many tasks as there are callers; each batch moves each of them."""
+    """One task per caller; each batch moves all of them."""
     last = [submitted() for _ in range(CALLERS)]
     before = [inserted(step) for step in last]
     batches: list[list[Statement]] = []
@@ -186,7 +186,7 @@ def line_of(step: Step) -> bytes:
 async def measure_latency(
     scale: Scale, name: str, open_store: Callable[[], Awaitable[Store]]
 ) -> list[Row]:
-    """The promised bound: of a hundred calls the slowest but one; in the best of some rounds."""
+    """Measure the 99th percentile of each operation in the best round."""
     service = service_on(await open_store())
     rounds = [await latency_round(service, scale.calls) for _ in range(scale.file_rounds)]
     await service.store.close()
@@ -205,13 +205,13 @@ async def latency_round(service: TaskService, n: int) -> dict[str, float]:
     took_us: dict[str, list[float]] = {}
     for _ in range(n):
         task_id = (await begun(service)).id
-        for what, wish in (
+        for what, operation in (
             ("update", Amend(task_id, b'{"note":"x"}')),
             ("progress", Advance(task_id, Progress(1, 10))),
             ("request_input", Amend(task_id, asks=True)),
             ("provide_input", Amend(task_id, input=Reply(b'{"text":"y"}'))),
         ):
             start = time.perf_counter()
-            await service.perform(OWNER, wish)
+            await service.perform(OWNER, operation)
             took_us.setdefault(what, []).append((time.perf_counter() - start) * 1e6)
     return {what: percentile(took, 0.99) for what, took in took_us.items()}

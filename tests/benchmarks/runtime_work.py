@@ -1,4 +1,4 @@
-"""What is done to a service while it is measured, and how much of it."""
+"""The measured work of a service, and its amount."""
 
 from typing import Final, NamedTuple
 
@@ -17,18 +17,18 @@ DONE: Final = Outcome.of_result(b'{"content":[{"type":"text","text":"done"}]}')
 
 
 class Scale(NamedTuple):
-    """How much is done."""
+    """The amount of work."""
 
     rounds: int
     cycles: int
-    """Of one round: few, so that some rounds are not interrupted even on a busy machine."""
+    """Cycles per round: few, so that some rounds run undisturbed even on a busy machine."""
     retained: int
     listed: int
     file_rounds: int
     steps: int
-    """Of one caller in one round; below `MAX_REPORTS`, so that each has a line of history."""
+    """Steps per caller and round; below `MAX_REPORTS`, so that each has a history entry."""
     calls: int
-    """Of one caller by itself, in one round."""
+    """Calls of the single caller per round."""
 
 
 FULL: Final = Scale(

@@ -1,4 +1,4 @@
-"""Where our server spends its time: the functions that take most of it themselves, by module.
+"""A profile of the server: the functions with the most own time, by module.
 
 `python -m tests.benchmarks.server_profile [--quick]`
 """
@@ -31,11 +31,11 @@ _ABOVE: Final = re.compile(r".*(?:site-packages|lib/python3\.\d+|__editable__[^/
 _MADE_BY_ATTRS: Final = re.compile(r"<attrs generated methods (.*)\.(\w+)>")
 
 Samples = Counter[tuple[str, str]]
-"""By module and function."""
+"""Number of samples by module and function."""
 
 
 def print_profiles(each: int) -> None:
-    """Of `each` lookups and `each` whole tasks, in both revisions, on the memory store."""
+    """Profile `each` lookups and `each` whole tasks, in both revisions, on the memory store."""
     kinds: tuple[tuple[Kind, str], ...] = (("get", "tasks/get"), ("task", "whole tasks"))
     for revision in ("2025-11-25", "2026-07-28"):
         for kind, what in kinds:
@@ -83,7 +83,7 @@ def located(path: str, function: str) -> tuple[str, str]:
 
 
 def layer(module: str) -> str:
-    """The package of a module of ours; else whose it is."""
+    """Return the package of a taskmachine module, or the top-level name of another one."""
     return module.rpartition(".")[0] if module.startswith("taskmachine.") else module.split(".")[0]
 
 
@@ -97,7 +97,7 @@ def print_table(samples: Samples, figure: Figure, what: str) -> None:
     top = samples.most_common(TOP)
     print(f"{what}: {figure.done:,} by {CLIENTS} clients, {figure.sent:,} requests,")
     print(f"{figure.cost_us:.0f} us of the processor for each; {whole:,} samples of own time")
-    print("(what is not written in Python is counted where it was called)")
+    print("(time in C functions counts for their Python caller)")
     print(*(f"{count / whole:.0%} {name}" for name, count in layers.most_common(10)), sep=", ")
     shown = {module for (module, _), _ in top}
     for module, total in modules.most_common():

@@ -1,8 +1,8 @@
-"""Our command, sampled: `python -m tests.benchmarks.server_profiled FILE serve ...`.
+"""The command under a sampling profiler: `python -m tests.benchmarks.server_profiled FILE serve`.
 
-SIGUSR1 begins, so that the start of the server is not in it; SIGUSR2 ends, and writes the file.
-Samples are taken by time of the processor, so others who use it are not in them, and small
-functions look no dearer than they are.
+SIGUSR1 starts the sampling, so that it excludes the start of the server; SIGUSR2 ends it and
+writes the file.  Samples are taken by processor time, so they exclude other processes and do not
+overstate small functions.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Final
 from taskmachine.adapters.cli.main import main
 
 EVERY_S: Final = 0.001
-"""At most; many kernels look less often."""
+"""Sampling interval; many kernels use a longer one."""
 
 samples: Final[Counter[CodeType]] = Counter()
 
@@ -32,7 +32,7 @@ def write(file: Path) -> None:
     found = [(code.co_filename, code.co_qualname, count) for code, count in samples.items()]
     unfinished = file.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(found))
-    os.replace(unfinished, file)  # whoever waits for it finds it whole
+    os.replace(unfinished, file)  # atomic: the reader waits for the file to exist
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
-"""The harness works; how fast it is today is no matter for a test."""
+"""The benchmarks run and print every figure; the tests ignore the values."""
 
 import pytest
 
-from tests.benchmarks import core, runtime
+from tests.benchmarks import core, postgresql, runtime
 
 
-def test_the_harness_measures_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_core_benchmark_prints_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     core.main(n=20)
     output = capsys.readouterr().out
     for what in ("fire an event", "tasks/get of 2025-11-25", "tasks/get of 2026-07-28", "1 MB of"):
         assert what in output
 
 
-def test_the_harness_of_the_runtime_measures_everything(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_runtime_benchmark_prints_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     runtime.main(["--quick"])
     output = capsys.readouterr().out
     for what in (
@@ -29,4 +27,14 @@ def test_the_harness_of_the_runtime_measures_everything(
         "SQLite, meanwhile: get, p99",
         "SQLite, one caller: provide_input",
     ):
+        assert what in output
+
+
+@pytest.mark.slow
+@pytest.mark.benchmarks
+def test_the_postgresql_benchmark_prints_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    postgresql.main(["--quick"])
+    output = capsys.readouterr().out
+    assert "not measured" not in output
+    for what in ("get, of 2,000 / of 200", "tasks/get by the service", "1 worker: cycle"):
         assert what in output

@@ -54,7 +54,7 @@ class Observation(Line, frozen=True):
     state: str
     outcome: bytes | None
     questions: dict[str, tuple[bytes, bytes | None]]
-    """By key: the request, and the answer."""
+    """The request and the answer of each question, by key."""
 
 
 class Answered(Line, frozen=True):

@@ -28,7 +28,7 @@ _LOST_HINT_S: Final = 9.0
 
 
 class Session:
-    """One client.  `run` it until the faults are over, then `finish`."""
+    """One client: `run` it while there are faults, then `finish`."""
 
     def __init__(self, world: SessionWorld, owner: str, number: int, random: Random) -> None:
         self._world = world

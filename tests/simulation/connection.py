@@ -43,7 +43,7 @@ class Connection:
         self.called_at = 0.0
         self.was_fault_free = False
         self.was_paused = False
-        """Of the last call: its time, whether faults were off, and whether its server paused."""
+        """The time of the last call, whether faults were off, and whether its server paused."""
         self._world = world
         self._disk = world.disk
         self._owner = owner

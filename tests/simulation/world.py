@@ -29,7 +29,7 @@ SETTLED_S: Final = 150.0
 """Every task must have ended this long after the last fault, without expiring: by then the last
 pause has ended, the last lost lease has expired, and every question was answered."""
 LEASE_IS_LOST_S: Final = 45.0
-"""By then the other processes have noticed that a process ended, and its successor is up."""
+"""Time for the other processes to notice that one has ended, and for its successor to start."""
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ class World:
         return f"{self._ids.getrandbits(64):016x}"
 
     def _is_dead(self, worker: Worker, host: str) -> bool:
-        """Return whether a process on that host can tell that the worker is dead."""
+        """Return whether a process on that host can see that the worker is dead."""
         if worker.host != host:
             return False
         return not any(node.owns(worker) for node in self.nodes)
@@ -106,7 +106,7 @@ class World:
         self.faults.counts["processes that ended"] += 1
         if self._is_stopping:
             return
-        # A pid may be reused: then no process can tell that this is a new one.
+        # A pid may be reused: then no process can see that this is a new one.
         pid = node.pid if self._random.random() < 0.2 else len(self.all_nodes)
         pause_s = self._random.choice((0.2, 3.0, 20.0))
         self.loop.call_later(

@@ -72,7 +72,7 @@ def test_leaving_before_the_headers_costs_nothing(server: Server, tmp_path: Path
     open_gate(gate(tmp_path))
     with wire:
         [response] = messages(Events(wire))
-    assert text_of(response["result"]) == "open_gate gate"
+    assert text_of(response["result"]) == "opened gate"
     assert not Path(f"{gate(tmp_path)}.stopped").exists()
 
 
@@ -294,6 +294,6 @@ def test_leaving_does_not_cancel_a_plain_call_of_2025(server: Server, tmp_path: 
     wire, events = session.listen(first_line.removeprefix("id: "))
     with wire:
         [response] = messages(events)
-    assert text_of(response["result"]) == "open_gate gate"
+    assert text_of(response["result"]) == "opened gate"
     assert Path(f"{gate(tmp_path)}.runs").read_text() == "run\n"
     assert not Path(f"{gate(tmp_path)}.stopped").exists()

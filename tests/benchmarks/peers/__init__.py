@@ -1,4 +1,4 @@
-"""The task stores of the two official SDKs, each doing the same cycle in a process of its own."""
+"""The task stores of the two official SDKs, each measured in its own process."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ _HERE: Final = Path(__file__).parent
 
 
 class Peer(NamedTuple):
-    """Microseconds of one cycle; None if it could not be measured, and `name` says why."""
+    """Microseconds of one cycle; None if not measured, with the reason in `name`."""
 
     name: str
     empty_us: float | None = None
@@ -25,7 +25,7 @@ class Peer(NamedTuple):
 
 
 def measure_peers(folder: Path, retained: int) -> list[Peer]:
-    """Install the peers into a folder, unless they are there, and let each measure itself."""
+    """Install the peers into a folder if necessary, and run their measurements."""
     python = install_python(folder, MCP_1)
     peers = [_run(MCP_1, [python, str(_HERE / "python_sdk.py"), str(retained)])]
     try:

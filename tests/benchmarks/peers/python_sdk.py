@@ -1,4 +1,4 @@
-"""The cycle on the store of the Python SDK.  Runs with the interpreter that has the SDK."""
+"""The cycle on the store of the Python SDK; runs in the SDK's own environment."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def measure(store: InMemoryTaskStore, n: int) -> float:
 async def main(retained: int) -> None:
     empty = min([await measure(InMemoryTaskStore(), 20) for _ in range(50)])
     full = InMemoryTaskStore()
-    for _ in range(retained):  # through `_tasks`, since `create_task` looks at all there are
+    for _ in range(retained):  # through `_tasks`, since `create_task` scans all tasks
         apart = InMemoryTaskStore()
         await cycle(apart)
         full._tasks.update(apart._tasks)

@@ -1,4 +1,4 @@
-// The cycle on the store of the TypeScript SDK, which lies in node_modules of the second argument.
+// The cycle on the store of the TypeScript SDK, from node_modules in the second argument.
 import { createRequire } from 'node:module';
 
 const [retained, folder] = process.argv.slice(2);

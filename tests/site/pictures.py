@@ -27,7 +27,7 @@ BROKEN: Final = "2025-11-25:cancelled-sticks"
 _TOO: Final = ("2025-11-25:terminal-final", "2025-11-25:last-updated-at-order")
 """The same bug under two more names: one of them is enough for a picture."""
 
-_BUG: Final = "CancelledCompletes"
+_BUG: Final = "ShowsCancelledTasksAsCompleted"
 _WIDTH: Final = 100
 _THEME: Final = TerminalTheme(
     (248, 250, 252),

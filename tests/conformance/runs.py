@@ -176,7 +176,7 @@ def _run_selected(job: Job, workspace: Workspace, errors: ErrorLog, most: int) -
 @cache
 def _digest() -> str:
     sources = [*REPOSITORY.glob("adapters/**/*.py"), *REPOSITORY.glob("protocol/**/*.py")]
-    sources += [Path(__file__).with_name("tools.py"), *REPOSITORY.glob("specs/**/*.toml")]
+    sources += [*Path(__file__).parent.glob("*.py"), *REPOSITORY.glob("specs/**/*.toml")]
     return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(sources))).hexdigest()[:16]
 
 
@@ -193,7 +193,9 @@ def _coverage(revision: Revision, transport: str, workspace: Workspace) -> Cover
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
-            file.write_bytes(pickle.dumps(asyncio.run(make())))
+            new = file.with_suffix(".new")
+            new.write_bytes(pickle.dumps(asyncio.run(make())))
+            new.replace(file)
     found: Coverage = pickle.loads(file.read_bytes())
     return found
 

@@ -80,7 +80,10 @@ def ended() -> Wire:
 def both(revision: Any) -> Rows:
     """Rows of both revisions."""
     begin = stdio if revision == OLD else http
-    token = lambda token: progress(call(begin(revision)), 1, token)  # noqa: E731
+
+    def token(token: Any) -> Wire:
+        return progress(call(begin(revision)), 1, token)
+
     return {
         "progress-increases": [
             good(plain(begin(revision), 1, 2, 3.5)),

@@ -282,7 +282,7 @@ class GrantsAnyTtl(Shown):
 @plant(*old("kept-until-ttl"), also=old("get-unknown-32602"))
 class DeletesTasksAfterResultWasFetched(Bug):
     def __init__(self) -> None:
-        self._fetched: set[str] = set()
+        self._fetched: set[Any] = set()
 
     def client_message(self, message: Message, head: Head) -> Message:
         if method_of(message) == "tasks/get" and task_id_of(message) in self._fetched:
@@ -298,7 +298,7 @@ class DeletesTasksAfterResultWasFetched(Bug):
 @plant(*old("purged-reads-as-not-found"))
 class RefusesExpiredTasksWith32001(Bug):
     def __init__(self) -> None:
-        self._short: dict[str, tuple[int, datetime]] = {}
+        self._short: dict[Any, tuple[int, datetime]] = {}
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
         asked = params_of(request).get("task")

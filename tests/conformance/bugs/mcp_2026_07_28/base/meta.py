@@ -159,7 +159,9 @@ def authorizes_by_client_name(message: Message, head: Head) -> None:
         head.headers["authorization"] = f"Bearer {TOKENS[0]}"
 
 
-@plant(*new("subscription-id-in-meta"), also=new("ack-first"), base=ServerChange)
+@plant(
+    *new("subscription-id-in-meta"), also=new("ack-first", "nothing-before-ack"), base=ServerChange
+)
 def acknowledges_without_subscription_id(message: Message, request: Message | None) -> None:
     if message.get("method") == "notifications/subscriptions/acknowledged":
         message["params"]["_meta"].pop(_MCP + "subscriptionId")

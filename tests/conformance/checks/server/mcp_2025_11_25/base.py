@@ -92,7 +92,7 @@ def used(declared: Any, method: str, **params: Any) -> Wire:
 
 
 SAMPLING = "sampling/createMessage"
-SAMPLING_TASKS = {"requests": {"sampling": {"createMessage": {}}}}
+SAMPLING_TASKS: dict[str, Any] = {"requests": {"sampling": {"createMessage": {}}}}
 
 ROWS: Rows = {
     "request-id-type request-id-not-null": [

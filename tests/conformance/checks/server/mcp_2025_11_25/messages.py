@@ -45,7 +45,8 @@ def notified(wire: Wire) -> Wire:
 
 def notifications(begin: Any) -> Wire:
     """Receive a notification and a request."""
-    return begin().request("ping").push("notifications/progress").push("ping", id=1)
+    wire: Wire = begin().request("ping")
+    return wire.push("notifications/progress").push("ping", id=1)
 
 
 def keyed(key: str) -> Wire:

@@ -78,6 +78,7 @@ EXTRA = {"size": YES, "other": YES}
 MALFORMED: list[Any] = [5, {"action": 7}, {}, None]
 TOO_FEW: list[Any] = [{}, {"other": YES}, None]
 WITHOUT_MRTR = ("tasks/get", "tasks/update", "tools/list", "server/discover")
+UNKNOWN_KINDS: list[Any] = [{"method": "moon/get"}, {"method": []}, 5]
 OTHER_CALLS: list[dict[str, Any]] = [{"arguments": {"a": 2}}, {"name": "other"}]
 
 ROWS: Rows = {
@@ -100,12 +101,7 @@ ROWS: Rows = {
     ],
     "input-request-kinds": [
         good(*(call().answer(asking(size=each)) for each in (FORM, {"method": "roots/list"}))),
-        bad(
-            *(
-                call().answer(asking(size=each))
-                for each in ({"method": "moon/get"}, {"method": []}, 5)
-            )
-        ),
+        bad(*(call().answer(asking(size=each)) for each in UNKNOWN_KINDS)),
     ],
     "mrtr-declared-kinds-only": [
         good(call().answer(asking(size=FORM, line=SAMPLING))),

@@ -69,7 +69,7 @@ def test_the_core_is_pure(portion: str) -> None:
         assert not calls & {"now", "utcnow", "today"}, f"{path.name} reads the clock"
 
 
-def test_statemachine_knows_no_json_and_no_revision() -> None:
+def test_statemachine_imports_no_json_and_names_no_revision() -> None:
     for path in files("statemachine"):
         assert "json" not in {name.partition(".")[0] for name in imports(path)}
         assert "2025" not in path.read_text().replace("2025-11-25:", "")

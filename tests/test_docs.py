@@ -42,7 +42,7 @@ def test_generated_documents_are_up_to_date(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
-def test_the_example_prints_what_the_page_says(path: str) -> None:
+def test_page_example_run_in_process_prints_the_documented_output(path: str) -> None:
     [(example, output)] = [
         (block.text, text) for block, text in examples_of(path) if block.title == EXAMPLES[path]
     ]

@@ -114,7 +114,7 @@ def run(act: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_the_client_shows_progress_while_it_lasts_and_asks(tmp_path: Path) -> None:
+def test_example_client_shows_live_progress_and_asks_the_user(tmp_path: Path) -> None:
     async def act() -> None:
         client = await start(tmp_path, command("questions.py"))
         before = await output_until(client, "asked:")
@@ -138,7 +138,7 @@ def test_the_end_of_the_input_declines(tmp_path: Path) -> None:
     run(act)
 
 
-def test_a_server_may_be_killed_while_it_waits_for_an_answer(tmp_path: Path) -> None:
+def test_server_killed_during_a_question_does_not_ask_twice(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     *server_command, shown_address = command("plain_server.py")
     assert shown_address == "127.0.0.1:8000", "and another one here, which is free"
@@ -177,7 +177,7 @@ def test_a_server_may_be_killed_while_it_waits_for_an_answer(tmp_path: Path) -> 
         ("small_store.py", ["no/such/folder/notes.journal", "x"], "cannot be opened"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_examples_report_errors_in_one_line(
     name: str, arguments: list[str], why: str, tmp_path: Path
 ) -> None:
     ended = subprocess.run(
@@ -310,7 +310,9 @@ def test_a_line_without_an_end_is_dropped_and_no_other(tmp_path: Path) -> None:
         b'["adopt_secret",["AAAA"]]\nhalf\n["beat",["w1"]]\n',
     ],
 )
-def test_a_file_that_is_no_journal_is_left_as_it_is(content: bytes, tmp_path: Path) -> None:
+def test_file_that_is_not_a_journal_is_refused_and_left_unchanged(
+    content: bytes, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(StoreError, match="no journal, or damaged"):
@@ -342,7 +344,7 @@ def files_no_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_was_not_written_was_not_done_and_nothing_follows_it(tmp_path: Path) -> None:
+def test_failed_journal_write_changes_nothing_and_blocks_later_writes(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
 
     async def act() -> None:

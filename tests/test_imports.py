@@ -130,7 +130,7 @@ def strangers(names: set[str], wanted: list[str]) -> dict[str, set[str]]:
     [*map(importing, CORE), importing(*PURE), USE],
     ids=[*CORE, "every module of the pure packages", "a command and two runtimes"],
 )
-def test_the_core_pulls_in_only_what_is_always_installed(code: str, tmp_path: Path) -> None:
+def test_core_imports_only_required_dependencies(code: str, tmp_path: Path) -> None:
     found = pulled_in(code, tmp_path)
     assert found.isdisjoint(FOREIGN | FOR_CHECKS | FOR_SERVERS | FOR_TELEMETRY)
     assert strangers(found, PROJECT["dependencies"]) == {}
@@ -167,7 +167,7 @@ def test_the_tester_pulls_in_no_sdk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bridge", ["mcp", "fastmcp"])
-def test_a_bridge_imports_only_what_its_extra_installs(bridge: str, tmp_path: Path) -> None:
+def test_bridge_imports_only_packages_of_its_extra(bridge: str, tmp_path: Path) -> None:
     """The SDK itself may import further packages if they are installed."""
     ours = own_modules(importing(f"taskmachine.{bridge}"), tmp_path)
     assert f"taskmachine.adapters.bridges.{bridge}" in ours

@@ -48,7 +48,7 @@ def test_every_pure_row_has_a_test_or_a_reason(revision: str) -> None:
 
 
 @every_revision
-def test_a_reason_is_given_only_where_there_is_no_test(revision: str) -> None:
+def test_only_untested_requirements_have_a_reason(revision: str) -> None:
     both = [row["id"] for row in ROWS[revision] if "untested" in row and row["id"] in CITED]
     assert both == []
 
@@ -62,11 +62,11 @@ def test_most_musts_are_tested(revision: str) -> None:
     assert tested / len(musts) >= 0.8
 
 
-def test_tests_cite_only_what_exists() -> None:
+def test_tests_cite_only_existing_requirements() -> None:
     assert sorted(CITED.keys() - IDS) == []
 
 
-def test_code_cites_only_what_exists() -> None:
+def test_code_cites_only_existing_requirements() -> None:
     for portion in ("statemachine", "protocol", "adapters"):
         for path in sorted((REPOSITORY / portion).rglob("*.py")):
             cited = re.findall(r"\b20\d\d-\d\d-\d\d:[a-z][a-z0-9-]+", path.read_text())

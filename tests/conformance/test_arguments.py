@@ -173,7 +173,7 @@ def test_the_most_careful_arguments_come_first(schema: Schema, first: dict[str, 
         (a_tool({"t": {"type": "integer", "description": "in milliseconds"}}), {"t": 3_000}),
     ],
 )
-def test_what_may_do_something_else_is_among_the_first_few(
+def test_arguments_that_vary_tool_behavior_are_among_the_first_four(
     schema: Schema, wanted: dict[str, Any]
 ) -> None:
     assert wanted in candidates(schema)[:4]
@@ -195,7 +195,7 @@ def test_what_may_do_something_else_is_among_the_first_few(
         ),
     ],
 )
-def test_what_cannot_be_fulfilled_has_no_arguments(schema: Schema) -> None:
+def test_unsatisfiable_schema_has_no_candidate_arguments(schema: Schema) -> None:
     assert candidates(schema) == []
 
 

@@ -183,14 +183,18 @@ def test_a_url_that_never_answers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/mcp", "http://no-such-host.invalid/mcp"])
-def test_a_url_where_nobody_is(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_url_without_a_server_is_reported_in_one_line(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, _, error = run([url], capsys)
     assert status == 2
     assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["floods", "never ends a line", "is huge"])
-def test_who_sends_much_does_not_eat_the_memory(kind: str, tmp_path: Path) -> None:
+def test_flooding_target_does_not_exhaust_the_memory_of_the_tester(
+    kind: str, tmp_path: Path
+) -> None:
     """In a process of its own, with the limits of every day."""
     program = str(Path(sys.executable).with_name("taskmachine"))
     ran = subprocess.run(

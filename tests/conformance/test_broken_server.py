@@ -58,7 +58,7 @@ async def finished(caller: Caller, tool: str, arguments: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_without_a_bug_it_is_the_correct_server(tmp_path: Path, revision: str) -> None:
+def test_broken_server_without_a_bug_is_correct(tmp_path: Path, revision: str) -> None:
     async def talk(caller: Caller) -> None:
         shown = await finished(caller, "ferment", {})
         assert shown["structuredContent"] == {"bubbles": 7}
@@ -156,7 +156,7 @@ def _told(response: httpx.Response) -> list[Any]:
         ([HANG_UP], "text/event-stream", 0),
     ],
 )
-def test_what_is_said_instead_of_json(
+def test_broken_server_sends_the_planted_bytes_instead_of_its_answer(
     tmp_path: Path, revision: str, said: list[Any], kind: str, count: int
 ) -> None:
     async def talk(caller: Caller) -> None:
@@ -336,7 +336,7 @@ def test_lines_go_both_ways_and_the_end_of_the_input_is_the_end(tmp_path: Path) 
     over_pipes("Unchanged", tmp_path, talk)
 
 
-def test_what_comes_later_is_overtaken(tmp_path: Path) -> None:
+def test_broken_server_answers_a_later_request_first(tmp_path: Path) -> None:
     async def talk(pipe: _Piped) -> None:
         pipe.send(ask(1, "tools/call", name="heap", arguments={"pebbles": 1}))
         pipe.send(ask(2, "tools/list"))

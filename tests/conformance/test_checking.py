@@ -20,7 +20,7 @@ QUICK: Final = Options(budget_s=4, examples=1)
     "target",
     [SERVER, pytest.param(Target.at(SERVER), marks=[pytest.mark.slow, pytest.mark.bugs])],
 )
-def test_a_command_is_checked_and_every_step_is_told(target: str | Target) -> None:
+def test_check_accepts_a_command_target_and_reports_its_progress(target: str | Target) -> None:
     told: list[str] = []
     checked = check(
         target, generation="2025-11-25", options=QUICK, known=["some-id"], on_progress=told.append
@@ -64,7 +64,7 @@ def test_requirements_of_clients_can_be_chosen_for_clients_only() -> None:
         asyncio.run(check_client("no-such-client {url}", options=chosen))
 
 
-def test_a_url_is_told_from_a_command() -> None:
+def test_target_distinguishes_urls_from_commands() -> None:
     assert Target.at("HTTPS://example.org/mcp") == Target("HTTPS://example.org/mcp")
     assert Target.at("run --url http://x").command == ["run", "--url", "http://x"]
     assert Target(command=["a", "b c"]).address == "a 'b c'"

@@ -71,7 +71,7 @@ def test_every_check_that_can_condemn_has_a_bug(revision: str) -> None:
     assert not unseen
 
 
-def test_every_bug_breaks_what_is_checked() -> None:
+def test_every_server_bug_breaks_existing_checks() -> None:
     known = {id for revision in REVISIONS for id in requirements_of_servers(revision)}
     for bug in all_bugs().values():
         assert bug.breaks, bug.name
@@ -79,7 +79,7 @@ def test_every_bug_breaks_what_is_checked() -> None:
         assert bug.breaks | bug.also <= known, bug.name
 
 
-def test_every_bug_can_be_found_wherever_it_is_planted() -> None:
+def test_every_planted_bug_breaks_a_check_in_each_of_its_jobs() -> None:
     assert not [str(job) for job in jobs(full=True) if not job.breaks]
 
 

@@ -57,12 +57,12 @@ def test_each_role_is_found(log: Path) -> None:
     assert (profile.calls[Role.SLOW].takes_ms or 0) > 2_000
 
 
-def test_what_destroys_is_never_called(log: Path) -> None:
+def test_discovery_never_calls_destructive_tools_by_default(log: Path) -> None:
     found(log)
     assert "drop" not in names(log)
 
 
-def test_what_destroys_is_called_if_that_is_allowed(log: Path) -> None:
+def test_discovery_calls_destructive_tools_if_allowed(log: Path) -> None:
     found(log, allow_destructive=True)
     assert "drop" in names(log)
 
@@ -73,14 +73,14 @@ def test_plain_tools_are_called_until_one_answers_and_readers_first(log: Path) -
     assert plain == ["read"]
 
 
-def test_only_what_is_wanted_is_tried(log: Path) -> None:
+def test_discovery_tries_only_the_wanted_call(log: Path) -> None:
     wanted = ToolCall("wait", {"delay_ms": 40})
     profile = found(log, wanted=[wanted])
     assert profile.calls[Role.COMPLETES].arguments == wanted.arguments
     assert [call["arguments"] for call in calls(log)] == [wanted.arguments]
 
 
-def test_what_was_given_is_not_replaced(log: Path) -> None:
+def test_discovery_keeps_a_given_tool_call(log: Path) -> None:
     own = ToolCall("wait", {"delay_ms": 7})
     profile = found(log, Profile({Role.COMPLETES: own}))
     assert profile.calls[Role.COMPLETES] == own

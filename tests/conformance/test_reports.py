@@ -58,7 +58,7 @@ def test_json_has_every_finding_with_its_transcript() -> None:
     assert read["seed"] == 7
 
 
-def test_junit_counts_failures_and_what_is_undecided() -> None:
+def test_junit_report_counts_failures_and_undecided_checks_as_skipped() -> None:
     (suite,) = ElementTree.fromstring(junit.render(ALL))
     counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
     assert counts == {"tests": "6", "failures": "1", "skipped": "2"}
@@ -82,7 +82,7 @@ def test_a_known_failure_is_shown_and_does_not_count() -> None:
     assert json.loads(json_report.render(report))["runs"][0]["findings"][0]["known"] is True
 
 
-def test_the_page_has_everything_and_nothing_of_a_target_is_markup() -> None:
+def test_html_report_is_complete_and_escapes_target_output() -> None:
     page = html.render(ALL)
     assert "<script>alert" not in page
     assert "{{" not in page
@@ -113,7 +113,7 @@ def test_a_terminal_of_100_columns_shows_failures_first() -> None:
         ([Verdict.FAIL, Verdict.WARNING], True, 1),
     ],
 )
-def test_the_exit_status_says_what_came_out(
+def test_exit_status_reflects_the_verdicts(
     verdicts: list[Verdict], strict: bool, status: int
 ) -> None:
     assert a_report(*verdicts).exit_status(strict=strict) == status
@@ -138,7 +138,7 @@ def test_replays_and_requests_are_written_and_read_again(tmp_path: Path) -> None
     "text",
     ["", "[]", "{}", '{"revision": "2025-11-25", "id": "no-such", "moves": [], "calls": {}}'],
 )
-def test_what_is_no_replay_is_refused(text: str) -> None:
+def test_text_that_is_not_a_replay_file_is_refused(text: str) -> None:
     with pytest.raises(CannotCheck, match="not a replay file"):
         read_replay(text)
 

@@ -35,7 +35,7 @@ async def checked(revision: Revision, errors: ErrorLog, store: str | None) -> Ru
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_our_own_server_keeps_what_it_should(
+def test_our_server_passes_and_exercises_most_checks(
     revision: Revision, store: str | None, tmp_path: Path
 ) -> None:
     run = asyncio.run(checked(revision, ErrorLog(tmp_path / "one"), store))

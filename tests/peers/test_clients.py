@@ -37,7 +37,7 @@ def runs() -> Iterator[ClientRuns]:
 @pytest.mark.peers
 @pytest.mark.parametrize(("transport", "served"), WAYS)
 @pytest.mark.parametrize("name", PEERS)
-def test_a_client_sees_what_the_specification_says(
+def test_third_party_client_gets_answers_that_match_the_specification(
     name: str, transport: Transport, served: str, runs: ClientRuns
 ) -> None:
     try:

@@ -49,7 +49,7 @@ def test_the_suite_finds_nothing_wrong(suite: Suite, store: str, tmp_path: Path)
     assert not [verdict for verdict in verdicts if verdict.wrong], table(verdicts)
 
 
-def test_what_is_not_applicable_is_in_the_suite(suite: Suite) -> None:
+def test_exclusions_name_only_scenarios_of_the_suite(suite: Suite) -> None:
     """An exclusion must not outlive the scenario it names."""
     known = {run.scenario for run in suite.runs()}
     excused = {*NOT_APPLICABLE, *NOTHING_TO_CHECK, *(name for name, _ in NOT_APPLICABLE_CHECKS)}
@@ -80,7 +80,7 @@ CHECK: Mapping[str, Any] = {"id": "it", "description": "it works"}
         Verdict(Run("one", None), [{**CHECK, "status": "SUCCESS"}], "no report"),
     ],
 )
-def test_only_what_passed_and_did_not_fail_is_right(verdict: Verdict) -> None:
+def test_conformance_verdict_without_a_clean_success_is_wrong(verdict: Verdict) -> None:
     assert verdict.wrong
     assert "wrong: " in table([verdict])
 

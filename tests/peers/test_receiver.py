@@ -72,7 +72,7 @@ def _result(text: str) -> Any:
     return json.loads(text[text.index("\n{" if "**Result" in text else "{") :])
 
 
-def test_the_server_elicits_by_a_task_and_gets_what_the_user_filled_in(
+def test_third_party_server_elicits_by_a_task_and_gets_the_user_input(
     called: Called,
 ) -> None:
     content = {"name": "Ada", "favoriteColor": "Blue", "agreeToTerms": True}
@@ -87,7 +87,7 @@ def test_the_server_elicits_by_a_task_and_gets_what_the_user_filled_in(
     assert f"Task created: {task_id}" in text
 
 
-def test_the_server_samples_by_a_task_and_gets_what_the_model_said(
+def test_third_party_server_samples_by_a_task_and_gets_the_model_output(
     called: Called,
 ) -> None:
     said = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "deep"}
@@ -99,7 +99,7 @@ def test_the_server_samples_by_a_task_and_gets_what_the_model_said(
     assert result == said
 
 
-def test_a_user_who_declines_is_understood(everything: Sequence[str]) -> None:
+def test_third_party_server_understands_a_declining_user(everything: Sequence[str]) -> None:
     ended = subprocess.run(
         [
             *(sys.executable, EXAMPLE, "--no", "--call", ELICITATION),

@@ -33,7 +33,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_is_known_is_found(name: str, reports: Reports, tmp_path: Path) -> None:
+def test_check_finds_the_known_failures_of_third_party_servers(
+    name: str, reports: Reports, tmp_path: Path
+) -> None:
     try:
         status, report = reports[name].result()
     except Unavailable as error:
@@ -51,7 +53,7 @@ def _broken(report: Mapping[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_is_known_is_written_down(name: str) -> None:
+def test_findings_page_lists_the_known_failures_of_third_party_servers(name: str) -> None:
     page = (Path(REPOSITORY) / "docs" / "explanation" / "findings.md").read_text()
     for id in SERVERS[name].known:
         assert f"`{id}`" in page

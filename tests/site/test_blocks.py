@@ -13,7 +13,9 @@ import pytest
 from tests.oracle import REPOSITORY
 from tests.site.pages import PAGES, blocks_of
 
-_EXAMPLES: Final = "tests/test_docs.py::test_the_example_prints_what_the_page_says"
+_EXAMPLES: Final = (
+    "tests/test_docs.py::test_page_example_run_in_process_prints_the_documented_output"
+)
 _GENERATED: Final = "tests/test_docs.py::test_generated_documents_are_up_to_date"
 _TUTORIAL: Final = "tests/site/test_tutorial.py::test_the_tutorial_leads_to_a_durable_server"
 _OPERATIONS: Final = "tests/adapters/engines/test_operations.py"
@@ -26,18 +28,18 @@ _AUTHENTICATION: Final = (
     "tests/adapters/transports/test_authentication.py"
     "::test_the_settings_that_the_page_shows_are_accepted"
 )
-_SDK: Final = (
-    f"{_BRIDGES}/mcp/test_server_page.py::test_the_programs_of_the_page_print_what_it_says"
-)
+_SDK: Final = f"{_BRIDGES}/mcp/test_server_page.py::test_page_programs_print_the_documented_output"
 _SDK_CLIENT: Final = f"{_BRIDGES}/mcp/test_client_docs.py"
 _FASTMCP: Final = f"{_BRIDGES}/test_fastmcp_example.py::test_the_page_is_executed"
-_MCP1: Final = f"{_BRIDGES}/mcp1/test_server_bridge.py::test_the_page_shows_what_happens"
+_MCP1: Final = (
+    f"{_BRIDGES}/mcp1/test_server_bridge.py::test_server_page_example_prints_the_documented_output"
+)
 _MCP1_CLIENT: Final = (
-    f"{_BRIDGES}/mcp1/test_client.py::test_the_example_of_the_page_prints_what_the_page_says"
+    f"{_BRIDGES}/mcp1/test_client.py::test_documentation_example_prints_the_documented_output"
 )
 _RECEIVER: Final = (
     "tests/adapters/client/test_receiving_example.py"
-    "::test_the_example_of_the_page_prints_what_the_page_says"
+    "::test_documentation_example_prints_the_documented_output"
 )
 
 CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
@@ -74,10 +76,18 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "yaml": [f"{_EXCERPTS}::test_the_steps_of_continuous_integration_are_understood"],
     },
     "docs/howto/client.md": {
-        "python": [_EXAMPLES, f"{_SDK_CLIENT}::test_the_page_prints_what_it_says", _RECEIVER],
-        "text": [_EXAMPLES, f"{_SDK_CLIENT}::test_the_page_prints_what_it_says", _RECEIVER],
+        "python": [
+            _EXAMPLES,
+            f"{_SDK_CLIENT}::test_page_example_prints_the_documented_output",
+            _RECEIVER,
+        ],
+        "text": [
+            _EXAMPLES,
+            f"{_SDK_CLIENT}::test_page_example_prints_the_documented_output",
+            _RECEIVER,
+        ],
         "py": [f"{_SDK_CLIENT}::test_the_excerpt_of_the_page_is_python_and_its_names_are_there"],
-        "": [f"{_COMMANDS}::test_the_usage_of_call_is_what_it_takes"],
+        "": [f"{_COMMANDS}::test_page_lists_every_option_of_the_call_command"],
         "sh": [f"{_COMMANDS}::test_calls_of_the_page_are_answered"],
     },
     "docs/howto/fastmcp.md": {
@@ -104,7 +114,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
     },
     "docs/howto/protocol.md": {"python": [_EXAMPLES], "text": [_EXAMPLES]},
     "docs/howto/server.md": {
-        "text": [f"{_COMMANDS}::test_servers_say_what_the_page_shows", _EXAMPLES],
+        "text": [f"{_COMMANDS}::test_server_start_lines_match_the_page", _EXAMPLES],
         "toml": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],
         "nginx": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],
         "python": [_EXAMPLES],
@@ -123,15 +133,17 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "py": ["tests/adapters/telemetry/test_page.py::test_the_program_of_the_page_runs"],
         "text": [
             _EXAMPLES,
-            "tests/adapters/telemetry/test_page.py::test_the_tree_of_the_page_is_what_is_emitted",
+            "tests/adapters/telemetry/test_page.py::test_span_tree_of_the_page_matches_the_emitted_spans",
         ],
     },
     "docs/reference/cli.md": {
-        "text": ["tests/adapters/cli/test_operators.py::test_the_document_shows_what_is_printed"]
+        "text": [
+            "tests/adapters/cli/test_operators.py::test_operator_commands_print_the_output_of_the_page"
+        ]
         * 7
     },
     "docs/reference/http.md": {
-        "js": [f"{_EXCERPTS}::test_the_script_listens_to_what_is_served"],
+        "js": [f"{_EXCERPTS}::test_page_script_subscribes_to_the_served_path_and_event"],
         "json": [
             "tests/adapters/transports/test_openapi.py::test_the_page_for_people_says_the_same"
         ],

@@ -58,7 +58,7 @@ def test_extras_that_pages_name_are_there() -> None:
             assert not missing, f"{path} names {missing}"
 
 
-def test_the_usage_of_call_is_what_it_takes() -> None:
+def test_page_lists_every_option_of_the_call_command() -> None:
     [usage] = blocks_of("docs/howto/client.md", "")
     shown = subprocess.run(
         [TASKMACHINE, "call", "--help"], check=True, capture_output=True, text=True
@@ -91,7 +91,7 @@ def _said(command: str, folder: Path) -> str:
     return ended.stdout.strip()
 
 
-def test_servers_say_what_the_page_shows(tmp_path: Path) -> None:
+def test_server_start_lines_match_the_page(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "from taskmachine.adapters.tools.registry import Tools\nTOOLS = Tools()\n"
         + "".join(f"@TOOLS.task()\ndef tool{n}() -> None: ...\n" for n in range(3))

@@ -35,7 +35,7 @@ def test_the_steps_of_continuous_integration_are_understood() -> None:
     assert read_arguments(shlex.split(check)[2:]).junit
 
 
-def test_the_script_listens_to_what_is_served() -> None:
+def test_page_script_subscribes_to_the_served_path_and_event() -> None:
     [script] = blocks_of("docs/reference/http.md", "js")
     [path] = re.findall(r"EventSource\(`(.*?)`\)", script.text)
     served: dict[str, Any] = document(needs_token=False)["paths"]

@@ -23,7 +23,7 @@ MOST_LINES: Final = 110
 PROGRAM: Final = ".venv/bin/taskmachine"
 
 
-def test_it_fits_two_screens() -> None:
+def test_readme_fits_two_screens() -> None:
     shown = re.sub(r"<details>.*?</details>", "", page(README), flags=re.DOTALL)
     assert len(shown.splitlines()) <= MOST_LINES
 
@@ -105,7 +105,7 @@ def test_every_program_of_the_readme() -> None:
     assert printed.getvalue() == output.text
 
 
-def test_the_picture_shows_what_the_tester_says() -> None:
+def test_readme_picture_matches_the_output_of_the_tester() -> None:
     [run] = run_check("--only", BROKEN, "--budget", "5s").runs
     [finding] = run.findings
     shown = re.sub(r"<[^>]*>|\s|&#160;", "", PICTURE.read_text()).replace("&#x27;", "'")
@@ -113,7 +113,7 @@ def test_the_picture_shows_what_the_tester_says() -> None:
         assert words.replace(" ", "") in shown, "python -m tests.site.pictures"
 
 
-def test_others_are_compared_by_what_was_found() -> None:
+def test_readme_comparison_numbers_match_the_findings_page() -> None:
     """The numbers are those of docs/explanation/findings.md."""
     found = page("docs/explanation/findings.md")
     for server, over in re.findall(

@@ -52,7 +52,7 @@ def test_the_public_names_the_examples_and_the_readme_are_strictly_typed(tmp_pat
     assert mypy("--strict", API, *examples, *written(tmp_path, ["README.md"])) == ""
 
 
-def test_the_programs_of_the_pages_use_what_is_there(tmp_path: Path) -> None:
+def test_page_programs_type_check(tmp_path: Path) -> None:
     """They have no annotations and do not narrow types, so that they stay short."""
     programs = written(tmp_path, [page for page in PAGES if page not in MCP1])
     assert len(programs) > 10

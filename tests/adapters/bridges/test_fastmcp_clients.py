@@ -27,7 +27,9 @@ CRASHES: Final[Mapping[str, Mapping[str, Callable[[Any], bool]]]] = {
 @pytest.mark.parametrize(
     ("name", "revision"), [("fastmcp_4", "2026-07-28"), ("mcp_1", "2025-11-25")]
 )
-def test_a_client_sees_what_the_specification_says(name: str, revision: str) -> None:
+def test_third_party_client_gets_answers_that_match_the_specification(
+    name: str, revision: str
+) -> None:
     peer = PEERS[name]
     try:
         client = peer.command()

@@ -58,7 +58,7 @@ def test_a_tool_may_ask_by_its_context() -> None:
     run(act)
 
 
-def test_a_tool_may_ask_by_what_it_returns() -> None:
+def test_tool_can_ask_by_returning_input_requests() -> None:
     async def act() -> None:
         async with shop() as (place, caller):
             task_id = await caller.create("guarded", {})
@@ -72,7 +72,7 @@ def test_a_tool_may_ask_by_what_it_returns() -> None:
     run(act)
 
 
-def test_who_cannot_be_asked_is_not() -> None:
+def test_question_to_a_client_without_elicitation_fails_the_task() -> None:
     async def act() -> None:
         async with shop() as (_, caller):
             caller.capabilities = {"extensions": CAPABILITIES["extensions"]}
@@ -84,7 +84,7 @@ def test_who_cannot_be_asked_is_not() -> None:
     run(act)
 
 
-def test_a_question_that_nobody_answers_ends_with_the_ttl() -> None:
+def test_unanswered_question_fails_the_task_after_its_ttl() -> None:
     async def act() -> None:
         times = Times(default_ttl_ms=300, grace_ms=1_500)
         async with shop(tasks=Tasks(times=times, timeout=0.1)) as (_, caller):
@@ -162,7 +162,7 @@ def test_a_cache_does_not_keep_tasks() -> None:
     run(act)
 
 
-def test_what_a_tool_calls_is_a_part_of_it() -> None:
+def test_tool_called_by_a_tool_runs_within_its_caller() -> None:
     async def act() -> None:
         place = Shop()
 
@@ -218,7 +218,7 @@ def test_whether_the_caller_may_use_a_tool_is_decided_before_there_is_a_task(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_the_context_of_a_task_is_made_of_what_the_record_says() -> None:
+def test_tool_context_in_a_task_comes_from_the_task_record() -> None:
     @asynccontextmanager
     async def lifespan(server: FastMCP[Any]) -> AsyncIterator[dict[str, str]]:
         yield {"pool": "open"}
@@ -251,7 +251,7 @@ def test_the_context_of_a_task_is_made_of_what_the_record_says() -> None:
     run(act)
 
 
-def test_a_tool_of_a_mounted_server_is_one_of_ours() -> None:
+def test_tools_of_a_mounted_server_run_as_tasks() -> None:
     async def act() -> None:
         place, child = Shop(), FastMCP("child")
 
@@ -311,7 +311,7 @@ def test_a_tool_that_came_later_is_found() -> None:
     run(act)
 
 
-def test_a_result_that_is_no_json_is_what_fastmcp_makes_of_it() -> None:
+def test_unserializable_result_is_handled_as_by_fastmcp_without_tasks() -> None:
     async def act() -> None:
         place = Shop()
 
@@ -330,7 +330,7 @@ def test_a_result_that_is_no_json_is_what_fastmcp_makes_of_it() -> None:
     run(act)
 
 
-def test_terms_are_those_of_the_tool_in_fastmcp_and_beyond_that_ours() -> None:
+def test_tool_settings_of_fastmcp_override_the_defaults_of_the_extension() -> None:
     async def act() -> None:
         tasks = Tasks(poll_interval=3, timeout=7)
         place = Shop(tasks=tasks)
@@ -370,7 +370,7 @@ def test_a_tool_that_takes_too_long_is_stopped() -> None:
     run(act)
 
 
-def test_what_cannot_be_is_said_at_once() -> None:
+def test_invalid_extension_settings_raise_an_error_at_once() -> None:
     with pytest.raises(ConfigurationError, match="no store for 'nowhere:x'"):
         Tasks("nowhere:x")
     with pytest.raises(ConfigurationError, match="timeout must be"):

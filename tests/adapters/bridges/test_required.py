@@ -109,7 +109,7 @@ def around(requirement: Requirement) -> list[str]:
 
 
 @pytest.mark.parametrize("bridge", BRIDGES)
-def test_a_bridge_takes_just_what_its_extra_would_install(
+def test_bridge_accepts_exactly_the_releases_allowed_by_its_extra(
     bridge: str, world: Callable[[dict[str, str]], Path]
 ) -> None:
     requirements = [Requirement(text) for text in EXTRAS[bridge]]

@@ -248,7 +248,7 @@ def test_the_first_client_leaves_without_stopping_tasks() -> None:
     run(act)
 
 
-def test_a_task_continues_with_the_version_that_it_started_with(tmp_path: Path) -> None:
+def test_task_resumes_with_the_tool_version_it_started_with(tmp_path: Path) -> None:
     def versions() -> fastmcp_shop.Shop:
         place = fastmcp_shop.Shop(f"sqlite:{tmp_path / 'tasks.db'}")
 

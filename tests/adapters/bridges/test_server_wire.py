@@ -220,7 +220,7 @@ def test_unknown_tasks_and_methods_of_the_other_revision(bridge: ModuleType) -> 
     run(act)
 
 
-def test_a_name_in_the_header_has_to_be_that_of_the_body_if_it_is_there(
+def test_mcp_name_header_may_be_absent_but_must_match_the_body(
     bridge: ModuleType,
 ) -> None:
     async def act() -> None:
@@ -349,7 +349,7 @@ def test_a_task_belongs_to_the_authenticated_user(
     run(act)
 
 
-def test_a_tool_of_the_sdk_has_no_token_while_it_runs_as_a_task() -> None:
+def test_task_of_an_sdk_tool_has_no_access_token() -> None:
     """The request that happens to start it may be another user's."""
 
     async def act() -> None:

@@ -75,7 +75,7 @@ def test_an_error_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--no-input"]])
-def test_what_a_tool_asks_is_declined_where_there_is_nobody(
+def test_call_declines_questions_without_a_terminal(
     options: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert call(SERVER, "deploy", "--args", '{"version": "1.4"}', *options) == 0
@@ -96,7 +96,7 @@ def test_what_a_tool_asks_is_declined_where_there_is_nobody(
         (["/does/not/exist --stdio", "greet"], "cannot start '/does/not/exist'"),
     ],
 )
-def test_what_cannot_be_is_said(arguments: list[str], words: str) -> None:
+def test_call_rejects_invalid_arguments_with_a_message(arguments: list[str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         call(*arguments)
 
@@ -205,7 +205,7 @@ def test_an_interrupt_cancels_the_task_and_says_so(generation: str) -> None:
         assert person.end() == (1, "")
 
 
-def test_an_interrupt_while_somebody_is_asked_cancels_too() -> None:
+def test_interrupt_at_a_prompt_cancels_the_call() -> None:
     with terminal(SERVER, "deploy", "--args", '{"version": "1.4"}') as person:
         person.until("nothing means yes): ")
         person.process.send_signal(signal.SIGINT)

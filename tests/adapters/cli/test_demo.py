@@ -66,7 +66,7 @@ ROWS: Final = (
 """Check the methods that each revision uses."""
 
 
-def test_without_a_terminal_it_shows_everything_in_plain_lines(tmp_path: Path) -> None:
+def test_demo_without_a_terminal_prints_everything_in_plain_lines(tmp_path: Path) -> None:
     folder = tmp_path / "temporary"
     began = time.monotonic()
     process = subprocess.Popen(
@@ -203,7 +203,7 @@ sys.exit(main(["demo"]))
 """
 
 
-def test_it_says_which_packages_it_needs() -> None:
+def test_command_names_the_missing_package_and_its_extra() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRA],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=LONGEST_S,

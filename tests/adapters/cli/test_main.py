@@ -140,7 +140,7 @@ def test_the_installed_command() -> None:
     assert re.fullmatch(r"taskmachine \d+\.\d+\.\d+\n", done.stdout)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_closed_output_pipe_is_not_an_error() -> None:
     script = f"{COMMAND} table --format svg | head -n 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

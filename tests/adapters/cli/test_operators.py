@@ -100,7 +100,7 @@ def test_a_list_can_be_narrowed(options: list[str], tools: list[str], run: Run) 
         assert run(*arguments) == "There are no such tasks.\n"
 
 
-def test_a_list_goes_on_beyond_one_page_of_the_store(tmp_path: Path, run: Run) -> None:
+def test_tasks_list_continues_beyond_one_page_of_the_store(tmp_path: Path, run: Run) -> None:
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     asyncio.run(make(url))
 
@@ -134,7 +134,7 @@ async def _touch(url: str) -> None:
     await (await open_store(url)).close()
 
 
-def test_what_a_task_says_cannot_take_over_a_terminal(tmp_path: Path, run: Run) -> None:
+def test_control_characters_of_a_task_are_escaped_in_the_terminal(tmp_path: Path, run: Run) -> None:
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     ids = asyncio.run(make(url, rude=True))
     for command in (["list"], ["show", ids["shout"]], ["history", ids["shout"]]):
@@ -181,7 +181,7 @@ def _read(terminal: int) -> bytes:
 # --- one task --------------------------------------------------------------------------------
 
 
-def test_a_task_is_shown_with_all_that_it_has(ids: dict[str, str], run: Run) -> None:
+def test_tasks_show_prints_every_field_of_a_task(ids: dict[str, str], run: Run) -> None:
     shown = run("tasks", "show", ids["deploy"], "--store", "sqlite:tasks.db")
     for words in ('{"version": "1.4"}', "alice", "building", "1/3", "Deploy 1.4 now?", "open"):
         assert words in shown
@@ -231,7 +231,7 @@ def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
     assert not any(question["isOpen"] for question in cancelled["questions"])
 
 
-def test_a_purge_forgets_only_what_has_ended(ids: dict[str, str], run: Run) -> None:
+def test_purge_all_ended_deletes_only_ended_tasks(ids: dict[str, str], run: Run) -> None:
     assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks deleted.\n"
     arguments = ("tasks", "purge", "--all-ended", "--store", "sqlite:tasks.db")
     assert run_json(run, *arguments) == {"purged": 2}
@@ -240,7 +240,7 @@ def test_a_purge_forgets_only_what_has_ended(ids: dict[str, str], run: Run) -> N
     assert "problems  none" in run("store", "check", "sqlite:tasks.db")
 
 
-def test_a_purge_forgets_what_is_over(tmp_path: Path, run: Run) -> None:
+def test_purge_deletes_tasks_beyond_their_retention(tmp_path: Path, run: Run) -> None:
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     ids = asyncio.run(make(url, ago_ms=2 * 24 * 3_600_000))
     assert run("tasks", "purge", "--store", url) == "2 tasks deleted.\n"
@@ -286,7 +286,7 @@ def test_a_backup_is_a_store(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("ids")
-def test_a_migration_takes_everything_along(run: Run) -> None:
+def test_store_migrate_copies_everything_and_refuses_a_filled_target(run: Run) -> None:
     assert run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db") == "5 tasks copied.\n"
     assert everything("sqlite:new.db") == everything("sqlite:tasks.db")
     refused = run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db", code=1)
@@ -362,7 +362,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "code", "words"), WRONG)
 @pytest.mark.usefixtures("ids")
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_operator_commands_report_errors_in_one_sentence_and_create_no_files(
     arguments: list[str], code: int, words: str, run: Run
 ) -> None:
     Path("notes.txt").write_text("not a database, " * 100)
@@ -395,12 +395,12 @@ def test_usage_errors_leave_with_2(
     assert "usage: taskmachine" in capsys.readouterr().err
 
 
-def test_debug_shows_where_it_came_from() -> None:
+def test_debug_option_raises_the_original_error() -> None:
     with pytest.raises(ConfigurationError):
         main(["--debug", "tasks", "list", "--store", "memory:"])
 
 
-def test_an_error_that_nobody_thought_of_is_no_traceback(tmp_path: Path) -> None:
+def test_unexpected_error_prints_one_line_without_traceback(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir()
     link = locked / "loop"
@@ -445,7 +445,7 @@ def examples() -> list[tuple[str, str]]:
     ]
 
 
-def test_the_document_shows_what_is_printed(ids: dict[str, str], run: Run) -> None:
+def test_operator_commands_print_the_output_of_the_page(ids: dict[str, str], run: Run) -> None:
     shown = examples()
     assert ids
     for command, output in shown:

@@ -100,7 +100,9 @@ def test_the_commands_of_the_page_work(server: Server, start: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_another_worker_goes_on(server: Server, start: Start, number: signal.Signals) -> None:
+def test_second_worker_continues_the_task_of_a_stopped_worker(
+    server: Server, start: Start, number: signal.Signals
+) -> None:
     serve, worker = commands_of_the_page(server.new_url())
     replica, first = start(*serve), start(*worker)
 
@@ -114,7 +116,7 @@ def test_another_worker_goes_on(server: Server, start: Start, number: signal.Sig
     assert asyncio.run(count(url, 12, change_workers))["structuredContent"] == {"counted": 12}
 
 
-def test_ten_replicas_may_start_at_once(server: Server, start: Start) -> None:
+def test_ten_replica_processes_can_start_at_once(server: Server, start: Start) -> None:
     url = server.new_url()
     serve, worker = commands_of_the_page(url)
     replicas = [start(*serve) for _ in range(10)]
@@ -138,7 +140,9 @@ def refusal(*arguments: str) -> str:
     return ended.stderr
 
 
-def test_what_cannot_be_is_said_in_one_sentence(server: Server, tmp_path: Path) -> None:
+def test_command_reports_configuration_errors_in_one_sentence(
+    server: Server, tmp_path: Path
+) -> None:
     foreign = server.new_url().rpartition("=")[2]
     server.execute(f"CREATE SCHEMA {foreign}")
     server.execute(f"CREATE TABLE {foreign}.meta (anything text)")

@@ -60,7 +60,9 @@ def test_a_text_is_read_as_its_field_wants_it(
         (MANY, "Red, Red, Red", "at most 2 choices"),
     ],
 )
-def test_what_does_not_fit_is_said(schema: dict[str, Any], text: str, words: str) -> None:
+def test_field_rejects_invalid_input_with_a_message(
+    schema: dict[str, Any], text: str, words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         Field("f", schema, is_required=True).read(text)
 
@@ -75,7 +77,7 @@ def test_what_does_not_fit_is_said(schema: dict[str, Any], text: str, words: str
         ({"type": "boolean", "default": True}, True, "f (yes | no; nothing means yes)"),
     ],
 )  # fmt: skip
-def test_a_label_tells_what_can_be_typed(
+def test_field_label_describes_the_accepted_input(
     schema: dict[str, Any], is_required: bool, label: str
 ) -> None:
     assert Field("f", schema, is_required).label == label

@@ -74,7 +74,7 @@ def meet(status: int, body: str, kind: str = "application/json") -> tuple[str, l
         (400, supported("2025-11-25", "2025-06-18"), "application/json"),
     ],
 )
-def test_whatever_is_no_modern_answer_leads_to_the_handshake(
+def test_client_falls_back_to_initialize_when_discover_gets_no_modern_answer(
     status: int, body: str, kind: str
 ) -> None:
     spoken, sent = meet(status, body, kind)
@@ -106,7 +106,7 @@ def test_an_unknown_method_with_404_is_modern() -> None:
         (503, "", Refused, "HTTP 503"),
     ],
 )
-def test_what_a_handshake_would_not_help_is_an_error(
+def test_error_that_a_handshake_cannot_solve_is_raised(
     status: int, body: str, raised: type[Exception], words: str
 ) -> None:
     with pytest.raises(raised, match=words):
@@ -126,7 +126,7 @@ def test_a_generation_can_be_demanded(generation: str) -> None:
     run(main())
 
 
-def test_there_is_no_third_generation() -> None:
+def test_client_rejects_an_unknown_revision() -> None:
     async def main() -> None:
         async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
             raise AssertionError("connected")
@@ -156,7 +156,7 @@ def test_a_server_of_an_older_revision_is_left() -> None:
     "2025-11-25:client-version-supported",
     "2025-11-25:client-version-latest",
 )
-def test_a_client_says_who_it_is_and_nothing_that_it_cannot_do() -> None:
+def test_initialize_sends_the_client_info_and_only_supported_capabilities() -> None:
     async def main() -> None:
         async with serving(legacy(nothing)) as server:
             async with connect(

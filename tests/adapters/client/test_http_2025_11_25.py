@@ -99,7 +99,7 @@ def test_a_tool_without_task_support_is_called_plainly() -> None:
     "2025-11-25:sse-client-reconnects", "2025-11-25:sse-retry-respected", "2025-11-25:resume-by-get"
 )
 @pytest.mark.parametrize("is_cut_off", [False, True])
-def test_a_broken_stream_is_resumed_where_it_ended_after_the_time_that_was_asked_for(
+def test_client_resumes_a_broken_stream_after_the_requested_retry_time(
     is_cut_off: bool,
 ) -> None:
     async def script(exchange: Exchange) -> None:
@@ -187,7 +187,7 @@ def test_the_general_stream_brings_news_and_is_opened_again() -> None:
 
 
 @covers("2025-11-25:messages-on-any-stream", "2025-11-25:http-client-takes-both")
-def test_a_question_on_the_stream_of_the_result_is_answered_with_the_task_it_belongs_to() -> None:
+def test_client_answers_a_question_on_the_result_stream_with_related_task() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "tools/call":
@@ -340,7 +340,7 @@ def forgetful(*, keeps_tasks: bool) -> Any:
 
 
 @covers("2025-11-25:session-404-starts-anew")
-def test_a_forgotten_session_is_begun_anew_and_the_task_followed_on() -> None:
+def test_client_renews_a_lost_session_and_continues_the_task() -> None:
     async def main() -> None:
         async with (
             serving(forgetful(keeps_tasks=True)) as server,
@@ -438,7 +438,9 @@ def test_many_tasks_begin_one_new_session() -> None:
     run(main())
 
 
-def test_a_session_that_cannot_be_begun_anew_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.session.RENEWAL_PAUSE_S", 0.01)
 
     async def script(exchange: Exchange) -> None:
@@ -545,7 +547,7 @@ def test_an_answer_that_does_not_arrive_is_given_again(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("what", ["tools/list", "tools/call"])
-def test_what_a_forgotten_session_refused_is_asked_again_in_a_new_one(what: str) -> None:
+def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
             session = f"s-{len(server.of('initialize'))}"

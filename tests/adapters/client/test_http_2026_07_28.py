@@ -51,7 +51,7 @@ async def a_task(exchange: Exchange) -> None:
     "2026-07-28:http-single-message-body",
     "2026-07-28:param-headers-supported",
 )
-def test_every_request_says_in_its_headers_what_it_is() -> None:
+def test_request_headers_describe_the_request() -> None:
     schema = {
         "type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
@@ -244,7 +244,9 @@ def test_a_task_that_asks_is_answered_by_an_update() -> None:
     run(main())
 
 
-def test_who_cannot_answer_cancels(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_cancels_the_task_when_the_answer_callback_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def broken(question: Question) -> Json:
         raise RuntimeError("no idea")
 
@@ -261,7 +263,7 @@ def test_who_cannot_answer_cancels(caplog: pytest.LogCaptureFixture) -> None:
     assert "no idea" in caplog.text
 
 
-def test_who_is_asked_what_was_not_declared_cancels() -> None:
+def test_client_cancels_a_task_that_asks_an_undeclared_question() -> None:
     async def main() -> None:
         async with (
             serving(modern(asking(lambda _: None))) as server,
@@ -274,7 +276,7 @@ def test_who_is_asked_what_was_not_declared_cancels() -> None:
     run(main())
 
 
-def test_who_reads_slowly_misses_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.remote_task.MOST_UPDATES", 2)
 
     async def script(exchange: Exchange) -> None:
@@ -315,7 +317,7 @@ def test_polls_go_on_after_broken_connections() -> None:
     run(main())
 
 
-def test_a_call_of_which_nobody_knows_what_became_has_lost_its_connection() -> None:
+def test_unanswered_call_with_unknown_outcome_raises_connection_lost() -> None:
     async def main() -> None:
         async def silent(exchange: Exchange) -> None:
             pass
@@ -379,7 +381,7 @@ def test_a_plain_call_is_cancelled_by_closing_its_stream() -> None:
     run(main())
 
 
-def test_who_is_cancelled_while_a_call_is_made_gives_it_up() -> None:
+def test_cancelling_a_pending_call_closes_its_connection() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.closed.wait()
         closed.set()
@@ -460,7 +462,7 @@ RESULT = {"jsonrpc": "2.0", "id": 999, "result": {"resultType": "complete", **DO
         (307, "text/plain", "", Refused, "use http://elsewhere.example/ instead"),
     ],
 )
-def test_a_bad_answer_is_an_error_at_once(
+def test_client_raises_an_error_for_a_bad_answer_at_once(
     status: int, kind: str, body: str, error: type[Exception], words: str
 ) -> None:
     async def script(exchange: Exchange) -> None:
@@ -524,7 +526,7 @@ def test_an_error_that_refuses_the_request_unread_is_its_answer() -> None:
 
 
 @covers("2026-07-28:tool-timeouts")
-def test_a_request_that_nobody_answers_is_given_up() -> None:
+def test_client_times_out_on_an_unanswered_request() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.closed.wait()
         closed.set()
@@ -542,7 +544,7 @@ def test_a_request_that_nobody_answers_is_given_up() -> None:
     run(main())
 
 
-def test_leaving_ends_what_is_waited_for() -> None:
+def test_closing_the_session_ends_pending_waits_with_connection_lost() -> None:
     async def main() -> None:
         async def script(exchange: Exchange) -> None:
             await exchange.result(CREATED if exchange.what == "tools/call" else shown_2026())
@@ -591,7 +593,7 @@ def test_a_token_is_visible_ascii(token: str) -> None:
         run(main())
 
 
-def test_nobody_there_is_an_error_at_once() -> None:
+def test_connecting_to_a_closed_port_raises_connection_lost_at_once() -> None:
     async def main() -> None:
         async with connect("http://127.0.0.1:1/mcp"):
             raise AssertionError("connected")

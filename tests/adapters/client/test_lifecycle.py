@@ -69,7 +69,9 @@ def text_of(result: Json) -> str:
 )
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_whole_lives(transport: str, generation: str, tmp_path: Path) -> None:
+def test_client_runs_whole_calls_against_our_server(
+    transport: str, generation: str, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with (
             asyncio.timeout(60),

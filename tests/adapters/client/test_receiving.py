@@ -259,7 +259,7 @@ def test_sampling_that_the_user_declines_fails() -> None:
     run(main())
 
 
-def test_a_user_who_declines_is_the_same_error_without_a_task() -> None:
+def test_user_decline_without_a_task_gives_the_same_error() -> None:
     async def main() -> None:
         async def answer(_: Question) -> Json:
             raise Declined
@@ -308,7 +308,7 @@ def test_whatever_goes_wrong_with_an_answer_is_an_error_without_secrets(
     run(main())
 
 
-def test_an_answer_that_is_no_json_fails() -> None:
+def test_unserializable_answer_fails_the_task() -> None:
     async def main() -> None:
         async def answer(_: Question) -> Any:
             return {"action": object()}
@@ -381,7 +381,7 @@ def test_an_answer_that_comes_after_the_cancel_changes_nothing() -> None:
 
 
 @covers("2025-11-25:result-request-cancellable", "2025-11-25:cancelled-notification-keeps-task")
-def test_who_gives_up_waiting_is_not_answered_and_the_prompt_stays() -> None:
+def test_cancelled_tasks_result_gets_no_answer_and_keeps_the_prompt_open() -> None:
     async def main() -> None:
         person = Person()
         async with received(person.answer) as server:
@@ -424,7 +424,7 @@ def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
 
 
 @covers("2025-11-25:may-delete-after-ttl", "2025-11-25:purged-reads-as-not-found")
-def test_what_has_ended_is_forgotten_when_room_is_needed() -> None:
+def test_receiver_deletes_expired_tasks_when_it_needs_room() -> None:
     async def main() -> None:
         async def answer(question: Question) -> Json:
             return ADA
@@ -446,7 +446,7 @@ def test_what_has_ended_is_forgotten_when_room_is_needed() -> None:
 
 
 @covers("2025-11-25:ttl-maximum", "2025-11-25:ttl-may-be-overridden")
-def test_nobody_is_asked_for_longer_than_a_day() -> None:
+def test_receiver_limits_the_ttl_to_one_day() -> None:
     async def main() -> None:
         async with received(Person().answer, Receiver(ttl=5, poll_interval=0.5)) as server:
             assert (await server.elicit(ttl=10**12))["ttl"] == 86_400_000
@@ -511,7 +511,7 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
     "2025-11-25:result-unknown-32602",
     "2025-11-25:cancel-unknown-32602",
 )
-def test_what_was_never_made_is_not_found(method: str) -> None:
+def test_receiver_answers_not_found_for_an_unknown_task(method: str) -> None:
     async def main() -> None:
         async with received(Person().answer) as server:
             refusal = await server.refusal(method, taskId="none")
@@ -524,7 +524,7 @@ def test_what_was_never_made_is_not_found(method: str) -> None:
 # --- connections -----------------------------------------------------------------------------
 
 
-def test_a_question_outlives_the_connection_where_it_is_kept(tmp_path: Path) -> None:
+def test_stored_question_survives_the_connection(tmp_path: Path) -> None:
     terms = Receiver(f"sqlite:{tmp_path / 'tasks.db'}", owner="https://server.example")
 
     async def main() -> None:
@@ -579,7 +579,7 @@ def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
 # --- configuration errors --------------------------------------------------------------------
 
 
-def test_a_mode_that_was_not_declared_is_refused_at_once() -> None:
+def test_client_refuses_an_undeclared_elicitation_mode_at_once() -> None:
     async def main() -> None:
         person = Person()
         async with received(person.answer) as server:

@@ -46,9 +46,7 @@ async def answer(question: Question) -> Json:
 @pytest.mark.parametrize(
     ("sampling", "requests"), [(False, ELICITATION), (True, {**ELICITATION, **SAMPLING})]
 )
-def test_what_is_answered_is_declared_as_a_task_and_nothing_else(
-    sampling: bool, requests: Json
-) -> None:
+def test_client_declares_tasks_only_for_requests_it_answers(sampling: bool, requests: Json) -> None:
     async def main() -> None:
         async with serving(legacy(lambda _: asyncio.sleep(0))) as server:
             async with connect(server.url, answer=answer, sampling=sampling, receive=Receiver()):
@@ -86,7 +84,7 @@ def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() -> None:
     run(main())
 
 
-def test_a_generation_in_which_clients_have_no_tasks_is_told_nothing() -> None:
+def test_client_declares_no_tasks_to_a_2026_07_28_server() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "complete", **DONE})
 
@@ -154,7 +152,7 @@ def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
     run(main())
 
 
-def test_a_session_that_is_begun_anew_knows_the_tasks_but_no_requests() -> None:
+def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
     asked: list[Json] = []
 
     async def never(_: Question) -> Json:
@@ -245,7 +243,7 @@ def test_a_server_that_dies_leaves_no_prompt_behind() -> None:
     run(main())
 
 
-def test_who_answers_nothing_receives_nothing() -> None:
+def test_receiver_without_an_answer_callback_is_a_configuration_error() -> None:
     async def main() -> None:
         with pytest.raises(ConfigurationError, match="answer"):
             async with connect("http://127.0.0.1:1/mcp", receive=Receiver()):

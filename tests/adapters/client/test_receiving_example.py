@@ -33,7 +33,9 @@ FAILED: Final = "sampling/createMessage: failed: User declined sampling request"
     ],
     ids=["yes", "no", "nobody there"],
 )
-def test_it_answers_by_itself_without_a_terminal(arguments: list[str], said: list[str]) -> None:
+def test_example_answers_by_itself_without_a_terminal(
+    arguments: list[str], said: list[str]
+) -> None:
     ended = subprocess.run(
         [sys.executable, EXAMPLE, *arguments],
         stdin=subprocess.DEVNULL,
@@ -152,7 +154,7 @@ def test_a_server_that_cannot_be_started_is_one_line() -> None:
     assert (ended.returncode, ended.stdout) == (1, "")
 
 
-def test_the_example_of_the_page_prints_what_the_page_says() -> None:
+def test_documentation_example_prints_the_documented_output() -> None:
     example, output = example_of("docs/howto/client.md", "receiver.py")
     ended = subprocess.run(
         [sys.executable, "-c", example],

@@ -56,7 +56,7 @@ def test_the_stream_for_unasked_news_is_asked_for_as_events() -> None:
 
 
 @covers("2026-07-28:client-checks-ack", "2026-07-28:reconnect-after-drop")
-def test_what_is_not_listened_to_is_polled() -> None:
+def test_client_polls_a_task_that_the_subscription_does_not_include() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "tools/call":
@@ -161,7 +161,7 @@ time.sleep(600)
     "2026-07-28:stdio-probe-recommended",
 )
 @pytest.mark.parametrize("generation", [None, "2025-11-25", "2026-07-28"])
-def test_what_a_server_at_the_other_end_of_a_pipe_sees(
+def test_stdio_server_sees_handshake_request_end_of_input_and_sigterm(
     generation: str | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -72,7 +72,7 @@ def test_pieces_make_no_difference(lines: list[tuple[bytes, bytes]], data: st.Da
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=9)),
     st.booleans(),
 )
-def test_what_was_written_is_read(lines: list[str], is_crlf: bool) -> None:
+def test_parser_returns_the_written_data_lines(lines: list[str], is_crlf: bool) -> None:
     end = "\r\n" if is_crlf else "\n"
     stream = "".join(f"data: {line}{end}" for line in lines) + end
     assert parse(stream.encode())[0] == ([Event("\n".join(lines))] if lines else [])
@@ -88,7 +88,7 @@ def test_an_event_has_a_largest_size_and_a_stream_has_not() -> None:
             list(Parser(29).feed(too_much))
 
 
-def test_another_connection_forgets_what_was_cut_off_and_keeps_the_place() -> None:
+def test_parser_restart_drops_the_partial_event_and_keeps_the_last_event_id() -> None:
     parser = Parser()
     assert list(parser.feed(b"id: 1\ndata: a\n\nid: 2\nevent: x\ndata: cut o\r")) == [
         Event("a", id="1")

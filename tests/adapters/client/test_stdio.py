@@ -80,7 +80,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         ("endless", "a line of more than 4194304 bytes"),
     ],
 )
-def test_who_waits_for_a_server_that_is_gone_is_told(
+def test_requests_to_a_dead_child_raise_connection_lost(
     what: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "PATIENCE_S", 0.3)
@@ -110,7 +110,7 @@ def test_an_answer_that_is_none_fails_its_call_only() -> None:
 
 
 @covers("2025-11-25:request-timeouts", "2025-11-25:tool-timeouts")
-def test_a_request_that_nobody_answers_is_given_up() -> None:
+def test_client_times_out_on_an_unanswered_request() -> None:
     async def main() -> None:
         async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:
             task = await session.call("work")
@@ -120,7 +120,9 @@ def test_a_request_that_nobody_answers_is_given_up() -> None:
     run(main())
 
 
-def test_a_server_that_ignores_everything_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_kills_a_child_that_ignores_end_of_input_and_sigterm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stdio, "PATIENCE_S", 0.3)
 
     async def main() -> int:
@@ -146,7 +148,7 @@ def test_nothing_that_a_server_started_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("command", [["/does/not/exist"], ["\0"], []])
-def test_what_cannot_be_started_is_a_matter_of_configuration(command: list[str]) -> None:
+def test_command_that_cannot_start_is_a_configuration_error(command: list[str]) -> None:
     async def main() -> None:
         async with connect(command):
             raise AssertionError("connected")

@@ -70,7 +70,7 @@ def test_another_owners_tasks_are_on_no_list_and_no_stream() -> None:
     run(main())
 
 
-def test_an_admin_sees_and_does_everything() -> None:
+def test_admin_can_see_and_cancel_tasks_of_every_owner() -> None:
     async def main() -> None:
         async with console_server() as there:
             task, other = await there.create(ALICE), await there.create(BOB)

@@ -142,7 +142,7 @@ def test_rows_change_come_and_go() -> None:
     run(main())
 
 
-def test_a_row_appears_on_a_filtered_list_when_it_fits_and_leaves_when_not() -> None:
+def test_filtered_list_adds_and_removes_a_row_as_its_task_changes() -> None:
     async def main() -> None:
         async with console_server() as there:
             task = await there.create()

@@ -76,7 +76,7 @@ def test_a_cookie_is_for_https_only_where_that_is_spoken() -> None:
     run(main())
 
 
-def test_the_token_decides_who_is_an_admin() -> None:
+def test_console_shows_all_owners_only_with_an_admin_token() -> None:
     async def main() -> None:
         async with console_server() as there:
             assert "all owners" in (await (await there.visitor(ADMIN)).get("/")).text

@@ -26,7 +26,7 @@ async def status(url: str, path: str, **headers: str) -> int:
         return response.status_code
 
 
-def test_on_loopback_there_is_one_and_it_checks_the_host() -> None:
+def test_console_on_loopback_requires_the_link_and_checks_the_host() -> None:
     async def main() -> None:
         async with serving(Gate().tools) as url:
             assert await status(url, "/console") == 303
@@ -39,7 +39,7 @@ def test_on_loopback_there_is_one_and_it_checks_the_host() -> None:
     run(main())
 
 
-def test_it_can_be_switched_off() -> None:
+def test_console_can_be_disabled() -> None:
     async def main() -> None:
         async with serving(Gate().tools, console=False) as url:
             assert await status(url, "/console/login") == 404
@@ -47,7 +47,7 @@ def test_it_can_be_switched_off() -> None:
     run(main())
 
 
-def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
+def test_console_login_asks_for_a_token_when_tokens_are_configured(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
     tokens.touch(0o600)
     tokens.write_text(f'alice = "{TOKEN}"\n')
@@ -75,7 +75,7 @@ def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
         Settings(store="memory:"),
     ],
 )
-def test_without_authentication_of_users_there_is_no_console(settings: Settings) -> None:
+def test_console_is_not_mounted_without_user_authentication(settings: Settings) -> None:
     async def main() -> None:
         console = ConsoleMount()
         async with make_application(settings, Gate().tools, console=console).lifespan():
@@ -92,7 +92,7 @@ def test_the_endpoint_must_not_be_below_the_console() -> None:
     assert load_settings(None, {}, {"path": "/consoles"}).path == "/consoles"
 
 
-def test_the_token_file_decides_who_is_an_admin() -> None:
+def test_token_file_decides_which_callers_are_admins() -> None:
     owners = Owners(b"s" * 32)
     tokens = {
         "a": TOKEN,

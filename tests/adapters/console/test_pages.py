@@ -335,7 +335,7 @@ def test_a_failing_store_shows_an_error_page() -> None:
     run(main())
 
 
-def test_it_is_for_http_only() -> None:
+def test_console_rejects_the_websocket_scope() -> None:
     async def main() -> None:
         async with console_server() as there:
             with pytest.raises(RuntimeError, match="does not support the ASGI scope websocket"):

@@ -195,7 +195,7 @@ def test_the_creator_can_shorten_the_timeout_and_not_lengthen_it() -> None:
     play(tools, scene)
 
 
-def test_the_timeout_stands_still_while_somebody_is_asked() -> None:
+def test_tool_timeout_pauses_while_a_question_is_open() -> None:
     tools = Tools()
 
     @tools.task(timeout=10)
@@ -217,7 +217,7 @@ def test_the_timeout_stands_still_while_somebody_is_asked() -> None:
     play(tools, scene)
 
 
-def test_what_is_left_of_the_timeout_after_an_answer_counts() -> None:
+def test_tool_timeout_counts_the_time_before_and_after_a_question() -> None:
     tools = Tools()
 
     @tools.task(timeout=10)
@@ -298,7 +298,7 @@ def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> No
     play(tools, scene)
 
 
-def test_a_tool_that_waits_for_what_is_cancelled_has_failed() -> None:
+def test_tool_that_awaits_a_cancelled_future_fails_its_task() -> None:
     tools = Tools()
 
     @tools.task()
@@ -315,7 +315,7 @@ def test_a_tool_that_waits_for_what_is_cancelled_has_failed() -> None:
     play(tools, scene)
 
 
-def test_whoever_ends_the_loop_ends_no_task_and_cleanups_run() -> None:
+def test_event_loop_shutdown_runs_cleanups_and_ends_no_task() -> None:
     """As `asyncio.run` does: it cancels all that there is."""
     tools = Tools()
     cleaned: list[str] = []
@@ -477,7 +477,7 @@ def test_a_tool_that_parks_keeps_no_worker_and_never_asks_twice() -> None:
     play(tools, scene, limits=Limits(concurrency=1))
 
 
-def test_several_questions_at_once_and_in_turn() -> None:
+def test_tool_can_ask_several_questions_at_once_and_in_turn() -> None:
     """As many cycles as a tool likes."""
     tools = Tools()
 
@@ -502,7 +502,7 @@ def test_several_questions_at_once_and_in_turn() -> None:
     play(tools, scene)
 
 
-def test_a_tool_that_ends_while_a_question_is_open_takes_it_back() -> None:
+def test_tool_end_withdraws_its_open_question() -> None:
     tools = Tools()
 
     @tools.task()
@@ -533,7 +533,7 @@ def test_a_tool_that_ends_while_a_question_is_open_takes_it_back() -> None:
         ("refused: not now", lambda ctx: ctx.ask("name", FORM)),
     ],
 )
-def test_a_question_that_cannot_be_asked_fails_in_the_tool_at_once(
+def test_question_that_cannot_be_asked_fails_in_the_tool_at_once(
     words: str, ask: Callable[[Context], Awaitable[object]]
 ) -> None:
     tools = Tools()
@@ -629,7 +629,7 @@ def test_a_server_leaves_the_tools_of_others_alone() -> None:
     play(tools, scene)
 
 
-def test_a_full_store_makes_room_by_what_is_over() -> None:
+def test_full_store_deletes_expired_tasks_to_make_room() -> None:
     """What only waits for the next sweep does not stand in the way."""
     tools = Tools()
 
@@ -699,7 +699,7 @@ def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() ->
     play(tools, scene, store=store)
 
 
-def test_whoever_starts_next_goes_on_with_what_was_left() -> None:
+def test_restarted_runtime_continues_the_unfinished_tasks() -> None:
     """The store knows no engine."""
     tools = Tools()
     store = MemoryStore(b"s" * 32)
@@ -773,7 +773,7 @@ def test_a_task_is_tried_three_times() -> None:
     play(tools, scene, store=store)
 
 
-def test_a_worker_that_was_given_up_begins_anew_under_another_name() -> None:
+def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 

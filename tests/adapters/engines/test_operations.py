@@ -376,7 +376,9 @@ def statements() -> dict[str, str]:
     return {re.split("[,:]", comment)[0]: statement for comment, statement in found}
 
 
-def test_what_to_watch_is_seen(server: Server, url: str) -> None:
+def test_monitoring_queries_of_the_page_show_the_state_of_the_cluster(
+    server: Server, url: str
+) -> None:
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)

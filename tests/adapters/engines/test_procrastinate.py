@@ -101,7 +101,7 @@ def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
     play(server, scene)
 
 
-def test_a_worker_is_told_of_a_task_at_once(server: Server) -> None:
+def test_worker_is_notified_of_a_new_task_without_polling(server: Server) -> None:
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
@@ -184,7 +184,7 @@ def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Serve
     play(server, scene)
 
 
-def test_a_paused_worker_that_was_pruned_begins_anew(server: Server) -> None:
+def test_worker_continues_after_its_registration_is_pruned(server: Server) -> None:
     async def scene(cluster: Cluster) -> None:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
@@ -358,14 +358,14 @@ def refused(url: str, engine: Callable[..., object] = for_replicas) -> str:
     return str(caught.value)
 
 
-def test_it_needs_postgresql() -> None:
+def test_procrastinate_engine_requires_a_postgresql_store() -> None:
     for engine in (for_replicas, for_workers):
         assert refused("memory:", engine) == (
             "the engine procrastinate requires a PostgreSQL store: --store postgresql://..."
         )
 
 
-def test_ten_machines_may_start_at_once(server: Server) -> None:
+def test_ten_machines_can_start_at_once(server: Server) -> None:
     async def scene(cluster: Cluster) -> None:
         tools = Bench().tools
         engines = [for_replicas, for_workers] * 5

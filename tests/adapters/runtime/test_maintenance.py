@@ -23,7 +23,7 @@ from taskmachine.statemachine import Cause, Event, NotFound, State
 from tests.adapters.memory_service import DONE, FORM, HOUR, MINUTE, SECOND, MemoryService, run
 
 
-def test_what_waits_beyond_its_ttl_fails_in_the_open_and_is_forgotten_after_the_grace() -> None:
+def test_overdue_queued_task_expires_and_is_deleted_after_the_grace() -> None:
     """Expiry is a move, then a purge; every waiter is answered."""
 
     async def main() -> None:
@@ -51,7 +51,7 @@ def test_what_waits_beyond_its_ttl_fails_in_the_open_and_is_forgotten_after_the_
     run(main())
 
 
-def test_a_person_who_does_not_answer_is_waited_for_only_so_long() -> None:
+def test_unanswered_question_expires_with_the_ttl_of_the_task() -> None:
 
     async def main() -> None:
         memory = MemoryService()
@@ -81,7 +81,7 @@ def test_work_within_its_timeout_is_not_killed_by_a_ttl() -> None:
 
 
 @pytest.mark.parametrize(("end", "kept"), [("complete", 24 * HOUR), ("cancel", HOUR)])
-def test_what_has_ended_is_kept_as_promised(end: str, kept: int) -> None:
+def test_ended_task_is_kept_for_its_promised_time(end: str, kept: int) -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -111,7 +111,7 @@ def test_a_chosen_ttl_counts_from_the_creation_also_after_the_end() -> None:
     run(main())
 
 
-def test_sweeps_go_in_batches_and_never_touch_what_lives() -> None:
+def test_sweep_deletes_ended_tasks_in_batches_and_no_live_task() -> None:
 
     async def main() -> None:
         memory = MemoryService(Limits(caps=Caps(live=10_000)))
@@ -164,7 +164,7 @@ def test_the_next_sweep_comes_the_sooner_the_more_there_was() -> None:
 # --- workers ---------------------------------------------------------------------------------
 
 
-def test_a_worker_is_lost_when_it_has_not_beaten_for_a_lease_that_we_watched() -> None:
+def test_worker_is_lost_without_a_heartbeat_for_one_observed_lease() -> None:
     leases = Leases(lambda worker: False)
     still = Worker("a", "h", 1)
     for beat, now_s in enumerate((100.0, 105.0, 110.0, 114.9)):
@@ -184,7 +184,7 @@ def test_a_store_that_was_away_costs_no_worker() -> None:
     assert leases.lost([worker], 70.0) == ["a"]
 
 
-def test_a_worker_that_is_known_to_be_dead_is_lost_at_once() -> None:
+def test_worker_with_a_dead_process_is_lost_at_once() -> None:
     leases = Leases(lambda worker: worker.pid == 1)
     assert leases.lost([Worker("a", "h", 1), Worker("b", "h", 2)], 0.0) == ["a"]
 

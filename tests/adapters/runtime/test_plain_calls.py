@@ -71,7 +71,7 @@ def test_a_call_that_needs_answers_is_to_be_made_again_with_them() -> None:
     play(tools, scene)
 
 
-def test_a_call_can_ask_while_it_goes_on_and_the_timeout_stands_still() -> None:
+def test_plain_call_can_ask_and_its_timeout_pauses_meanwhile() -> None:
     tools = asking_tools()
     reports: list[tuple[Progress | None, str | None]] = []
 
@@ -109,7 +109,7 @@ def test_a_caller_that_cannot_be_asked_is_not() -> None:
     play(tools, scene)
 
 
-def test_a_call_that_takes_too_long_is_answered_at_once_and_its_tool_stopped() -> None:
+def test_plain_call_times_out_at_once_and_its_tool_is_cancelled() -> None:
     tools = Tools()
     late: list[object] = []
 

@@ -21,7 +21,7 @@ from tests.adapters.connections import Connection, greeting_tools
 from tests.adapters.memory_service import DONE, HOUR, MemoryService, call, run
 
 
-def test_ids_are_unique_and_nobody_guesses_them() -> None:
+def test_task_ids_are_unique_random_and_32_characters_long() -> None:
     """192 random bits as text."""
     ids = {new_id() for _ in range(1_000)}
     assert len(ids) == 1_000
@@ -43,7 +43,7 @@ def test_a_task_leaves_the_store_only_by_a_sweep_after_its_time() -> None:
     run(main())
 
 
-def test_the_record_keeps_what_was_asked_for() -> None:
+def test_task_record_keeps_the_call_metadata_and_timeout() -> None:
 
     async def main() -> None:
         memory = MemoryService()
@@ -109,7 +109,7 @@ def test_a_refused_call_never_touches_the_tool() -> None:
     run(main())
 
 
-def test_progress_is_told_to_whoever_gave_a_token_and_stops_with_the_task() -> None:
+def test_progress_goes_only_to_requests_with_a_token_and_stops_at_the_end() -> None:
     """With the task that it belongs to."""
 
     async def main() -> None:
@@ -184,7 +184,7 @@ def test_every_event_is_one_structured_line_of_the_log(caplog: pytest.LogCapture
     run(main())
 
 
-def test_memory_does_not_grow_with_what_is_gone() -> None:
+def test_memory_store_keeps_nothing_of_deleted_tasks() -> None:
     """Not one entry is left of tasks, waiters and owners that are gone."""
 
     async def main() -> None:

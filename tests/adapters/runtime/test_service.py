@@ -25,7 +25,7 @@ from tests.adapters.memory_service import DONE, FORM, HOUR, MemoryService, call,
 # --- create ----------------------------------------------------------------------------------
 
 
-def test_a_created_task_can_be_read_at_once() -> None:
+def test_created_task_can_be_read_and_listed_at_once() -> None:
     """Every created task can be retrieved, the same ids in order."""
 
     async def main() -> None:
@@ -201,7 +201,7 @@ def test_a_page_that_is_exactly_full_has_no_cursor() -> None:
     run(main())
 
 
-def test_a_cursor_of_somebody_else_or_of_nobody_is_refused() -> None:
+def test_foreign_or_invalid_cursor_is_refused() -> None:
     async def main() -> None:
         memory = MemoryService()
         for _ in range(3):
@@ -222,7 +222,7 @@ def test_a_cursor_of_somebody_else_or_of_nobody_is_refused() -> None:
 # --- wait ------------------------------------------------------------------------------------
 
 
-def test_a_wait_for_what_has_happened_returns_at_once() -> None:
+def test_wait_for_a_past_change_returns_at_once() -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -233,7 +233,7 @@ def test_a_wait_for_what_has_happened_returns_at_once() -> None:
     run(main())
 
 
-def test_a_wait_without_time_returns_the_task_as_it_is() -> None:
+def test_wait_with_zero_timeout_returns_the_current_task() -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -243,7 +243,7 @@ def test_a_wait_without_time_returns_the_task_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel", "purge"])
-def test_whoever_waits_is_answered_however_the_task_ends(end: str) -> None:
+def test_every_kind_of_end_wakes_all_waiters(end: str) -> None:
     """Every cause of an end wakes everybody."""
 
     async def main() -> None:
@@ -289,7 +289,7 @@ def test_the_calls_that_one_caller_can_block_are_bounded() -> None:
 # --- change ----------------------------------------------------------------------------------
 
 
-def test_a_cancelled_task_stays_cancelled_and_cancelling_it_again_does_nothing() -> None:
+def test_cancelling_an_ended_task_returns_it_unchanged() -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -322,7 +322,7 @@ def test_answers_with_unknown_or_repeated_keys_change_nothing() -> None:
     run(main())
 
 
-def test_what_is_illegal_changes_nothing_and_says_so() -> None:
+def test_illegal_transition_raises_and_leaves_the_task_unchanged() -> None:
     async def main() -> None:
         memory = MemoryService()
         done = await memory.ended()
@@ -354,7 +354,7 @@ def two() -> tuple[MemoryService, MemoryService]:
     return one, MemoryService(store=one.store)
 
 
-def test_what_was_written_last_is_only_a_guess() -> None:
+def test_service_does_not_trust_its_cached_version() -> None:
     async def main() -> None:
         one, other = two()
         task = await one.create()
@@ -369,7 +369,7 @@ def test_what_was_written_last_is_only_a_guess() -> None:
     run(main())
 
 
-def test_what_was_illegal_of_old_may_be_legal_by_now() -> None:
+def test_service_retries_an_illegal_transition_on_the_newest_version() -> None:
     async def main() -> None:
         one, other = two()
         task = await one.create()
@@ -381,7 +381,7 @@ def test_what_was_illegal_of_old_may_be_legal_by_now() -> None:
     run(main())
 
 
-def test_what_does_nothing_does_so_on_the_newest_version() -> None:
+def test_action_without_effect_returns_the_newest_version() -> None:
     async def main() -> None:
         one, other = two()
         task = await one.create()

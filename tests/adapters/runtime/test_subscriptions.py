@@ -12,7 +12,7 @@ from taskmachine.statemachine import LimitExceeded, State
 from tests.adapters.memory_service import DONE, MemoryService, run
 
 
-def test_a_subscriber_hears_every_version_in_order_until_the_end() -> None:
+def test_subscriber_gets_every_version_in_order_until_the_end() -> None:
     """Ten reports of progress are ten notifications."""
 
     async def main() -> None:
@@ -32,7 +32,7 @@ def test_a_subscriber_hears_every_version_in_order_until_the_end() -> None:
     run(main())
 
 
-def test_whoever_iterates_waits_for_news() -> None:
+def test_subscription_iterator_waits_for_new_versions() -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -53,7 +53,7 @@ def test_whoever_iterates_waits_for_news() -> None:
     run(main())
 
 
-def test_whoever_does_not_listen_loses_the_oldest_and_it_is_counted() -> None:
+def test_full_subscription_drops_and_counts_the_oldest_versions() -> None:
 
     async def main() -> None:
         memory = MemoryService(Limits(buffer=3))
@@ -84,7 +84,7 @@ def test_foreign_and_missing_tasks_are_not_mentioned() -> None:
     run(main())
 
 
-def test_a_subscription_without_live_tasks_is_over_at_once() -> None:
+def test_subscription_without_live_tasks_ends_at_once() -> None:
     async def main() -> None:
         memory = MemoryService()
         done = await memory.ended()
@@ -94,7 +94,7 @@ def test_a_subscription_without_live_tasks_is_over_at_once() -> None:
     run(main())
 
 
-def test_a_closed_subscription_hears_nothing_and_frees_its_place() -> None:
+def test_closed_subscription_gets_no_versions_and_frees_its_slot() -> None:
     async def main() -> None:
         memory = MemoryService(Limits(subscriptions=1, watched=2))
         task = await memory.create()
@@ -129,7 +129,7 @@ def test_a_failure_while_subscribing_leaves_nothing_behind() -> None:
     run(main())
 
 
-def test_a_purged_task_ends_what_is_told_of_it() -> None:
+def test_purge_ends_the_subscription_of_a_task() -> None:
     async def main() -> None:
         memory = MemoryService()
         task = await memory.create()
@@ -140,7 +140,7 @@ def test_a_purged_task_ends_what_is_told_of_it() -> None:
     run(main())
 
 
-def test_a_subscriber_that_nobody_reads_is_gone_after_an_hour() -> None:
+def test_unread_subscription_is_closed_after_an_hour() -> None:
 
     async def main() -> None:
         memory = MemoryService()

@@ -102,7 +102,7 @@ def test_an_operator_stops_a_tool_of_a_running_server(start: Start, url: str) ->
     assert time.monotonic() - told < 1
 
 
-def test_a_server_goes_on_with_what_a_killed_one_had(start: Start) -> None:
+def test_running_server_continues_the_tasks_of_a_killed_server(start: Start) -> None:
     first = start("first")
     first.order("create", "pass_on", '{"name":"first"}')
     running = first.expect("created")
@@ -117,7 +117,7 @@ def test_a_server_goes_on_with_what_a_killed_one_had(start: Start) -> None:
     assert time.monotonic() - killed < LOOK_S + 7
 
 
-def test_a_server_that_starts_takes_over_at_once(start: Start) -> None:
+def test_starting_server_takes_over_the_tasks_of_a_killed_server_at_once(start: Start) -> None:
     first = start("first")
     first.order("create", "pass_on", '{"name":"first"}')
     running = first.expect("created")

@@ -260,7 +260,9 @@ def test_the_examples_notice_a_broken_store(broken: type[MemoryStore]) -> None:
 
 
 @pytest.mark.parametrize("broken", broken_sessions.BROKEN_FILES)
-def test_the_examples_notice_what_is_not_shared(broken: type[SQLiteStore], tmp_path: Path) -> None:
+def test_contract_examples_detect_stores_that_do_not_share_sessions(
+    broken: type[SQLiteStore], tmp_path: Path
+) -> None:
     contract, new_place = PersistentStoreContract(), files(broken, tmp_path)
     names = checks(PersistentSessionContract)
     assert [name for name in names if notices(contract, name, new_place)]

@@ -128,7 +128,7 @@ def refusal(url: str, kind: type[Exception] = ConfigurationError) -> str:
     return str(error.value)
 
 
-def test_an_older_store_is_migrated_when_it_is_opened_and_a_newer_one_is_refused(
+def test_older_store_is_migrated_on_open_and_newer_store_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = fill(place.url)

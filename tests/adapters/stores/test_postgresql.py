@@ -145,7 +145,7 @@ def test_no_sentence_has_a_password() -> None:
     assert "hidden" not in str(error.value)
 
 
-def test_without_the_extra_one_is_told_what_to_install() -> None:
+def test_missing_psycopg_error_names_the_extra_to_install() -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None; from taskmachine.adapters.cli.main import main;"
         " sys.exit(main(['tasks', 'list', '--store', 'postgresql://host/db']))"
@@ -200,7 +200,7 @@ def test_missing_rights(server: Server) -> None:
     work(of_humble)
 
 
-def test_who_may_not_make_a_schema_may_be_given_one(server: Server) -> None:
+def test_role_without_create_privilege_can_use_its_given_schema(server: Server) -> None:
     server.execute("CREATE ROLE given LOGIN")
     url = server.new_url()
     server.execute(f"CREATE SCHEMA {schema_of(url)} AUTHORIZATION given")
@@ -231,7 +231,9 @@ def work(url: str) -> None:
         "CREATE VIEW @tasks AS SELECT 1",
     ],
 )
-def test_tables_of_somebody_else_are_refused_and_left_alone(server: Server, statement: str) -> None:
+def test_tables_of_another_program_are_refused_and_left_unchanged(
+    server: Server, statement: str
+) -> None:
     url = server.new_url()
     name = schema_of(url)
     server.execute(f"CREATE SCHEMA {name}")
@@ -242,7 +244,7 @@ def test_tables_of_somebody_else_are_refused_and_left_alone(server: Server, stat
     assert server.execute(tables, (name,)) == [(1,)]
 
 
-def test_other_schemas_are_nobodys_business(server: Server, url: str) -> None:
+def test_store_ignores_tables_of_other_schemas(server: Server, url: str) -> None:
     server.execute("CREATE TABLE IF NOT EXISTS public.tasks (theirs int)")
     work(url)
     work(server.new_url())
@@ -252,7 +254,7 @@ def test_other_schemas_are_nobodys_business(server: Server, url: str) -> None:
 # --- how tables are made -------------------------------------------------------------------------
 
 
-def test_ten_may_open_an_empty_database_at_once(url: str) -> None:
+def test_ten_stores_can_open_an_empty_database_at_once(url: str) -> None:
     async def run() -> None:
         stores = await asyncio.gather(*(open_postgresql(url) for _ in range(10)))
         assert len({await store.secret() for store in stores}) == 1, "it was made once"
@@ -367,7 +369,7 @@ def test_no_statement_reads_a_whole_table(server: Server, filled: str, name: str
         ("DUE_SESSIONS", "sessions_until"),
     ],
 )
-def test_what_is_asked_all_the_time_comes_from_an_index_in_its_order(
+def test_frequent_queries_read_an_index_in_order_without_sorting(
     server: Server, filled: str, name: str, index: str
 ) -> None:
     found = plan(server, filled, STATEMENTS[name])

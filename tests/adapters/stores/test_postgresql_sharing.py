@@ -95,7 +95,7 @@ def nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Watch, name, nothing)
 
 
-def test_a_follower_learns_what_another_process_commits(url: str) -> None:
+def test_follower_gets_versions_committed_by_another_process(url: str) -> None:
     play(url, partial(told_of_another_process, url=url))
 
 
@@ -104,7 +104,7 @@ def test_without_hints_looking_is_enough(url: str, monkeypatch: pytest.MonkeyPat
     play(url, partial(told_of_another_process, url=url))
 
 
-def test_with_hints_nobody_has_to_look(
+def test_follower_gets_notifications_without_polling(
     server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(store: PostgreSQLStore, other: PostgreSQLStore) -> None:
@@ -152,7 +152,7 @@ def test_a_listener_that_was_cut_off_comes_back(server: Server, url: str) -> Non
 
 
 @pytest.mark.usefixtures("nothing_by_itself")
-def test_what_was_committed_here_is_told_before_what_came_after_it(url: str) -> None:
+def test_follower_gets_a_local_commit_before_later_foreign_commits(url: str) -> None:
     async def scenario(store: PostgreSQLStore, other: PostgreSQLStore) -> None:
         task = await created(store)
         told: list[Task | None] = []
@@ -233,7 +233,9 @@ def test_a_damaged_task_keeps_no_other_from_being_noticed(server: Server, url: s
         (Caps(retained_of_owner=130), 130, "a"),
     ],
 )
-def test_caps_are_exact_whoever_creates(url: str, caps: Caps, room: int, owners: str) -> None:
+def test_concurrent_creates_on_several_stores_reach_the_caps_exactly(
+    url: str, caps: Caps, room: int, owners: str
+) -> None:
     async def scenario(*stores: PostgreSQLStore) -> None:
         creates = []
         for number in range(180):
@@ -249,7 +251,7 @@ def test_caps_are_exact_whoever_creates(url: str, caps: Caps, room: int, owners:
 @pytest.mark.parametrize(
     "caps", [Caps(live=1), Caps(live_of_owner=1), Caps(retained=1), Caps(retained_of_owner=1)]
 )
-def test_who_is_near_a_cap_waits_for_who_has_not_been_counted(
+def test_create_near_a_cap_waits_for_uncommitted_creates(
     server: Server, url: str, caps: Caps
 ) -> None:
     async def scenario(store: PostgreSQLStore, other: PostgreSQLStore) -> None:
@@ -274,7 +276,7 @@ def test_who_is_near_a_cap_waits_for_who_has_not_been_counted(
     play(url, scenario, 2)
 
 
-def test_the_same_key_is_the_same_task_whoever_creates(url: str) -> None:
+def test_concurrent_creates_with_one_key_return_the_same_task(url: str) -> None:
     async def scenario(*stores: PostgreSQLStore) -> None:
         call = Call("tools/call", key="k")
         ids = [
@@ -309,7 +311,7 @@ def test_no_message_is_left_of_a_task_that_is_just_being_deleted(server: Server,
 # --- the same transaction ------------------------------------------------------------------------
 
 
-def test_who_joins_is_called_when_a_task_enters_the_queue(url: str) -> None:
+def test_joined_function_runs_when_a_task_enters_the_queue(url: str) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
         jobs: list[tuple[str, int]] = []
 
@@ -335,7 +337,7 @@ def test_who_joins_is_called_when_a_task_enters_the_queue(url: str) -> None:
     play(url, scenario)
 
 
-def test_what_joins_is_there_if_and_only_if_the_task_is(server: Server, url: str) -> None:
+def test_joined_statements_commit_and_roll_back_with_the_task(server: Server, url: str) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
         async def queue(connection: psycopg.AsyncConnection[Any], task: Task) -> None:
             statement = f"INSERT INTO {schema}_jobs VALUES (%s, %s)"
@@ -406,7 +408,7 @@ def test_text_that_the_database_does_not_have_is_not_found(url: str) -> None:
     play(url, scenario)
 
 
-def test_who_stops_waiting_does_not_stop_the_operation(url: str) -> None:
+def test_cancelled_caller_does_not_stop_its_store_operation(url: str) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
         tasks = [await created(store, f"t{number}") for number in range(3)]
         told: list[Task | None] = []
@@ -423,7 +425,7 @@ def test_who_stops_waiting_does_not_stop_the_operation(url: str) -> None:
     play(url, scenario)
 
 
-def test_what_was_submitted_before_the_end_is_done(url: str) -> None:
+def test_closing_the_store_completes_submitted_operations(url: str) -> None:
     async def run() -> None:
         store = await PostgreSQLStore.open_at(read_url(url))
         write = asyncio.create_task(created(store))
@@ -436,7 +438,7 @@ def test_what_was_submitted_before_the_end_is_done(url: str) -> None:
     asyncio.run(run())
 
 
-def test_statements_that_nobody_has_prepared_are_no_obstacle(url: str) -> None:
+def test_store_survives_lost_prepared_statements(url: str) -> None:
     """As behind a pooler that gives each transaction another connection to the server."""
 
     async def scenario(store: PostgreSQLStore) -> None:
@@ -457,7 +459,7 @@ def test_statements_that_nobody_has_prepared_are_no_obstacle(url: str) -> None:
     play(f"{url}&pool_size=1", scenario)
 
 
-def test_what_takes_too_long_is_given_up_and_blocks_nobody(
+def test_blocked_write_times_out_without_blocking_other_operations(
     server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
@@ -499,7 +501,7 @@ def test_a_connection_that_breaks_costs_a_write_and_no_read(server: Server, url:
     play(url, scenario)
 
 
-def test_connections_that_broke_while_nobody_used_them_cost_nothing(
+def test_store_replaces_broken_idle_connections_without_failed_calls(
     server: Server, url: str
 ) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
@@ -516,7 +518,7 @@ def test_connections_that_broke_while_nobody_used_them_cost_nothing(
     play(f"{url}&application_name={name}", scenario)
 
 
-def test_what_the_server_has_undone_is_done_again(url: str) -> None:
+def test_store_retries_a_transaction_aborted_by_the_database_server(url: str) -> None:
     async def scenario(store: PostgreSQLStore) -> None:
         calls: list[Session] = []
 
@@ -593,7 +595,7 @@ def test_the_server_may_be_restarted(
     play(url, scenario, 2)
 
 
-def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
+def test_swallowed_cancellation_is_raised_again() -> None:
     async def lose_it() -> str:
         with reraising_cancellation(), suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -609,7 +611,7 @@ def test_whoever_is_stopped_is_stopped_though_it_got_lost_on_the_way() -> None:
     asyncio.run(main())
 
 
-def test_who_asks_as_soon_as_it_was_answered_is_answered(
+def test_lookup_right_after_an_answered_lookup_is_answered(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("taskmachine.adapters.stores.postgresql.lookups.ROUND_TRIPS", 1)

@@ -116,7 +116,7 @@ def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [file.name for file in tmp_path.iterdir()] == ["tasks.db"]
 
 
-def test_nobody_else_may_read_the_file(path: Path) -> None:
+def test_database_file_is_accessible_only_to_its_owner(path: Path) -> None:
     make(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -130,7 +130,9 @@ def test_a_missing_folder_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"hello", b"no database at all\n" * 1_000])
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+def test_file_that_is_not_a_database_is_refused_and_left_unchanged(
+    path: Path, content: bytes
+) -> None:
     path.write_bytes(content)
     assert "is not a SQLite database" in refusal(path, ConfigurationError)
     assert path.read_bytes() == content

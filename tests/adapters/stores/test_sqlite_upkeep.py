@@ -205,6 +205,6 @@ def test_damaged_records_are_errors_of_the_store(data: bytes) -> None:
         read_entry(data)
 
 
-def test_text_that_is_no_unicode_cannot_be_stored() -> None:
+def test_text_with_a_lone_surrogate_cannot_be_stored() -> None:
     with pytest.raises(StoreError):
         write_record(submit("\ud800").task)

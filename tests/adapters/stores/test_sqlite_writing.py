@@ -47,7 +47,7 @@ async def outcomes(*calls: Awaitable[Any]) -> list[Any]:
 # --- one transaction for many --------------------------------------------------------------------
 
 
-def test_what_is_written_at_once_is_one_transaction(path: Path) -> None:
+def test_concurrent_writes_share_one_transaction(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         tasks = [await created(store, f"t{number}") for number in range(100)]
         statements: list[str] = []
@@ -104,7 +104,7 @@ def test_an_operation_that_is_refused_disturbs_no_other(path: Path) -> None:
     play(path, scenario)
 
 
-def test_when_the_disk_is_full_nobody_of_the_batch_is_acknowledged(path: Path) -> None:
+def test_full_disk_fails_every_write_of_the_batch(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         told: list[Task | None] = []
         tasks = [await created(store, f"t{number}") for number in range(20)]
@@ -131,7 +131,7 @@ def test_when_the_disk_is_full_nobody_of_the_batch_is_acknowledged(path: Path) -
     play(path, scenario)
 
 
-def test_who_stops_waiting_does_not_stop_the_operation(path: Path) -> None:
+def test_cancelled_caller_does_not_stop_its_store_operation(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         tasks = [await created(store, f"t{number}") for number in range(3)]
         told: list[Task | None] = []
@@ -181,7 +181,7 @@ def test_a_batch_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     play(path, scenario)
 
 
-def test_what_was_submitted_before_the_end_is_done(path: Path) -> None:
+def test_closing_the_store_completes_submitted_operations(path: Path) -> None:
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
         write = asyncio.create_task(created(store))
@@ -198,7 +198,7 @@ def test_what_was_submitted_before_the_end_is_done(path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_was_submitted_at_the_last_moment_is_done(path: Path) -> None:
+def test_closing_the_store_completes_an_operation_submitted_just_before(path: Path) -> None:
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
         write = store._writer.submit(partial(operations.enlist, worker=Worker("w1", "here", 1)))
@@ -211,7 +211,7 @@ def test_what_was_submitted_at_the_last_moment_is_done(path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_is_wrong_with_the_file_later_is_an_error_of_the_store(path: Path) -> None:
+def test_later_damage_to_the_file_raises_store_error(path: Path) -> None:
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
         task = await created(store)
@@ -248,7 +248,7 @@ def test_processes_on_one_file_lose_nothing(path: Path) -> None:
     play(path, scenario)
 
 
-def test_a_follower_learns_what_another_process_commits(path: Path) -> None:
+def test_follower_gets_versions_committed_by_another_process(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         told: asyncio.Queue[Task | None] = asyncio.Queue()
         leave = store.follow("a", told.put_nowait)
@@ -264,7 +264,7 @@ def test_a_follower_learns_what_another_process_commits(path: Path) -> None:
     play(path, scenario)
 
 
-def test_nobody_looks_when_nobody_follows(path: Path) -> None:
+def test_store_stops_polling_without_followers(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         for _ in range(2):
             leave = store.follow("t1", lambda _: None)
@@ -293,7 +293,7 @@ def test_a_look_that_did_not_know_of_a_follower_hides_nothing_from_it(path: Path
     play(path, scenario)
 
 
-def test_many_tasks_are_followed_at_once(path: Path) -> None:
+def test_store_follows_hundreds_of_tasks_at_once(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         other = await open_sqlite(f"sqlite:{path}")
         tasks = [await created(store, f"t{number}") for number in range(230)]
@@ -350,7 +350,7 @@ def test_a_damaged_task_keeps_no_other_from_being_noticed(path: Path) -> None:
     asyncio.run(run())
 
 
-def test_who_follows_is_told_of_a_deletion_elsewhere(path: Path) -> None:
+def test_follower_is_notified_of_a_deletion_by_another_process(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         other = await open_sqlite(f"sqlite:{path}")
         task = await moved(store, ended(await created(store)))
@@ -364,7 +364,7 @@ def test_who_follows_is_told_of_a_deletion_elsewhere(path: Path) -> None:
     play(path, scenario)
 
 
-def test_what_was_committed_here_is_told_once(path: Path) -> None:
+def test_follower_gets_a_local_commit_only_once(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         task = await created(store)
         told: list[Task | None] = []
@@ -379,7 +379,7 @@ def test_what_was_committed_here_is_told_once(path: Path) -> None:
     play(path, scenario)
 
 
-def test_nothing_is_read_again_unless_somebody_else_has_committed(path: Path) -> None:
+def test_store_rereads_tasks_only_after_a_foreign_commit(path: Path) -> None:
     async def scenario(store: SQLiteStore) -> None:
         await created(store)
         look = partial(store._watch._look, versions={"t1": 1}, unseen=set())

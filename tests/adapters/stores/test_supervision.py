@@ -19,7 +19,7 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.close()
 
 
-def test_a_loop_goes_on_at_its_own_pace() -> None:
+def test_periodic_loop_waits_for_the_time_its_action_returns() -> None:
     times: list[float] = []
 
     async def act() -> float:

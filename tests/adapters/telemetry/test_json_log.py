@@ -86,7 +86,7 @@ def formatted(message: str, *arguments: object) -> dict[str, Any]:
     return line
 
 
-def test_an_error_is_logged_by_type_unless_it_is_the_servers_own() -> None:
+def test_log_shows_only_the_type_of_foreign_errors() -> None:
     assert formatted("no: %s", ValueError(SECRET))["message"] == "no: ValueError"
     assert formatted("no: %s", StoreError("disk full"))["message"] == "no: disk full"
     assert formatted("100 %")["message"] == "100 %"

@@ -48,7 +48,7 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
     asyncio.run(names["main"]())
 
 
-def test_the_tree_of_the_page_is_what_is_emitted() -> None:
+def test_span_tree_of_the_page_matches_the_emitted_spans() -> None:
     [tree] = blocks_of(PAGE, "text", "one trace")
     shown = Counter(re.findall(r"^(?:[│├└ ]+─+ )?(\S+(?: deploy)?)", tree.text, re.MULTILINE))
 

@@ -268,7 +268,7 @@ def test_unions_of_classes_take_no_exponential_time() -> None:
     assert 12 < calls_of(signature_of(taking(Left), ()).read, {"x": nested(12, "a")}) < 1000
 
 
-def test_nobody_looks_for_more_than_five_problems() -> None:
+def test_argument_reader_stops_after_five_problems() -> None:
     assert calls_of(signature_of(taking(list[int]), ()).read, {"x": ["a"] * 10**4}) < 200
 
 
@@ -284,5 +284,5 @@ def test_deep_values_are_read() -> None:
     )
 
 
-def test_what_is_too_deep_is_a_complaint() -> None:
+def test_too_deeply_nested_arguments_are_refused() -> None:
     assert complaint(Left, nested(100_000, 1)) == "arguments is nested too deeply"

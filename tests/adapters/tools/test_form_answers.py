@@ -60,7 +60,7 @@ def test_an_answer_fits_if_the_schema_says_so(schema: dict[str, Any], content: A
         ({"action": "decline"}, Answer("decline")),
     ],
 )
-def test_what_does_not_fit_is_not_accepted(reply: Any, answer: Answer) -> None:
+def test_form_answer_that_violates_the_schema_becomes_a_cancel(reply: Any, answer: Answer) -> None:
     tools, heard = Tools(), []
     age = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 

@@ -39,7 +39,7 @@ from tests.adapters.tools.signatures import (
 # --- results ---------------------------------------------------------------------------------
 
 
-def test_what_is_returned_has_a_schema_if_it_is_an_object() -> None:
+def test_output_schema_exists_only_for_object_results() -> None:
     size = closed({"width": {"type": "integer"}, "height": {"type": "integer", "default": 1}})
     size["required"] = ["width"]
     assert returning(Size).output_schema == size
@@ -147,7 +147,7 @@ UNWRITABLE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "words"), UNWRITABLE, ids=map(str, range(len(UNWRITABLE))))
-def test_what_cannot_be_written(value: Any, words: str) -> None:
+def test_unserializable_result_is_refused_with_a_short_message(value: Any, words: str) -> None:
     said = wrong(returning(Any).write, value)
     assert said.startswith(words)
     assert len(said) < 300
@@ -174,11 +174,11 @@ def test_as_deep_as_a_peer_reads_is_written() -> None:
         (dict[str, int], {"a": "b"}, "result.a must be an integer, got string"),
     ],
 )  # fmt: skip
-def test_a_result_is_what_was_promised(hint: Any, value: Any, words: str) -> None:
+def test_result_that_violates_its_type_hint_is_refused(hint: Any, value: Any, words: str) -> None:
     assert wrong(returning(hint).write, value) == words
 
 
-def test_what_is_written_has_the_promised_schema() -> None:
+def test_written_result_matches_the_output_schema() -> None:
     for value in (Size(1), Circle(2.5), Square(1, "square"), Tree(1, [Tree(2)]), Checked(2)):
         signature = returning(type(value))
         assert signature.output_schema is not None

@@ -239,7 +239,7 @@ def test_keyword_arguments_take_the_rest() -> None:
         signature.read({"a": 1, "b": 2})
 
 
-def test_classes_of_one_name_are_told_apart() -> None:
+def test_classes_with_the_same_name_get_separate_schema_definitions() -> None:
     def other() -> Any:
         @attrs.frozen
         class Size:
@@ -282,7 +282,7 @@ def test_the_context_is_not_an_argument(hint: Any) -> None:
         signature.read({"a": 1, "ctx": 2})
 
 
-def test_nobody_slips_in_a_context() -> None:
+def test_client_arguments_cannot_supply_the_context() -> None:
     def tool(ctx: Context, **rest: Any) -> None: ...
 
     signature = signature_of(tool, (Context,))
@@ -298,7 +298,7 @@ def test_no_context_is_among_the_rest() -> None:
     assert signature_of(tool, (Size,)).context_parameter is None
 
 
-def test_a_context_is_no_argument_of_others() -> None:
+def test_context_parameter_of_an_ordinary_function_is_refused() -> None:
     def tool(ctx: Context) -> None: ...
 
     with pytest.raises(ConfigurationError, match="Context cannot be JSON"):

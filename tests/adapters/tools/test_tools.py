@@ -110,7 +110,7 @@ def test_other_values_are_shown_as_text(value: Any, content: list[str]) -> None:
     assert result_of(tool) == {"content": [{"type": "text", "text": text} for text in content]}
 
 
-def test_a_tool_can_say_exactly_what_its_result_is() -> None:
+def test_tool_can_return_a_complete_tool_result() -> None:
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
     async def draw() -> ToolResult:
@@ -205,7 +205,7 @@ def test_a_result_that_is_not_json_is_an_error_that_says_so(value: Any) -> None:
     assert "returned an invalid result" in str(outcome.message)
 
 
-def test_a_result_that_is_not_what_was_promised_is_an_error() -> None:
+def test_result_that_violates_the_output_schema_is_an_internal_error() -> None:
     async def tool() -> Point:
         return {"x": "one"}  # type: ignore[return-value]
 
@@ -231,7 +231,7 @@ def test_a_value_that_refers_to_itself_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_progress_that_is_no_number_fails_in_the_tool(value: float) -> None:
+def test_progress_that_is_not_finite_raises_value_error_in_the_tool(value: float) -> None:
     notes = Notes()
 
     async def tool(ctx: Context) -> None:
@@ -242,7 +242,7 @@ def test_progress_that_is_no_number_fails_in_the_tool(value: float) -> None:
     assert notes.reports == []
 
 
-def test_what_is_no_outcome_is_passed_on() -> None:
+def test_gone_and_parked_pass_through_the_tool_call() -> None:
     async def gone() -> None:
         raise Gone("it is over")
 
@@ -363,7 +363,7 @@ def test_a_thread_that_ends_after_the_loop_was_closed_is_forgotten() -> None:
 # --- the registry ----------------------------------------------------------------------------
 
 
-def test_a_tool_is_offered_with_what_its_function_says() -> None:
+def test_registered_tool_is_offered_with_name_schemas_and_settings() -> None:
     tools = Tools()
 
     @tools.task(support="required", immediate="Moving.", poll_interval=2.5, priority="high")

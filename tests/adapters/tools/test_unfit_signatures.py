@@ -123,7 +123,7 @@ UNFIT: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("hint", "words"), UNFIT, ids=[str(hint) for hint, _ in UNFIT])
-def test_what_cannot_be_offered(hint: Any, words: str) -> None:
+def test_parameter_with_an_unsupported_type_hint_is_refused(hint: Any, words: str) -> None:
     said = refusal(taking(hint))
     assert said.startswith("taking.<locals>.tool: 'x': ")
     assert words in said

@@ -406,7 +406,7 @@ def test_an_issuer_without_key_ids_may_change_its_key() -> None:
     run(main())
 
 
-def test_a_token_of_a_new_key_is_accepted_once_it_is_published() -> None:
+def test_token_with_a_new_key_is_accepted_once_the_key_is_published() -> None:
     async def main() -> None:
         clock = Clock(0)
         async with key_server(jwk("ed25519")) as server:
@@ -519,7 +519,7 @@ def jwt_settings(folder: Folder, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in {**right, **changes}.items() if value is not None}
 
 
-def test_without_settings_there_is_no_authentication() -> None:
+def test_empty_settings_configure_no_authentication() -> None:
     assert authenticator_from({}, OWNERS) is None
 
 

@@ -334,7 +334,7 @@ def test_a_closed_connection_is_freed_without_the_garbage_collector(
     run(act)
 
 
-def test_there_is_no_service_beyond_the_limit_of_connections() -> None:
+def test_server_answers_503_at_the_connection_limit() -> None:
     async def act() -> None:
         async with listening(LONG, limit_concurrency=1) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -346,7 +346,7 @@ def test_there_is_no_service_beyond_the_limit_of_connections() -> None:
     run(act)
 
 
-def test_the_server_finishes_an_answer_before_it_ends() -> None:
+def test_stopping_server_finishes_its_pending_answer() -> None:
     async def act() -> None:
         gate = Gate()
         async with contextlib.AsyncExitStack() as stack:

@@ -129,7 +129,7 @@ def test_a_plain_call_of_2026_that_asks_is_called_again_with_the_answers() -> No
     asyncio.run(main())
 
 
-def test_a_plain_call_that_cannot_ask_says_what_is_missing() -> None:
+def test_plain_call_without_elicitation_names_the_required_capability() -> None:
     async def main() -> None:
         async with a_line("2026-07-28") as (line, _):
             line.capabilities = {}

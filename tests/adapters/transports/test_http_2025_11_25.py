@@ -92,7 +92,7 @@ def test_a_dropped_connection_loses_no_question_and_the_next_wait_has_it() -> No
 
 
 @covers("2025-11-25:sse-event-ids", "2025-11-25:sse-resumable", "2025-11-25:resume-replays")
-def test_a_stream_that_is_resumed_goes_on_where_it_broke_and_asks_nothing_twice() -> None:
+def test_resumed_stream_continues_at_the_last_event_without_repeats() -> None:
     async def act(caller: Caller, gate: Gate) -> None:
         task_id = await caller.create("greet", {})
         async with caller.stream("tasks/result", {"taskId": task_id}, id="r") as events:

@@ -19,7 +19,7 @@ from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, servin
 ALICE, BOB = "a" * 40, "b" * 40
 
 
-def test_one_principal_sees_a_task_in_both_generations_and_nobody_else_does(
+def test_principal_sees_only_its_own_tasks_in_both_revisions(
     tokens: dict[str, Any],
 ) -> None:
     async def main() -> None:
@@ -165,7 +165,7 @@ def test_a_public_server_accepts_any_host() -> None:
 # --- in another application ------------------------------------------------------------------
 
 
-def test_it_can_be_mounted_in_another_application() -> None:
+def test_application_can_be_mounted_in_another_application() -> None:
     async def main() -> None:
         gate = Gate()
         inner = Application(Settings(store="memory:"), gate.tools)

@@ -161,7 +161,7 @@ def test_text_of_any_language_comes_back_as_utf_8(revision: str) -> None:
 )
 @in_both
 @pytest.mark.parametrize("is_task", [False, True])
-def test_what_breaks_a_schema_neither_reaches_a_tool_nor_leaves_it(
+def test_schema_violations_reach_neither_the_tool_nor_the_client(
     revision: str, is_task: bool
 ) -> None:
     async def act(caller: Caller, tools: Tools) -> None:
@@ -189,7 +189,7 @@ def test_what_breaks_a_schema_neither_reaches_a_tool_nor_leaves_it(
 
 
 @covers("2025-11-25:create-answer-prompt", "2025-11-25:cancel-stops-work")
-def test_a_task_is_there_at_once_and_its_cancel_reaches_the_work() -> None:
+def test_new_task_is_readable_at_once_and_cancel_stops_its_tool() -> None:
     async def act(caller: Caller, tools: Tools) -> None:
         task_id = await caller.create("wait", {})  # which does not end by itself
         assert await caller.status(task_id) == "working"
@@ -320,7 +320,7 @@ def test_a_question_with_a_link_has_all_its_parts() -> None:
 
 
 @covers("2026-07-28:missing-answers-asked-again")
-def test_who_answers_half_is_asked_for_the_other_half() -> None:
+def test_server_asks_again_only_for_the_missing_answers() -> None:
     async def act(caller: Caller, tools: Tools) -> None:
         caller.capabilities = {"elicitation": {}}
         call: dict[str, Any] = {"name": "introduce", "arguments": {}}
@@ -337,7 +337,7 @@ def test_who_answers_half_is_asked_for_the_other_half() -> None:
 
 
 @covers("2026-07-28:wait-for-consistency", "2026-07-28:ids-as-bearer-tokens")
-def test_a_task_is_known_to_every_replica_as_soon_as_it_has_an_id() -> None:
+def test_new_task_is_visible_to_every_replica_at_once() -> None:
     async def main() -> None:
         tools, store = Tools(), MemoryStore(b"s" * 32)
         async with (

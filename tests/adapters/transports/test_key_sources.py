@@ -73,7 +73,7 @@ def test_a_key_verifies_the_algorithms_of_its_type_and_alg() -> None:
         None,
     ],
 )
-def test_what_cannot_verify_a_signature_is_left_out(useless: Any) -> None:
+def test_key_set_skips_keys_that_cannot_verify_signatures(useless: Any) -> None:
     [key] = decode_key_set(document(useless, ONE))
     assert key.key_id == "ed25519"
     with pytest.raises(ValueError, match="no public key"):
@@ -97,7 +97,7 @@ def test_an_invalid_key_set_is_refused(text: bytes) -> None:
 # --- files -----------------------------------------------------------------------------------
 
 
-def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+def test_changed_key_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(document(ONE))
     source = KeyFile(path)

@@ -17,7 +17,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_a_task_that_has_ended_is_answered_at_once() -> None:
+def test_long_poll_of_an_ended_task_is_answered_at_once() -> None:
     async def main() -> None:
         server = Endpoints()
         task = await server.ended()
@@ -35,7 +35,7 @@ def test_a_task_that_has_ended_is_answered_at_once() -> None:
 
 
 @pytest.mark.parametrize("tags", [{}, {"if_none_match": '"1"'}, {"if_none_match": "*"}])
-def test_a_change_is_answered_when_it_happens(tags: dict[str, str]) -> None:
+def test_long_poll_is_answered_when_the_task_changes(tags: dict[str, str]) -> None:
     async def main() -> None:
         server = Endpoints()
         task = await server.create()
@@ -49,7 +49,7 @@ def test_a_change_is_answered_when_it_happens(tags: dict[str, str]) -> None:
     run_virtually(main())
 
 
-def test_a_caller_with_another_version_is_answered_at_once() -> None:
+def test_long_poll_with_a_different_version_is_answered_at_once() -> None:
     """So no change is missed between two calls."""
 
     async def main() -> None:
@@ -192,7 +192,7 @@ def test_all_waiting_calls_of_an_owner_count() -> None:
     run_virtually(main())
 
 
-def test_a_disconnect_makes_room_at_once() -> None:
+def test_long_poll_disconnect_frees_its_waiter_slot_at_once() -> None:
     async def main() -> None:
         server = Endpoints(waiters_per_task=2)
         task = await server.create()

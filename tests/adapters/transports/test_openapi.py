@@ -39,7 +39,7 @@ def test_the_document_is_valid(needs_token: bool) -> None:
     assert errors == []
 
 
-def test_the_document_is_served_as_it_is() -> None:
+def test_openapi_endpoint_serves_the_unchanged_document() -> None:
     async def main() -> None:
         request = await Endpoints(needs_token=True).request("/openapi.json")
         assert (request.status, request.json) == (200, document(needs_token=True))
@@ -47,7 +47,7 @@ def test_the_document_is_served_as_it_is() -> None:
     run_virtually(main())
 
 
-def test_it_describes_all_that_exists_and_nothing_else() -> None:
+def test_openapi_describes_exactly_the_existing_routes() -> None:
     async def main() -> None:
         described = document(needs_token=False)["paths"]
         routes = Endpoints().app.routes
@@ -59,7 +59,7 @@ def test_it_describes_all_that_exists_and_nothing_else() -> None:
     run_virtually(main())
 
 
-def test_a_token_is_asked_for_where_tasks_are_and_only_if_it_is_needed() -> None:
+def test_openapi_requires_a_configured_token_only_on_task_paths() -> None:
     operations = {path: item["get"] for path, item in document(needs_token=True)["paths"].items()}
     for path, operation in operations.items():
         is_asked = path.startswith("/tasks")
@@ -120,7 +120,7 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != name}
 
 
-def test_it_describes_a_task_as_the_protocol_does() -> None:
+def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
     """Both schemas accept tasks of every status and refuse the same changes."""
 
     async def main() -> None:

@@ -103,7 +103,7 @@ def test_a_bucket_is_the_model_of_a_bucket(burst: int, steps: list[tuple[str, in
             tokens[caller] -= 1
 
 
-def test_a_refused_caller_is_not_evicted_by_many_others() -> None:
+def test_refused_caller_is_not_evicted_by_many_other_callers() -> None:
     clock = Steady()
     rates = Rates(1, 2, clock, max_callers=10)
     assert [is_allowed(rates, "greedy") for _ in range(3)] == [True, True, False]
@@ -124,7 +124,7 @@ def test_beyond_the_bound_new_callers_wait_until_one_bucket_is_full() -> None:
     assert [is_allowed(rates, caller) for caller in "def"] == [True, True, True]
 
 
-def test_one_empty_bucket_does_not_block_the_eviction_of_others() -> None:
+def test_one_empty_bucket_does_not_block_the_eviction_of_other_callers() -> None:
     clock = Steady()
     rates = Rates(1, 1, clock, max_callers=10)
     rates.spend("guesser")

@@ -219,7 +219,7 @@ def test_invalid_tools_are_refused(
     assert str(error.value).startswith(says)
 
 
-def test_what_cannot_be_is_said_in_one_sentence(
+def test_command_reports_configuration_errors_in_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = ("--http", "127.0.0.1:0")

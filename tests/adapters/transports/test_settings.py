@@ -52,7 +52,7 @@ def refusal(folder: Path, text: str, **environment: str) -> str:
     return str(error.value).replace(str(folder / "s.toml"), "FILE")
 
 
-def test_everything_has_a_default() -> None:
+def test_every_setting_has_its_documented_default() -> None:
     settings = load_settings(None, {}, {})
     for name, value in DEFAULTS.items():
         assert getattr(settings, name) == value

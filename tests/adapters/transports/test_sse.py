@@ -18,7 +18,7 @@ def test_written_events_are_read_back(data: str, id: str | None, name: str | Non
     assert read_events(written) == [expected, Event("message", "next", id or "")]
 
 
-def test_an_event_as_it_is_on_the_wire() -> None:
+def test_event_encoder_writes_the_expected_bytes() -> None:
     assert event(b"{}", id="7", event="task", retry=500) == (
         b"id: 7\nevent: task\nretry: 500\ndata: {}\n\n"
     )

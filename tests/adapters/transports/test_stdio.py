@@ -108,7 +108,7 @@ def test_both_generations_share_one_pipe_and_its_tasks(start: Start) -> None:
     assert client.end() == 0
 
 
-def test_a_request_is_of_the_generation_that_it_says(start: Start) -> None:
+def test_server_detects_the_revision_of_each_request(start: Start) -> None:
     client = start()
     assert client.ask("tools/list")["error"]["code"] == -32600, "before initialize"
     assert client.ask_modern("tools/list")["result"]["resultType"] == "complete"
@@ -470,7 +470,7 @@ def test_stdio_works_with_sockets(tmp_path: Path) -> None:
         assert process.wait(DEADLINE_S) == 0
 
 
-def test_a_connection_that_is_reset_is_no_error(tmp_path: Path) -> None:
+def test_connection_reset_by_the_client_is_not_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
@@ -516,7 +516,7 @@ def test_standard_streams_that_are_closed(
 
 
 @covers("2026-07-28:stdio-exit-on-eof")
-def test_what_is_due_is_answered_before_the_server_leaves(tmp_path: Path) -> None:
+def test_server_answers_pending_requests_before_it_exits(tmp_path: Path) -> None:
     params = {"name": "count", "arguments": {"to": 1, "pause_ms": 200}}
     count = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}
     done = subprocess.run(
@@ -552,7 +552,7 @@ def test_a_task_that_runs_goes_back_to_the_store_at_the_end_of_input(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_no_error(start: Start, number: int) -> None:
+def test_stop_signal_exits_without_error(start: Start, number: int) -> None:
     client = start()
     client.introduce()
     client.process.send_signal(number)
@@ -560,7 +560,7 @@ def test_a_signal_is_no_error(start: Start, number: int) -> None:
     assert "Traceback" not in client.stderr
 
 
-def test_a_client_that_closes_the_output_is_no_error(start: Start) -> None:
+def test_closed_client_output_is_not_an_error(start: Start) -> None:
     client = start(is_not_reading=True)
     client.until_logged("serving")
     client.stdout.close()

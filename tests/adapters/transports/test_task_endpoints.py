@@ -143,7 +143,7 @@ def test_an_unknown_task_is_not_found(path: str, task_id: str) -> None:
 
 @pytest.mark.parametrize("path", [endpoint.path for endpoint in ENDPOINTS])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
-def test_everything_but_reading_is_refused(path: str, method: str) -> None:
+def test_helper_endpoints_refuse_methods_other_than_get_and_head(path: str, method: str) -> None:
     async def main() -> None:
         server = Endpoints()
         task = await server.create()

@@ -161,7 +161,7 @@ def test_a_slow_reader_loses_the_oldest_but_not_the_end() -> None:
     run_virtually(main())
 
 
-def test_a_disconnect_frees_everything_at_once() -> None:
+def test_event_stream_disconnect_frees_its_resources_at_once() -> None:
     async def main() -> None:
         server = Endpoints()
         task = await server.create()
@@ -177,7 +177,7 @@ def test_a_disconnect_frees_everything_at_once() -> None:
     run_virtually(main())
 
 
-def test_a_disconnect_of_a_blocked_reader_frees_everything() -> None:
+def test_disconnect_of_a_blocked_event_reader_frees_its_resources() -> None:
     async def main() -> None:
         server = Endpoints()
         task = await server.create()

@@ -63,21 +63,21 @@ def test_a_program_that_is_not_there_is_a_configuration_error() -> None:
         _run(["no-such-client"])
 
 
-def test_the_scenario_and_what_was_said_are_known() -> None:
+def test_client_run_passes_the_scenario_and_records_stderr() -> None:
     script = "import os, sys; sys.exit(os.environ['MCP_CONFORMANCE_SCENARIO'])"
     ran, over = _run([sys.executable, "-c", script])
     assert (ran.returncode, ran.words) == (1, "a scene\n")
     assert [one.returncode for one in over] == [1]
 
 
-def test_only_the_end_of_what_was_said_is_kept() -> None:
+def test_client_run_keeps_only_the_end_of_stderr() -> None:
     script = "import sys; sys.stderr.write('x' * 100_000 + 'the end')"
     ran, _ = _run([sys.executable, "-c", script])
     assert ran.words.endswith("the end")
     assert len(ran.words) <= 20_000
 
 
-def test_nobody_is_left_behind(tmp_path: Path) -> None:
+def test_stopping_a_client_run_ends_the_client_and_its_children(tmp_path: Path) -> None:
     """The client ignores SIGTERM and has a child process."""
     note = tmp_path / "pids"
     script = f"""
@@ -95,7 +95,7 @@ time.sleep(60)
     assert_gone(*map(int, note.read_text().split()))
 
 
-def test_the_relay_exits_when_nobody_is_there() -> None:
+def test_relay_exits_without_a_server() -> None:
     command = shlex.split(relay_command(1))  # no server listens there
     ran, _ = _run(command)
     assert ran.returncode == 1
@@ -126,7 +126,7 @@ def test_a_client_that_says_nothing_is_not_judged() -> None:
     assert not run.count(Verdict.FAIL, Verdict.WARNING, Verdict.PASS)
 
 
-def test_only_what_is_wanted_is_judged() -> None:
+def test_tester_judges_only_the_selected_client_checks() -> None:
     words = shlex.join([sys.executable, "-c", ""])
     only = frozenset({"2025-11-25:session-id-sent", "2025-11-25:http-accept-both"})
     options = Options(budget_s=30, only=only, skip=frozenset({"2025-11-25:http-accept-both"}))

@@ -6,7 +6,7 @@ from taskmachine.adapters.conformance.wire.header_values import decode_value, en
 
 
 @pytest.mark.parametrize("text", ["a", "two words", "a\tb", "=?base64?", "~!", "=?BASE64?YQ==?="])
-def test_plain_text_is_sent_as_it_is(text: str) -> None:
+def test_plain_text_header_value_is_sent_unencoded(text: str) -> None:
     assert encode_value(text) == decode_value(text) == text
 
 

@@ -49,7 +49,7 @@ def test_many_small_events_are_below_the_limit() -> None:
     assert len(list(EventReader(100).feed(b"data: 12345678\n\n" * 100))) == 100
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_event_reader_returns_the_written_events() -> None:
     reader = EventReader(100)
     sent = write_event("", id="1", retry_ms=5) + b": still here\n\n" + write_event("{}", id="2")
     assert list(reader.feed(sent)) == [Event("", "1"), Event("{}", "2")]

@@ -114,7 +114,7 @@ def test_an_error_of_the_tool_is_a_result_and_any_other_is_raised(target: Any) -
     run(main())
 
 
-def test_many_calls_at_once_are_all_answered(target: Any) -> None:
+def test_server_answers_many_concurrent_calls(target: Any) -> None:
     async def main() -> None:
         async with met(target) as client:
             numbers = range(1, 41)
@@ -128,7 +128,7 @@ def test_many_calls_at_once_are_all_answered(target: Any) -> None:
 # --- following a task -----------------------------------------------------------------------------
 
 
-def test_a_task_tells_how_far_it_is(target: Any) -> None:
+def test_client_reports_progress_messages_of_a_task(target: Any) -> None:
     async def main() -> None:
         tasks = Tasks()
         async with met(target, tasks) as client:
@@ -265,7 +265,7 @@ def test_calls_go_on_after_the_server_was_killed_and_is_there_again(tmp_path: Pa
     assert person.asked == ["Deploy 2?"]
 
 
-def test_without_a_steady_way_the_sdk_ends_and_whoever_waits_is_told(tmp_path: Path) -> None:
+def test_connection_loss_without_reconnect_raises_connection_lost(tmp_path: Path) -> None:
     tasks = Tasks()
     known: list[Any] = []
 
@@ -293,7 +293,7 @@ def test_without_a_steady_way_the_sdk_ends_and_whoever_waits_is_told(tmp_path: P
     run(main())
 
 
-def test_a_child_that_dies_ends_the_wait_at_once(tmp_path: Path) -> None:
+def test_child_exit_ends_pending_calls_at_once(tmp_path: Path) -> None:
     number = tmp_path / "pid"
     serve = " ".join(command("demo", "--stdio"))
     target = StdioServerParameters(

@@ -18,7 +18,7 @@ EXAMPLE: Final = str(REPOSITORY / "docs" / "examples" / "sdk_client.py")
 PATIENCE_S: Final = 30.0
 
 
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_page_example_prints_the_documented_output(tmp_path: Path) -> None:
     example, output = example_of(PAGE, "sdk_client.py")
     assert finished([sys.executable, "-c", example], tmp_path) == output
 
@@ -63,7 +63,7 @@ def test_the_example_calls_a_server_that_runs_already(tmp_path: Path) -> None:
     assert said.splitlines()[-1] == "1.4 is deployed to test."
 
 
-def test_where_nobody_listens_the_example_says_so_in_one_line(tmp_path: Path) -> None:
+def test_example_reports_a_refused_connection_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, EXAMPLE, "http://127.0.0.1:9/mcp"]
     ended = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S

@@ -90,7 +90,7 @@ def shows(*bodies: Json) -> Script:
 # --- requests -------------------------------------------------------------------------------------
 
 
-def test_every_request_about_a_task_names_it_in_a_header_and_declares_tasks() -> None:
+def test_task_requests_name_the_task_in_a_header_and_declare_the_extension() -> None:
     async def yes(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"name": "Ada"})
 
@@ -153,7 +153,7 @@ def test_an_interval_without_end_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_there_is_no_interval_of_nothing(seconds: float) -> None:
+def test_longest_poll_must_be_positive(seconds: float) -> None:
     with pytest.raises(ConfigurationError, match="more than 0"):
         Tasks(longest_poll_s=seconds)
 
@@ -161,7 +161,7 @@ def test_there_is_no_interval_of_nothing(seconds: float) -> None:
 # --- outcomes -------------------------------------------------------------------------------------
 
 
-def test_a_failed_task_raises_the_error_that_it_carries() -> None:
+def test_failed_task_raises_mcp_error_with_its_code_message_and_data() -> None:
     error = {"code": -32050, "message": "The disk is full.", "data": {"free": 0}}
 
     async def main() -> None:
@@ -185,7 +185,7 @@ def test_a_cancelled_task_is_said_to_be_one() -> None:
     run(main())
 
 
-def test_a_task_that_the_server_has_forgotten_is_gone_at_once() -> None:
+def test_task_unknown_to_the_server_raises_task_gone_at_once() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
             await exchange.result(CREATED)
@@ -388,7 +388,7 @@ def test_a_server_that_stays_silent_is_given_up(
     run(main())
 
 
-def test_who_stops_waiting_cancels_the_task() -> None:
+def test_cancelling_the_call_cancels_the_task() -> None:
     async def main() -> None:
         async with met(shows(shown_2026())) as (server, client):
             call = asyncio.create_task(client.call_tool("work"))
@@ -401,7 +401,7 @@ def test_who_stops_waiting_cancels_the_task() -> None:
     run(main())
 
 
-def test_whoever_is_stopped_by_a_scope_cancels_the_task() -> None:
+def test_anyio_cancel_scope_around_a_call_cancels_the_task() -> None:
     """Unlike an asyncio cancellation, it is raised again at every await."""
 
     async def main() -> None:
@@ -420,7 +420,7 @@ def test_whoever_is_stopped_by_a_scope_cancels_the_task() -> None:
     run(main())
 
 
-def test_a_cancel_that_is_not_answered_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_tasks_cancel_does_not_delay_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge, "LAST_WORDS_S", 0.2)
 
     async def script(exchange: Exchange) -> None:
@@ -482,7 +482,7 @@ async def listening(script: Script) -> AsyncIterator[Scripted]:
         yield server
 
 
-def test_news_come_without_a_poll_and_nobody_listens_afterwards() -> None:
+def test_client_gets_notifications_without_polling_and_closes_the_stream() -> None:
     async def main() -> None:
         news = asyncio.Event()
         async with listening(telling(news)) as server:
@@ -498,7 +498,7 @@ def test_news_come_without_a_poll_and_nobody_listens_afterwards() -> None:
     run(main())
 
 
-def test_news_of_another_task_are_not_taken_for_ours() -> None:
+def test_client_ignores_notifications_about_other_tasks() -> None:
     async def main() -> None:
         news = asyncio.Event()
         news.set()
@@ -539,7 +539,9 @@ def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
     run(main())
 
 
-def test_so_many_listen_at_once_and_the_others_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_limits_notification_streams_and_polls_beyond_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bridge, "MOST_STREAMS", 2)
 
     async def main() -> None:
@@ -562,7 +564,7 @@ def test_so_many_listen_at_once_and_the_others_poll(monkeypatch: pytest.MonkeyPa
 # --- following a task -----------------------------------------------------------------------------
 
 
-def test_a_task_shows_its_changes_and_its_result_to_whoever_asks() -> None:
+def test_task_yields_status_changes_and_repeats_its_result() -> None:
     async def main() -> None:
         tasks = Tasks()
         script = shows(shown_2026(statusMessage="half"), COMPLETED)
@@ -586,7 +588,7 @@ def test_leaving_the_block_leaves_the_task_alone() -> None:
     run(main())
 
 
-def test_a_cancel_is_heard_before_the_block_is_left() -> None:
+def test_client_sends_tasks_cancel_before_leaving_the_block() -> None:
     async def main() -> None:
         tasks = Tasks()
         async with met(shows(shown_2026()), tasks) as (server, client):
@@ -610,7 +612,7 @@ def test_a_task_is_found_again_by_its_id() -> None:
     run(main())
 
 
-def test_a_call_that_is_answered_at_once_is_an_ended_task() -> None:
+def test_call_answered_at_once_is_a_completed_task_without_id() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "complete", **DONE})
 
@@ -677,7 +679,7 @@ def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
     run(main())
 
 
-def test_what_the_tool_promised_to_return_is_checked_here_as_well() -> None:
+def test_client_validates_structured_content_against_the_output_schema() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool = {"name": "work", "inputSchema": {"type": "object"}, "outputSchema": schema}
     wrong = {**DONE, "structuredContent": {"n": "many"}}
@@ -701,7 +703,7 @@ def test_what_the_tool_promised_to_return_is_checked_here_as_well() -> None:
 
 
 @pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
-def test_what_breaks_once_is_asked_again(kind: str) -> None:
+def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
     server: Any = None
 
     async def script(exchange: Exchange) -> None:

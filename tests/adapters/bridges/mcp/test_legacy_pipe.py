@@ -104,7 +104,7 @@ def test_a_life_on_one_pipe(pipe: Pipe) -> None:
     assert sum(message.get("method") == "elicitation/create" for message in pipe.heard) == 1
 
 
-def test_an_answer_does_not_overtake_what_was_said_before_it(pipe: Pipe) -> None:
+def test_server_sends_status_notifications_before_the_result(pipe: Pipe) -> None:
     count = {"name": "count", "arguments": {"to": 200, "pause_ms": 0}, "task": {}}
     pipe.tell(*INTRODUCED, request("make", "tools/call", **count))
     task_id = pipe.answer("make")["result"]["task"]["taskId"]
@@ -126,7 +126,7 @@ def test_a_question_on_the_pipe_is_taken_back_with_its_task(pipe: Pipe) -> None:
     assert pipe.called("notifications/cancelled")["params"]["requestId"] == question["id"]
 
 
-def test_nothing_is_told_before_the_handshake(pipe: Pipe) -> None:
+def test_server_rejects_task_requests_before_the_handshake(pipe: Pipe) -> None:
     pipe.tell(request(1, "tasks/get", taskId="x"), DEPLOY)
     for id in (1, "make"):
         assert pipe.answer(id)["error"]["code"] in (-32600, -32602)
@@ -134,7 +134,7 @@ def test_nothing_is_told_before_the_handshake(pipe: Pipe) -> None:
     pipe.until(lambda message: message.get("id") == "make" and "result" in message)
 
 
-def test_nobody_is_asked_before_being_ready_even_if_the_result_is_waited_for(pipe: Pipe) -> None:
+def test_server_asks_no_question_before_the_initialized_notification(pipe: Pipe) -> None:
     hello, ready = INTRODUCED
     pipe.tell(hello, DEPLOY)
     task_id = pipe.answer("make")["result"]["task"]["taskId"]
@@ -151,7 +151,7 @@ def test_nobody_is_asked_before_being_ready_even_if_the_result_is_waited_for(pip
     assert "result" in pipe.answer("wait")
 
 
-def test_the_server_leaves_when_its_client_does_whoever_waits(pipe: Pipe) -> None:
+def test_server_exits_when_stdin_closes_during_tasks_result(pipe: Pipe) -> None:
     pipe.tell(*INTRODUCED, DEPLOY)
     task_id = pipe.answer("make")["result"]["task"]["taskId"]
     pipe.tell(request("wait", "tasks/result", taskId=task_id))

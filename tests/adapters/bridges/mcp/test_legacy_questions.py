@@ -36,7 +36,7 @@ def test_a_question_comes_where_the_result_is_waited_for_and_names_its_task() ->
     with_client(act)
 
 
-def test_who_only_looks_is_asked_on_the_general_stream_if_somebody_reads_it() -> None:
+def test_server_asks_a_polling_client_on_the_general_stream_if_it_is_read() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         async with client.listening() as general:
             task_id = await asked(client)
@@ -52,7 +52,7 @@ def test_who_only_looks_is_asked_on_the_general_stream_if_somebody_reads_it() ->
     with_client(act)
 
 
-def test_a_stream_that_nobody_answers_on_is_not_asked_on() -> None:
+def test_server_asks_no_question_on_a_stream_with_an_unanswered_ping() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         async with client.listening() as general:
             task_id = await asked(client)
@@ -100,7 +100,7 @@ def test_a_question_whose_stream_broke_is_asked_again_on_the_next_one() -> None:
     with_client(act)
 
 
-def test_a_question_is_not_asked_twice_while_somebody_may_answer_it() -> None:
+def test_server_sends_each_question_once_to_concurrent_result_requests() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         task_id = await asked(client)
         async with (
@@ -114,7 +114,7 @@ def test_a_question_is_not_asked_twice_while_somebody_may_answer_it() -> None:
     with_client(act)
 
 
-def test_the_question_of_a_cancelled_task_is_taken_back_before_the_end_is_told() -> None:
+def test_server_withdraws_the_question_of_a_cancelled_task_before_the_result() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         task_id = await asked(client)
         async with client.asking("tasks/result", {"taskId": task_id}) as stream:
@@ -135,7 +135,7 @@ def test_the_question_of_a_cancelled_task_is_taken_back_before_the_end_is_told()
     with_client(act)
 
 
-def test_who_cancels_the_wait_for_a_result_can_wait_again() -> None:
+def test_client_can_repeat_a_cancelled_tasks_result_request() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         task_id = await asked(client)
         async with client.asking("tasks/result", {"taskId": task_id}, id="tired") as stream:
@@ -151,7 +151,7 @@ def test_who_cancels_the_wait_for_a_result_can_wait_again() -> None:
     with_client(act)
 
 
-def test_what_somebody_answers_with_an_error_the_tool_gets_as_an_error() -> None:
+def test_error_answer_to_a_question_reaches_the_tool_as_an_error() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         task_id = await asked(client)
         async with client.asking("tasks/result", {"taskId": task_id}) as stream:
@@ -176,7 +176,7 @@ def test_an_answer_that_is_none_is_an_error_of_the_question() -> None:
     with_client(act)
 
 
-def test_a_question_that_was_not_declared_fails_the_task_at_once() -> None:
+def test_question_without_declared_capability_fails_the_task_at_once() -> None:
     async def act(server: LegacyServer, _: LegacyClient) -> None:
         client = await server.connect(roots={})
         task_id = await client.create("deploy", {"version": "1"})
@@ -187,7 +187,7 @@ def test_a_question_that_was_not_declared_fails_the_task_at_once() -> None:
     with_client(act)
 
 
-def test_progress_goes_to_whoever_waits_else_to_the_general_stream() -> None:
+def test_progress_goes_to_the_result_stream_or_else_the_general_stream() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         async with client.listening() as general:
             arguments: JSON = {"to": 2, "pause_ms": 0}
@@ -209,7 +209,7 @@ def test_progress_goes_to_whoever_waits_else_to_the_general_stream() -> None:
     with_client(act)
 
 
-def test_a_status_is_told_once_and_none_after_the_last() -> None:
+def test_server_sends_each_status_once_and_none_after_a_terminal_status() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         async with client.listening() as general:
             task_id = await client.create("deploy", {"version": "1"})

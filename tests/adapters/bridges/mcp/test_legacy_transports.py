@@ -42,7 +42,7 @@ def test_a_task_needs_no_way_back_to_the_client(transport: JSON) -> None:
 
 
 @pytest.mark.parametrize("transport", [STATELESS, ONE_BODY, STATELESS | ONE_BODY])
-def test_a_question_fails_at_once_where_nobody_could_answer_it(transport: JSON) -> None:
+def test_question_fails_at_once_on_a_transport_without_server_requests(transport: JSON) -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         task_id = await client.create("deploy", {"version": "1"})
         await client.until_status(task_id, "failed")
@@ -53,7 +53,7 @@ def test_a_question_fails_at_once_where_nobody_could_answer_it(transport: JSON) 
 
 
 @pytest.mark.parametrize("transport", [STATELESS, ONE_BODY, STATELESS | ONE_BODY])
-def test_there_is_no_list_where_callers_may_be_the_same(transport: JSON) -> None:
+def test_server_declares_no_task_list_where_callers_are_indistinguishable(transport: JSON) -> None:
     async def act(server: LegacyServer, client: LegacyClient) -> None:
         hello = (await server.client().introduce({}))["result"]
         assert hello["capabilities"]["tasks"] == {
@@ -111,7 +111,7 @@ AUTH: Final[JSON] = {
 
 
 @pytest.mark.parametrize("transport", [{}, STATELESS, ONE_BODY])
-def test_a_user_has_the_same_tasks_in_every_session_and_nobody_elses(transport: JSON) -> None:
+def test_user_sees_the_same_tasks_in_every_session_and_only_own_tasks(transport: JSON) -> None:
     async def act() -> None:
         async with serving_legacy(options=AUTH, **transport) as server:
             ada = await server.connect("ada-1")
@@ -132,7 +132,7 @@ def test_a_user_has_the_same_tasks_in_every_session_and_nobody_elses(transport: 
     asyncio.run(act())
 
 
-def test_a_question_outlives_the_connection_that_it_was_asked_on() -> None:
+def test_question_survives_the_session_it_was_asked_in() -> None:
     async def act() -> None:
         async with serving_legacy(options=AUTH) as server:
             ada = await server.connect("ada-1")

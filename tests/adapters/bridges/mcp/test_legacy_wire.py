@@ -18,7 +18,7 @@ JSON = dict[str, Any]
 # --- capabilities ----------------------------------------------------------------------------
 
 
-def test_the_capability_is_added_to_what_the_sdk_declares() -> None:
+def test_tasks_capability_is_added_to_the_capabilities_of_the_sdk() -> None:
     async def act(server: LegacyServer, _: LegacyClient) -> None:
         result = (await server.client().introduce({}))["result"]
         assert result["capabilities"]["tasks"] == {
@@ -32,7 +32,7 @@ def test_the_capability_is_added_to_what_the_sdk_declares() -> None:
     with_client(act)
 
 
-def test_every_tool_says_whether_it_can_be_a_task() -> None:
+def test_every_tool_declares_its_task_support() -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         tools = (await client.ask("tools/list"))["result"]["tools"]
         support = {tool["name"]: tool["execution"]["taskSupport"] for tool in tools}
@@ -95,7 +95,7 @@ def test_a_call_with_a_task_is_answered_with_the_task() -> None:
         ({"name": 7, "arguments": {}, "task": {}}, -32602),
     ],
 )
-def test_what_cannot_be_a_task_is_refused(params: JSON, code: int) -> None:
+def test_server_refuses_a_task_for_an_unfit_tool_call(params: JSON, code: int) -> None:
     async def act(_: LegacyServer, client: LegacyClient) -> None:
         assert (await client.error("tools/call", params))["code"] == code
         assert (await client.ask("tasks/list"))["result"]["tasks"] == []

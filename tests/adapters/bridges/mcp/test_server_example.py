@@ -80,7 +80,7 @@ async def until(caller: Caller, task_id: str, **expected: str) -> dict[str, Any]
         await asyncio.sleep(POLL_S)
 
 
-def test_when_it_is_killed_its_tasks_go_on_and_who_waited_gets_the_result(tmp_path: Path) -> None:
+def test_tasks_survive_a_server_kill_and_waiting_clients_get_the_result(tmp_path: Path) -> None:
     async def act() -> None:
         tasks = ClientTasks()
         async with (

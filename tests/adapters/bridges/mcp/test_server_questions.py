@@ -61,7 +61,7 @@ def test_a_form_and_the_same_form_once_more() -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_who_does_not_want_to_answer_need_not(action: Any) -> None:
+def test_client_can_decline_or_cancel_a_question(action: Any) -> None:
     async def it(ctx: Context) -> str:
         return (await ctx.elicit("Who?", Person)).action
 
@@ -131,7 +131,7 @@ def test_a_parameter_that_the_sdk_asks_for() -> None:
     run(act)
 
 
-def test_a_tool_that_says_itself_what_it_needs() -> None:
+def test_tool_can_return_its_input_requests_and_resume_with_the_answers() -> None:
     async def it(ctx: Context) -> CallToolResult | InputRequiredResult:
         if ctx.input_responses is None:
             form = types.ElicitRequestFormParams(
@@ -180,7 +180,7 @@ def test_a_tool_may_do_without_the_answer() -> None:
     run(act)
 
 
-def test_what_a_tool_logs_has_nowhere_to_go_and_does_no_harm() -> None:
+def test_log_messages_and_pings_from_a_tool_task_are_discarded() -> None:
     async def it(ctx: Context) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated, but supported
@@ -251,7 +251,7 @@ def test_a_tool_that_is_run_again_gets_the_answers_that_are_there(tmp_path: Path
     assert runs == ["begun", "begun"]
 
 
-def test_what_is_asked_first_is_asked_before_there_is_a_task_and_not_again() -> None:
+def test_first_questions_are_asked_before_the_task_and_not_repeated() -> None:
     async def act() -> None:
         tasks = Tasks()
         server = MCPServer("s", extensions=[tasks], **SERVER)

@@ -131,7 +131,7 @@ def test_the_terms_of_a_tool_hold() -> None:
     run(act)
 
 
-def test_an_unknown_tool_is_what_it_is_without_tasks() -> None:
+def test_unknown_tool_gets_the_same_error_as_without_tasks() -> None:
     async def act() -> None:
         async with over_http(server_with(Tasks())) as caller:
             answer = await caller.call("tools/call", {"name": "nothing", "arguments": {}})
@@ -182,7 +182,7 @@ def test_one_object_for_two_servers() -> None:
         server_with(tasks)
 
 
-def test_who_installs_it_once_more_does_no_harm() -> None:
+def test_second_install_of_the_extension_adds_no_middleware() -> None:
     tasks = Tasks()
     server = server_with(tasks)
     before = len(server.middleware)
@@ -214,7 +214,7 @@ async def outcome(tool: Any, **options: Any) -> dict[str, Any]:
                 return shown
 
 
-def test_a_function_that_is_no_coroutine_runs_in_a_thread() -> None:
+def test_synchronous_function_runs_in_a_thread() -> None:
     def it() -> str:
         return threading.current_thread().name
 
@@ -243,7 +243,7 @@ def test_a_tool_that_blocks_the_loop_is_noticed(
 
 
 @pytest.mark.parametrize("value", [object(), "\ud800", "x" * 3_000_000])
-def test_a_result_that_is_no_json_or_too_much_is_an_internal_error(value: Any, caplog: Any) -> None:
+def test_unserializable_or_oversized_result_is_an_internal_error(value: Any, caplog: Any) -> None:
     def it() -> CallToolResult:
         return CallToolResult(content=[], structured_content={"value": value})
 
@@ -261,7 +261,7 @@ class Odd(BaseModel):
     value: int
 
 
-def test_what_the_sdk_cannot_write_is_a_result_with_an_error_as_without_tasks() -> None:
+def test_result_that_the_sdk_cannot_serialize_becomes_an_error_result() -> None:
     def it() -> Odd:
         return "no such thing"  # type: ignore[return-value]
 
@@ -273,7 +273,7 @@ def test_what_the_sdk_cannot_write_is_a_result_with_an_error_as_without_tasks() 
     run(act)
 
 
-def test_errors_of_tools_are_what_they_are_without_tasks() -> None:
+def test_tool_errors_are_the_same_as_without_tasks() -> None:
     def wrong() -> str:
         raise ToolError("not today")
 
@@ -350,7 +350,7 @@ def test_progress_under_a_token_is_progress_too() -> None:
     run(act)
 
 
-def test_a_tool_that_was_stopped_has_nobody_left_to_speak_to() -> None:
+def test_cancelled_tool_gets_an_error_when_it_reports_progress() -> None:
     async def act() -> None:
         server = MCPServer("s", extensions=[Tasks()], **SERVER)
         begun = asyncio.Event()

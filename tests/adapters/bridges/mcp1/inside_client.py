@@ -142,7 +142,7 @@ async def received(person, **terms):
         yield connection
 
 
-def test_a_question_is_a_task_and_the_session_goes_on_meanwhile():
+def test_session_serves_other_requests_while_a_question_task_waits():
     async def main():
         person = Person()
         async with received(person) as (session, server):
@@ -217,7 +217,7 @@ def test_a_cancel_takes_the_prompt_away():
     asyncio.run(main())
 
 
-def test_who_gives_up_waiting_for_a_result_may_ask_again():
+def test_server_can_repeat_a_cancelled_tasks_result_request():
     async def main():
         person = Person()
         async with received(person) as (_, server):
@@ -236,7 +236,7 @@ def test_who_gives_up_waiting_for_a_result_may_ask_again():
     asyncio.run(main())
 
 
-def test_what_asks_for_no_task_goes_to_the_callback_as_ever():
+def test_request_without_task_goes_directly_to_the_callback():
     async def main():
         person = Person()
         async with received(person) as (_, server):
@@ -270,7 +270,7 @@ def test_another_session_sees_nothing():
     asyncio.run(main())
 
 
-def test_only_what_has_a_callback_is_declared():
+def test_client_declares_only_requests_that_have_a_callback():
     async def main():
         person = Person()
         async with receive_tasks(elicitation=person.elicit) as handlers:

@@ -146,7 +146,7 @@ def test_tasks_are_of_the_client_where_no_subject_is_known(one, other, expected)
     anyio.run(main)
 
 
-def test_tasks_are_of_the_session_where_nobody_is_known():
+def test_tasks_belong_to_the_session_without_authentication():
     async def main():
         async with serving() as client:
             ours = await client()
@@ -176,7 +176,7 @@ def test_without_sessions_the_id_is_the_secret_and_nothing_is_listed():
     anyio.run(main)
 
 
-def test_whoever_knows_callers_by_something_else_says_so():
+def test_identify_function_decides_which_sessions_share_tasks():
     async def main():
         def identify(context):
             return context.request.headers["x-api-key"]
@@ -190,7 +190,7 @@ def test_whoever_knows_callers_by_something_else_says_so():
     anyio.run(main)
 
 
-def test_a_tool_acts_for_whoever_called_it():
+def test_tool_sees_and_changes_only_tasks_of_its_caller():
     async def main():
         async with serving() as client:
             ada, bob = await client("ada"), await client("bob")

@@ -64,7 +64,7 @@ def test_a_task_takes_every_path_that_there_is_and_no_other():
     run(act)
 
 
-def test_what_has_ended_keeps_its_result_and_its_words():
+def test_ended_task_keeps_its_result_status_and_message():
     async def act():
         store = TaskmachineStore("memory:")
         task = await store.create_task(WISH)
@@ -126,7 +126,7 @@ def test_no_ttl_is_the_default_and_a_long_one_is_cut():
     run(act)
 
 
-def test_there_is_room_when_what_was_kept_may_be_forgotten():
+def test_expired_tasks_make_room_for_new_ones():
     async def act():
         times, caps = Times(timeout_ms=1, grace_ms=1), Caps(retained_of_owner=1)
         store = TaskmachineStore("memory:", times=times, limits=Limits(caps=caps))
@@ -148,7 +148,7 @@ def test_there_is_room_when_what_was_kept_may_be_forgotten():
     run(act)
 
 
-def test_a_task_that_is_deleted_is_gone_for_whoever_waits_and_works():
+def test_deleting_a_task_wakes_waiters_and_late_updates_return_cancelled():
     async def act():
         store = TaskmachineStore("memory:")
         task = await store.create_task(WISH)
@@ -164,7 +164,7 @@ def test_a_task_that_is_deleted_is_gone_for_whoever_waits_and_works():
     run(act)
 
 
-def test_everybody_who_waits_is_woken_by_a_change_and_by_an_end():
+def test_status_change_wakes_all_waiters_and_a_message_change_does_not():
     async def act():
         store = TaskmachineStore("memory:")
         task = await store.create_task(WISH)
@@ -257,7 +257,7 @@ def test_the_work_of_a_dead_process_has_failed_before_anybody_can_ask(tmp_path):
     run(act)
 
 
-def test_a_store_that_is_closed_fails_what_runs_and_is_opened_again(tmp_path):
+def test_closing_the_store_fails_running_tasks_and_the_next_call_reopens_it(tmp_path):
     async def act():
         store = TaskmachineStore(f"sqlite:{tmp_path / 'tasks.db'}")
         task, heard = await store.create_task(WISH), []
@@ -330,7 +330,7 @@ def test_messages_come_in_order_and_leave_nothing_behind():
     run(act)
 
 
-def test_everybody_who_waits_for_a_message_is_woken():
+def test_message_wakes_all_waiters_of_the_queue():
     async def act():
         queue = BoundedQueue()
         async with anyio.create_task_group() as group:
@@ -346,7 +346,7 @@ def test_everybody_who_waits_for_a_message_is_woken():
     run(act)
 
 
-def test_one_who_was_woken_does_not_take_another_one_along():
+def test_woken_waiter_does_not_unregister_a_later_waiter():
     async def act():
         queue = BoundedQueue()
         first = asyncio.create_task(queue.wait_for_message("t"))

@@ -149,7 +149,7 @@ async def test_a_tool_that_is_cancelled_and_then_raises(served):
 
 
 @alive
-async def test_a_tool_that_is_cancelled_learns_of_it_when_it_reports(served):
+async def test_cancelled_tool_gets_gone_at_its_next_report(served):
     async with served.client() as caller:
         task = await caller.create("report")
         await until(lambda: task.taskId in served.go)
@@ -185,7 +185,7 @@ async def test_a_tool_that_is_cancelled_waits_no_longer_for_an_answer(served):
 
 
 @alive
-async def test_what_has_ended_cannot_be_cancelled(served):
+async def test_ended_task_cannot_be_cancelled_through_the_sdk(served):
     async with served.client() as caller:
         task = await caller.create("say")
         await caller.result(task.taskId)
@@ -202,7 +202,7 @@ async def test_an_unknown_task(served):
 
 
 @alive
-async def test_everybody_who_waits_for_a_result_gets_it(served):
+async def test_concurrent_tasks_result_requests_all_get_the_result(served):
     async with served.client() as caller:
         task, results = await caller.create("wait"), []
 
@@ -246,7 +246,7 @@ async def test_a_ttl_that_is_shorter_than_the_run_grows(served):
 
 
 @alive
-async def test_a_tool_that_goes_on_after_its_task_has_expired_and_was_forgotten(url):
+async def test_tool_running_beyond_the_purge_of_its_task_does_not_stop_the_server(url):
     served = Served(partial(enable_tasks, url=url, times=SHORT))
     async with served.client() as caller:
         returns, raises, reports = [
@@ -303,7 +303,7 @@ async def test_sessions_come_and_go(served):
 
 
 @alive
-async def test_the_end_of_one_session_stops_new_tasks_of_the_others(served):
+async def test_closing_one_session_refuses_new_tasks_in_the_other_sessions(served):
     """A limit of the SDK that no store can remove; the documentation page states it."""
     async with served.client() as first:
         task = await first.create("wait")
@@ -338,7 +338,7 @@ def test_an_unknown_store_is_refused_before_anything_is_served():
 
 
 @alive
-async def test_a_file_that_is_no_store_is_said_to_be_none(tmp_path):
+async def test_file_that_is_not_a_store_gives_an_internal_error_without_traceback(tmp_path):
     (tmp_path / "tasks.db").write_text("something else, and long enough to be looked at")
     served = Served(partial(enable_tasks, url=f"sqlite:{tmp_path / 'tasks.db'}"))
     async with served.client() as caller:

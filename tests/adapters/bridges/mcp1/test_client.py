@@ -16,7 +16,7 @@ def test_a_client_session_takes_questions_as_tasks(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout[-10_000:] + ended.stderr[-2_000:]
 
 
-def test_the_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_documentation_example_prints_the_documented_output(tmp_path: Path) -> None:
     example, output = example_of("docs/howto/mcp1.md", "client.py")
     (tmp_path / "docs").symlink_to(REPOSITORY / "docs")
     ended = run_with_mcp1(tmp_path, "-c", example)

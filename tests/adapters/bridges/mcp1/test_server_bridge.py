@@ -65,7 +65,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("ttl_shorter_than_the_run", r"ValueError: Task with ID \S+ not found", "done"),
     ],
 )
-def test_ours_goes_on_where_the_bundled_store_ends_the_process(
+def test_our_store_survives_scenes_in_which_the_bundled_store_exits(
     scene: str, death: str, expected: Any, ours: dict[str, Any], tmp_path: Path
 ) -> None:
     bundled = compared(tmp_path, "bundled", scene)
@@ -162,7 +162,7 @@ class Program:
         raise AssertionError("no answer to tasks/result")
 
 
-def test_the_tasks_of_a_server_that_is_killed_are_there_when_it_is_started_again(
+def test_killed_server_keeps_results_and_fails_unfinished_tasks_on_restart(
     tmp_path: Path,
 ) -> None:
     with Program(tmp_path) as before:
@@ -184,7 +184,7 @@ def test_the_tasks_of_a_server_that_is_killed_are_there_when_it_is_started_again
 # --- the page ---------------------------------------------------------------------------------
 
 
-def test_the_page_shows_what_happens(tmp_path: Path) -> None:
+def test_server_page_example_prints_the_documented_output(tmp_path: Path) -> None:
     program, output = example_of(PAGE, "server.py")
     (tmp_path / "page.py").write_text(program)
     ended = run_with_mcp1(tmp_path, "-W", "ignore", "page.py")

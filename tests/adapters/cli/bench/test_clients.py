@@ -59,7 +59,9 @@ def test_waiters_are_woken_one_after_the_other(revision: str, tmp_path: Path) ->
 
 
 @both
-def test_changes_are_told(revision: str, tmp_path: Path) -> None:
+def test_wakeup_client_measures_the_delay_of_each_status_change(
+    revision: str, tmp_path: Path
+) -> None:
     with served(tmp_path) as address:
         job = wakeup_latency.Job(revision, "/mcp", address.port, 0, 3, 0.5)
         delays = asyncio.run(wakeup_latency.play(job)).seconds
@@ -67,7 +69,7 @@ def test_changes_are_told(revision: str, tmp_path: Path) -> None:
     assert all(0 < delay < wakeup_latency.EACH_S for delay in delays)
 
 
-def test_who_cannot_wait_is_an_error(tmp_path: Path) -> None:
+def test_wakeup_measurement_on_a_server_without_waiting_raises_wrong_answer(tmp_path: Path) -> None:
     with serving(FLOOR, tmp_path / "floor.txt") as floor, pytest.raises(WrongAnswer):
         asyncio.run(
             wakeup_latency.play(wakeup_latency.Job("2026-07-28", "/mcp", floor.port, 1, 0, 0.01))
@@ -86,7 +88,7 @@ def test_a_store_is_filled_from_within(revision: str, tmp_path: Path) -> None:
     assert steps.steps[0].costs_us.keys() == requests
 
 
-def test_who_is_filled_by_requests_has_so_much_time(tmp_path: Path) -> None:
+def test_growth_by_requests_stops_at_its_time_limit(tmp_path: Path) -> None:
     with served(tmp_path) as address:
         sizes = [50, 10**7]
         job = growth_client.Job("2026-07-28", "/mcp", address, sizes, 5, 0.01, False, 3)
@@ -96,7 +98,7 @@ def test_who_is_filled_by_requests_has_so_much_time(tmp_path: Path) -> None:
     assert "extrapolated: 50 took" in steps.failed
 
 
-def test_what_is_too_slow_at_the_first_step_is_said_as_well(tmp_path: Path) -> None:
+def test_growth_that_is_too_slow_for_its_first_step_is_reported(tmp_path: Path) -> None:
     with served(tmp_path) as address:
         job = growth_client.Job("2026-07-28", "/mcp", address, [10**6], 0.2, 0.01, False, 3)
         steps = asyncio.run(growth_client.play(job))

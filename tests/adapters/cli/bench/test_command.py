@@ -80,7 +80,7 @@ def test_sqlite_is_measured_beside_its_disk(
     assert os.sched_getaffinity(0) == before
 
 
-def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
+def test_bench_removes_its_schemas_from_the_database(tmp_path: Path) -> None:
     with running() as server:
         chosen = ["--quick", "--no-peers", "--only", "postgresql", "--measure", "get"]
         url = f"{server.url()}&pool_size=3"
@@ -109,14 +109,14 @@ def test_a_database_is_left_as_it_was(tmp_path: Path) -> None:
         (["--store", "mysql:x"], "no store for 'mysql:x'"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_bench_rejects_invalid_arguments_with_a_message(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["bench", "--quick", "--folder", str(tmp_path), *arguments]) == 2
     assert sentence in capsys.readouterr().err
 
 
-def test_elsewhere_than_on_linux_it_says_so(
+def test_bench_reports_that_it_requires_linux(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -132,7 +132,7 @@ def test_a_missing_package_is_named_with_the_extra(
     assert "pip install 'taskmachine[bench]'" in capsys.readouterr().err
 
 
-def test_with_one_core_it_works_and_warns(tmp_path: Path) -> None:
+def test_bench_runs_on_one_core_with_a_warning(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     chosen = ["--quick", "--no-peers", "--only", "memory", "--measure", "get"]
     ended = subprocess.run(

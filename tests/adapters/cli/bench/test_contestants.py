@@ -34,7 +34,7 @@ def nothing(sentence: str) -> None:
     pass
 
 
-def test_who_cannot_be_measured_is_skipped_with_a_reason(tmp_path: Path) -> None:
+def test_broken_contestants_are_skipped_with_a_reason(tmp_path: Path) -> None:
     [mine, *_] = ours()
     rows = run_rounds([GET], [MISSING, ENDS, WRONG, mine], quick(), tmp_path, nothing)
     reasons = {row.contestant: row.skipped for row in rows if row.skipped}
@@ -45,21 +45,21 @@ def test_who_cannot_be_measured_is_skipped_with_a_reason(tmp_path: Path) -> None
     assert {row.contestant for row in rows if row.values} == {"ours, memory"}
 
 
-def test_on_pipes_and_when_it_grows_as_well(tmp_path: Path) -> None:
+def test_start_and_growth_measurements_skip_broken_contestants(tmp_path: Path) -> None:
     rows = measure_start([MISSING, ENDS], quick(), nothing)
     assert {row.contestant for row in rows if row.skipped} == {"missing", "ends"}
     rows = measure_growth([MISSING, ENDS, WRONG], quick(), tmp_path, nothing)
     assert {row.contestant for row in rows if row.skipped} == {"missing", "ends", "wrong"}
 
 
-def test_who_fails_in_one_case_keeps_the_others(tmp_path: Path) -> None:
+def test_contestant_that_fails_in_one_case_keeps_its_other_cases(tmp_path: Path) -> None:
     measure = Measure("get", lambda one_round: {"1 at a time": {"rate": 1.0}, "256": "it hung up"})
     few, many = run_rounds([measure], [WRONG], quick(), tmp_path, nothing)
     assert few.values == {"rate": 1.0}
     assert (many.case, many.skipped) == ("256", "it hung up")
 
 
-def test_who_fails_once_is_not_asked_again(tmp_path: Path) -> None:
+def test_failed_contestant_is_not_measured_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def take(one_round: Round) -> dict[str, dict[str, float]]:
@@ -72,7 +72,7 @@ def test_who_fails_once_is_not_asked_again(tmp_path: Path) -> None:
     assert row.skipped == "never"
 
 
-def test_later_rounds_take_only_what_is_judged(tmp_path: Path) -> None:
+def test_later_rounds_repeat_only_judged_measurements(tmp_path: Path) -> None:
     asked: list[tuple[str, int]] = []
 
     def take(name: str, one_round: Round) -> dict[str, dict[str, float]]:
@@ -91,7 +91,9 @@ def test_later_rounds_take_only_what_is_judged(tmp_path: Path) -> None:
     assert found["get", "1 at a time"] == found["wake", "32 at a time"] == 1
 
 
-def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_installation_names_the_package_and_leaves_no_ready_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)

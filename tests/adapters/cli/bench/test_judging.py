@@ -54,7 +54,7 @@ def test_a_measure_that_was_not_taken_is_not_mentioned() -> None:
     assert judge([]) == []
 
 
-def test_a_peer_of_another_generation_is_no_partner() -> None:
+def test_judge_compares_only_peers_of_the_same_revision() -> None:
     case = "32 at a time"
     rows = [
         row("task", "ours, memory", "2026-07-28", case, rate=1),
@@ -64,7 +64,7 @@ def test_a_peer_of_another_generation_is_no_partner() -> None:
     assert verdict(rows, bound, "2026-07-28") == "not judged"
 
 
-def test_what_the_disk_does_not_allow_is_not_asked_for() -> None:
+def test_bound_beyond_the_disk_speed_is_not_judged() -> None:
     [bound] = [bound for bound in BOUNDS if bound.needs_disk]
     *rows, disk = rows_for(bound, "2025-11-25", 0.1)
     assert verdict([*rows, disk], bound, "2025-11-25") == "BROKEN"

@@ -37,7 +37,7 @@ CHUNKED = (
 
 
 @pytest.mark.parametrize("whole", [PLAIN, CHUNKED])
-def test_an_answer_is_read_when_all_of_it_is_there(whole: bytes) -> None:
+def test_answer_is_parsed_only_when_complete(whole: bytes) -> None:
     for end in range(len(whole)):
         assert read_answer(whole[:end]) is None
     read = read_answer(whole + b"HTTP/1.1 2")
@@ -61,12 +61,12 @@ def test_messages_are_the_body_or_the_events_with_data() -> None:
         CHUNKED.replace(b"\n\r\nC", b"\nXXC"),
     ],
 )
-def test_what_cannot_be_read_is_an_error(data: bytes) -> None:
+def test_malformed_answer_raises_wrong_answer(data: bytes) -> None:
     with pytest.raises(WrongAnswer):
         read_answer(data)
 
 
-def test_what_a_script_returns_or_raises_comes_back_even_if_it_asks_for_nothing() -> None:
+def test_script_without_requests_passes_on_its_return_value_or_exception() -> None:
     def silent(error: Exception | None) -> Script[str]:
         if error is not None:
             raise error
@@ -141,7 +141,7 @@ def test_a_task_of_2025_11_25_is_created_and_its_result_taken() -> None:
     played(client.get("t"), iter([{"result": ENDED}]))
 
 
-def test_a_task_of_2026_07_28_is_looked_up_until_it_is_completed() -> None:
+def test_bench_client_polls_a_2026_07_28_task_until_completed() -> None:
     client = dialog("2026-07-28")
     assert played(client.create(), iter([{"result": {"resultType": "task", **TASK}}])) == "t"
     answers = iter([{"result": TASK}, {"result": TASK}, {"result": {**ENDED, "result": RESULT}}])
@@ -223,7 +223,7 @@ def test_a_value_is_the_median_of_rounds_and_not_of_one_moment() -> None:
     ("answer", "messages"),
     [(PLAIN, [b'{"a":1}']), (CHUNKED, [b'{"a":\n1}', b'{"b"}'])],
 )
-def test_messages_are_heard_however_they_are_cut(
+def test_stream_messages_are_parsed_across_any_chunk_boundaries(
     answer: bytes, messages: list[bytes], step: int
 ) -> None:
     heard: list[bytes] = []
@@ -233,7 +233,7 @@ def test_messages_are_heard_however_they_are_cut(
     assert heard == messages
 
 
-def test_a_refusal_is_no_stream() -> None:
+def test_http_error_is_reported_instead_of_a_stream() -> None:
     errors: list[Exception] = []
     listening = Listening(lambda text: pytest.fail("nothing was said"), errors.append)
     listening.data_received(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
@@ -251,7 +251,7 @@ def test_a_server_that_leaves_in_mid_stream_is_an_error() -> None:
 # --- the profile -----------------------------------------------------------------------------
 
 
-def test_the_profile_names_functions_of_ours(
+def test_profile_lists_functions_of_taskmachine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_table(*profiled(tmp_path, "2026-07-28", "task", 640), "whole tasks")

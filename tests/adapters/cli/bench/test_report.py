@@ -85,7 +85,7 @@ def test_a_quick_run_is_not_judged() -> None:
     assert "BROKEN" not in text
 
 
-def test_who_was_skipped_is_named_with_the_reason() -> None:
+def test_report_names_skipped_contestants_with_the_reason() -> None:
     text = printed(
         report(
             skipped("task", "FastMCP 3.4.10", "2025-11-25", "", "there is no such release"),
@@ -110,14 +110,14 @@ def test_ratios_say_how_many_times_better_ours_is() -> None:
     assert times_ours([*pair("task", "rate", 1, 1), alone], alone) is None
 
 
-def test_json_has_everything() -> None:
+def test_json_report_round_trips_without_loss() -> None:
     left_out = skipped("task", "peer", "2025-11-25", "", "no node")
     before = everything()
     before.rows.append(left_out)
     assert from_json(to_json(before)) == before
 
 
-def test_the_picture_is_well_formed_and_shows_everybody() -> None:
+def test_chart_is_well_formed_and_shows_every_contestant() -> None:
     shown = everything()
     shown.rows.append(skipped("task", "a <peer> & more", "2025-11-25", "", "no node"))
     root = ElementTree.fromstring(draw(shown))

@@ -36,7 +36,8 @@ OF_OWNER: Final = 100
 """Tasks per owner in the small schema; ten times as many in the large one."""
 
 HOUR_MS: Final = 3_600_000
-_COLUMNS: Final = "id, owner, created_at, version, is_live, deadline, is_queued, holder, record"
+_COLUMNS: Final = """
+    id, owner, created_at, version, is_live, deadline, is_queued, holder, is_waiting, record"""
 
 
 class Size(NamedTuple):
@@ -80,14 +81,15 @@ async def populate(server: Server, size: Size) -> TaskService:
     for number in range(WORKERS):
         await store.enlist(Worker(f"worker {number}", "elsewhere", 1))
     copy = f"COPY {size.schema}.tasks ({_COLUMNS}) FROM STDIN (FORMAT binary)"
-    kinds = ["text", "text", "int8", "int8", "bool", "int8", "bool", "text", "bytea"]
+    kinds = ["text", "text", "int8", "int8", "bool", "int8", "bool", "text", "bool", "bytea"]
     with psycopg.connect(server.url(), autocommit=True) as connection:
         with connection.cursor() as cursor, cursor.copy(copy.encode()) as rows:
             rows.set_types(kinds)
             for task in tasks_of(size, system_clock()):
-                is_live, deadline, is_queued, holder, _ = columns_of(task)
-                facts = (task.id, task.owner, task.created_at, task.version, bool(is_live))
-                rows.write_row((*facts, deadline, bool(is_queued), holder, write_record(task)))
+                is_live, deadline, is_queued, holder, is_waiting = columns_of(task)
+                indexed = (bool(is_live), deadline, bool(is_queued), holder, bool(is_waiting))
+                facts = (task.id, task.owner, task.created_at, task.version)
+                rows.write_row((*facts, *indexed, write_record(task)))
         connection.execute(f"VACUUM (ANALYZE) {size.schema}.tasks".encode())
         connection.execute(f"ANALYZE {size.schema}.workers".encode())
         connection.execute("CHECKPOINT")  # so that none runs during a measurement

@@ -212,7 +212,9 @@ class TestSmallStore(StoreContract):
     """Closed and opened again; it refuses two processes at once."""
 
     persists = True
-    test_what_was_acknowledged_stays = PersistentStoreContract.test_what_was_acknowledged_stays
+    test_acknowledged_writes_survive_closing_and_reopening_the_store = (
+        PersistentStoreContract.test_acknowledged_writes_survive_closing_and_reopening_the_store
+    )
     test_sessions_stay_when_the_store_is_opened_again = (
         PersistentStoreContract.test_sessions_stay_when_the_store_is_opened_again
     )

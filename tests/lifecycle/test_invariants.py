@@ -142,7 +142,7 @@ ALSO = {
 }
 
 
-def test_each_has_a_name_that_says_what_it_means_and_a_history_that_breaks_it() -> None:
+def test_each_invariant_has_a_name_and_a_history_that_violates_it() -> None:
     assert len(INVARIANTS) == 11
     assert {invariant.__name__ for invariant in INVARIANTS} == {name for name, _ in BROKEN}
 
@@ -193,7 +193,7 @@ def test_an_observation_is_a_read_unless_it_was_pushed() -> None:
     assert "every_task_walks_one_legal_path" in found
 
 
-def test_keys_are_told_apart_by_task_and_name() -> None:
+def test_the_task_id_and_the_key_together_identify_a_question() -> None:
     history = [Asked(0, "t", "k", "a"), Asked(0, "u", "k", "b"), Asked(0, "t", "l", "c")]
     assert violations(history, LIFECYCLES) == []
 

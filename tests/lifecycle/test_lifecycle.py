@@ -97,7 +97,7 @@ def test_claiming_raises_the_fence_and_a_lost_worker_can_write_nothing() -> None
         (working(), lambda t: lifecycle.report(t, 9000, metadata=b'{"a":1}')),
     ],
 )
-def test_what_clients_cannot_see_does_not_change_updated_at(
+def test_invisible_changes_do_not_change_updated_at(
     before: Task, move: Callable[[Task], lifecycle.Step]
 ) -> None:
     assert move(before).task.updated_at == before.updated_at
@@ -115,7 +115,7 @@ def test_what_clients_cannot_see_does_not_change_updated_at(
         (working(), lambda t: lifecycle.cancel(t, 9000, reason="enough")),
     ],
 )
-def test_what_is_seen_moves_updated_at_and_never_back(
+def test_visible_changes_advance_updated_at_and_never_decrease_it(
     before: Task, move: Callable[[Task], lifecycle.Step]
 ) -> None:
     assert move(before).task.updated_at == 9000
@@ -123,7 +123,7 @@ def test_what_is_seen_moves_updated_at_and_never_back(
     assert move(ahead).task.updated_at == 50_000
 
 
-def test_the_same_message_again_is_no_news() -> None:
+def test_a_repeated_message_does_not_change_updated_at() -> None:
     once = lifecycle.report(working(), 2000, message="busy").task
     assert lifecycle.report(once, 3000, message="busy").task.updated_at == 2000
 
@@ -249,7 +249,7 @@ def test_a_tool_that_ends_withdraws_its_questions_first() -> None:
         ),
     ],
 )
-def test_the_end_keeps_the_outcome_and_lets_everything_go(
+def test_a_terminal_task_has_an_outcome_but_no_worker_or_open_question(
     end: Callable[[Task], lifecycle.Step], state: State, cause: Cause, message: str | None
 ) -> None:
     step = end(lifecycle.report(waiting(), 1000, message="waiting for you").task)
@@ -293,7 +293,7 @@ def test_a_worker_whose_task_was_taken_can_write_nothing_even_before_the_next_cl
         lifecycle.withdraw(released, 3000, fence=1)
 
 
-def test_a_worker_that_has_lost_the_task_cannot_give_it_back_either() -> None:
+def test_a_worker_with_a_stale_fence_cannot_requeue_the_task() -> None:
     with pytest.raises(StaleFence):
         lifecycle.requeue(working(), 2000, fence=0)
     with pytest.raises(StaleFence):
@@ -302,12 +302,12 @@ def test_a_worker_that_has_lost_the_task_cannot_give_it_back_either() -> None:
     assert lifecycle.requeue(waiting(), 2000, fence=1).task.losses == 0
 
 
-def test_changes_to_a_record_leave_everything_else_as_it_is() -> None:
+def test_with_changes_leaves_the_other_fields_unchanged() -> None:
     task = waiting()
     assert task.with_changes(message="m", fence=9) == attrs.evolve(task, message="m", fence=9)
 
 
-def test_a_new_task_keeps_what_it_was_created_with() -> None:
+def test_a_new_task_keeps_the_fields_it_was_created_with() -> None:
     call = Call("tools/call", "greet", b'{"a":1}', progress_token=7)
     task = lifecycle.submit("t1", "alice", call, 1000, ttl_ms=5, metadata=b'{"b":2}').task
     assert (task.id, task.owner, task.call, task.ttl_ms) == ("t1", "alice", call, 5)
@@ -361,7 +361,7 @@ def test_the_first_step_is_a_submit_from_nothing() -> None:
     )
 
 
-def test_a_report_changes_what_it_names_and_nothing_else() -> None:
+def test_a_report_changes_only_the_fields_it_names() -> None:
     full = lifecycle.report(
         working(), 2000, progress=Progress(1), message="busy", metadata=b'{"a":1}'
     ).task
@@ -370,7 +370,7 @@ def test_a_report_changes_what_it_names_and_nothing_else() -> None:
     assert (silent.progress, silent.message, silent.metadata) == (Progress(1), "busy", b'{"a":1}')
 
 
-def test_progress_of_the_same_height_is_dropped_whatever_else_it_says() -> None:
+def test_progress_with_an_equal_value_is_dropped() -> None:
     task = lifecycle.report(working(), 2000, progress=Progress(5, 10, "half")).task
     assert lifecycle.report(task, 2000, progress=Progress(5, 20)).task.progress == task.progress
 
@@ -402,13 +402,13 @@ def test_an_end_without_a_message_changes_updated_at() -> None:
     ],
     ids=["withdraw", "cancel", "complete"],
 )
-def test_only_what_is_open_is_withdrawn(end: Callable[[Task], lifecycle.Step]) -> None:
+def test_only_open_questions_are_withdrawn(end: Callable[[Task], lifecycle.Step]) -> None:
     task = end(answered(waiting(NAME, CITY), name=b"1").task).task
     kept = [(question.answer, question.withdrawn) for question in task.questions]
     assert kept == [(Reply(b"1"), False), (None, True)]
 
 
-def test_an_outcome_keeps_what_the_tool_returned_or_raised() -> None:
+def test_an_outcome_keeps_the_result_or_the_error_of_the_tool() -> None:
     assert Outcome.of_result(b"{}") == Outcome(Cause.RESULT, b"{}", is_error=False)
     assert Outcome.of_result(b"{}", is_error=True) == Outcome(Cause.RESULT, b"{}", is_error=True)
     boom = Outcome.of_error(-32000, "boom", b"1")

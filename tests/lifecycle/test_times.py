@@ -57,7 +57,7 @@ def test_an_answer_gives_the_work_its_time_again() -> None:
     ("end", "kept"),
     [(State.COMPLETED, 24 * HOUR), (State.FAILED, 24 * HOUR), (State.CANCELLED, HOUR)],
 )
-def test_what_has_ended_is_kept_by_its_outcome_unless_the_client_chose_a_ttl(
+def test_the_outcome_decides_the_retention_unless_the_client_chose_a_ttl(
     end: State, kept: int
 ) -> None:
     now = 30 * MINUTE

@@ -83,7 +83,7 @@ def test_the_id_of_a_broken_response_is_kept_too(data: bytes) -> None:
         (b'{"code":1,"message":5}', "error.message must be a string, got number"),
     ],
 )
-def test_a_broken_error_says_what_it_has_instead(body: bytes, reason: str) -> None:
+def test_the_refusal_of_a_malformed_error_names_the_actual_type(body: bytes, reason: str) -> None:
     with pytest.raises(MalformedMessage) as error:
         decode_message(b'{"jsonrpc":"2.0","id":1,"error":' + body + b"}")
     assert (error.value.code, error.value.reason) == (-32600, f"Invalid request: {reason}")
@@ -102,7 +102,7 @@ def test_siblings_at_the_largest_depth_are_not_too_deep() -> None:
 
 
 @pytest.mark.parametrize("sibling", [b"[],", b"{},"])
-def test_what_was_closed_before_does_not_make_room(sibling: bytes) -> None:
+def test_closed_siblings_do_not_change_the_nesting_limit(sibling: bytes) -> None:
     before = b"[" + sibling * 200
     decode_json(before + b"[" * (MAX_DEPTH - 1) + b"]" * MAX_DEPTH)
     with pytest.raises(ValueError, match="nested deeper than 128"):
@@ -122,7 +122,7 @@ def test_what_was_closed_before_does_not_make_room(sibling: bytes) -> None:
         (b"", "bytes"),
     ],
 )
-def test_types_are_called_as_json_calls_them_if_it_has_them(value: Any, name: str) -> None:
+def test_json_type_returns_the_json_name_of_a_type_if_it_has_one(value: Any, name: str) -> None:
     assert json_type(value) == name
 
 
@@ -261,7 +261,7 @@ def test_a_notification_names_its_subscription() -> None:
 
 
 @pytest.mark.parametrize("answers", [None, frozenset(), frozenset({"elicitation/create"})])
-def test_a_notification_shows_what_a_poll_of_the_same_client_would(
+def test_an_encoded_notification_equals_the_poll_of_the_same_client(
     answers: frozenset[str] | None,
 ) -> None:
     polled = receiver_2026_07_28.encode_task(waiting(), 250, answers=answers)

@@ -62,7 +62,7 @@ def test_timestamps_of_others_are_understood(stamp: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "2025-11-25T10:30:00"])
-def test_what_is_no_instant_is_refused(stamp: str) -> None:
+def test_an_invalid_timestamp_is_refused(stamp: str) -> None:
     with pytest.raises(ValueError, match=r"Invalid isoformat|no offset"):
         decode_timestamp(stamp)
 
@@ -90,7 +90,7 @@ ABSENT: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("use", ABSENT)
-def test_what_a_wire_has_no_words_for_cannot_be_said(use: str) -> None:
+def test_an_operation_that_a_dialect_lacks_raises_method_not_found(use: str) -> None:
     with pytest.raises(MethodNotFound):
         ABSENT[use]()
 
@@ -102,7 +102,7 @@ def test_an_abandoned_request_is_cancelled_where_that_can_be_said() -> None:
     assert [d.requestor.may_abandon(CALL) for d in (OLD, NEW, ERLMCP)] == [False, True, False]
 
 
-def test_changes_of_2026_07_28_are_told_to_subscribers_only() -> None:
+def test_a_2026_07_28_server_notifies_only_subscribers_of_changes() -> None:
     task = lifecycle.submit("t1", "alice", CALL, 0, ttl_ms=1_000).task
     assert NEW.receiver.notices(task, None, None, 0) == ()
     assert NEW.receiver.notices(task, 1, Get("t1"), 0) == ()

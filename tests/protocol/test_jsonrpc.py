@@ -142,7 +142,7 @@ def test_bad_input_is_refused_with_a_code_and_a_reason(data: bytes, code: int, r
         (b"{", None),
     ],
 )
-def test_the_id_is_kept_for_the_answer_where_it_can_be_read(data: bytes, id: Any) -> None:
+def test_a_malformed_message_error_carries_a_readable_request_id(data: bytes, id: Any) -> None:
     with pytest.raises(MalformedMessage) as error:
         decode_message(data)
     assert error.value.id == id
@@ -166,7 +166,7 @@ def test_the_id_is_kept_for_the_answer_where_it_can_be_read(data: bytes, id: Any
         ),
     ],
 )
-def test_what_is_unusual_and_yet_right(data: bytes, message: Message) -> None:
+def test_unusual_but_valid_messages_are_decoded(data: bytes, message: Message) -> None:
     assert decode_message(data) == message
 
 
@@ -195,11 +195,11 @@ def test_brackets_after_strings_are() -> None:
 
 
 @given(json_values)
-def test_what_json_can_say_survives(value: Any) -> None:
+def test_json_values_survive_encoding_and_decoding(value: Any) -> None:
     assert decode_json(encode_json(value)) == value
 
 
-def test_encoded_text_is_copied_as_it_is() -> None:
+def test_encoded_json_is_copied_verbatim() -> None:
     assert encode_json({"a": Encoded(b'{"b": 1}')}) == b'{"a":{"b": 1}}'
 
 

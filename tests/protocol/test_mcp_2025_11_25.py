@@ -108,7 +108,7 @@ def test_wrong_notifications_name_the_place(params: Any, shape: str, reason: str
         DIALECT.decode_notification(Notification(f"notifications/{shape}", params))
 
 
-def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+def test_a_whole_float_ttl_decodes_to_an_integer() -> None:
     call = DIALECT.decode_request(Request(1, "tools/call", {"name": "x", "task": {"ttl": 6e4}}))
     assert call.task.ttl == 60000
     assert isinstance(call.task.ttl, int)
@@ -188,7 +188,9 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
         ({}, False),
     ],
 )
-def test_only_what_is_declared_can_be_augmented(capabilities: Any, expected: bool) -> None:
+def test_a_request_is_augmentable_only_if_its_method_is_declared(
+    capabilities: Any, expected: bool
+) -> None:
     assert g1.is_augmentable(capabilities, "tools/call") is expected
 
 
@@ -231,7 +233,9 @@ def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) ->
         ({"roots": {}, "elicitation": None}, {"roots/list"}),
     ],
 )
-def test_what_a_client_can_be_asked(capabilities: Any, methods: set[str]) -> None:
+def test_answerable_kinds_follow_the_declared_client_capabilities(
+    capabilities: Any, methods: set[str]
+) -> None:
     assert answerable_kinds(capabilities) == methods
 
 
@@ -286,11 +290,13 @@ def test_a_failed_tool_says_why() -> None:
         ),
     ],
 )
-def test_an_error_is_what_the_plain_call_would_have_got(outcome: Outcome, error: Error) -> None:
+def test_a_failed_task_encodes_to_the_error_of_the_plain_call(
+    outcome: Outcome, error: Error
+) -> None:
     assert g1.encode_outcome(lifecycle.fail(task(), 2, outcome).task) == error
 
 
-def test_there_is_no_outcome_before_the_end() -> None:
+def test_encode_outcome_rejects_a_task_that_has_not_ended() -> None:
     with pytest.raises(AssertionError, match="blocks until the end"):
         g1.encode_outcome(task())
 

@@ -92,7 +92,7 @@ def shown(task: Task, **options: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_every_request_must_say_who_it_is(meta: Any, reason: str) -> None:
+def test_a_request_with_missing_or_invalid_metadata_is_refused(meta: Any, reason: str) -> None:
     with pytest.raises(InvalidParams) as error:
         DIALECT.decode_request(Request(1, "tools/list", {"_meta": meta}))
     assert error.value.reason == reason
@@ -140,7 +140,7 @@ def test_another_version_is_refused_before_anything_else() -> None:
         {"tasks": {"requests": {"tools": {"call": {}}}}},  # the older generation's does not count
     ],
 )
-def test_who_did_not_declare_the_extension_gets_32021(
+def test_a_task_request_without_the_declared_extension_gets_32021(
     method: str, params: Any, capabilities: Any
 ) -> None:
     meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
@@ -156,7 +156,7 @@ def test_who_did_not_declare_the_extension_gets_32021(
 @covers(
     "2026-07-28:one-sided-extension",
 )
-def test_what_is_not_about_tasks_does_not_need_the_extension() -> None:
+def test_requests_unrelated_to_tasks_do_not_require_the_extension() -> None:
     harmless: dict[str, Any] = {
         "tools/call": {"name": "greet"},
         "tools/list": {},
@@ -243,7 +243,7 @@ SNAPSHOT = {"taskId": "t", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
         ({**SNAPSHOT, "status": "working", "resultType": "task"}, g2.CreateTaskResult),
     ],
 )
-def test_result_type_tells_results_apart(result: Any, kind: type) -> None:
+def test_result_type_determines_the_decoded_result_class(result: Any, kind: type) -> None:
     assert isinstance(DIALECT.decode_result("tools/call", ResultResponse(1, result)), kind)
 
 

@@ -62,28 +62,36 @@ def judged_part(sample: Sample, data: bytes) -> Any:
 
 @every_sample
 @given(data=st.data())
-def test_what_is_encoded_decodes_to_the_same(sample: Sample, data: st.DataObject) -> None:
+def test_an_encoded_message_decodes_to_an_equal_message(
+    sample: Sample, data: st.DataObject
+) -> None:
     message = data.draw(sample.messages)
     assert decode(sample, encode(sample, message)) == message
 
 
 @every_sample
 @given(data=st.data())
-def test_our_schema_accepts_what_we_send(sample: Sample, data: st.DataObject) -> None:
+def test_every_encoded_message_is_valid_by_the_project_schema(
+    sample: Sample, data: st.DataObject
+) -> None:
     sent = judged_part(sample, encode(sample, data.draw(sample.messages)))
     judge(sample.dialect.REVISION, sample.schema).validate(sent)
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.model], ids=str)
 @given(data=st.data())
-def test_the_official_model_accepts_what_we_send(sample: Sample, data: st.DataObject) -> None:
+def test_every_encoded_message_is_valid_by_the_official_model(
+    sample: Sample, data: st.DataObject
+) -> None:
     sent = judged_part(sample, encode(sample, data.draw(sample.messages)))
     official(sample).model_validate_json(json.dumps(sent), by_name=False, strict=True)
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.model], ids=str)
 @given(data=st.data())
-def test_we_accept_what_the_official_model_sends(sample: Sample, data: st.DataObject) -> None:
+def test_every_message_of_the_official_model_is_decoded(
+    sample: Sample, data: st.DataObject
+) -> None:
     message = data.draw(official_messages(sample.dialect.REVISION, str(sample.model)))
     official(sample).model_validate_json(json.dumps(message), by_name=False)
     if sample.dialect is mcp_2026_07_28:
@@ -120,7 +128,9 @@ def official(sample: Sample) -> Any:
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the published schemas are not at hand")
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.published], ids=str)
 @given(data=st.data())
-def test_the_published_schema_accepts_what_we_send(sample: Sample, data: st.DataObject) -> None:
+def test_every_encoded_message_is_valid_by_the_published_schema(
+    sample: Sample, data: st.DataObject
+) -> None:
     assert sample.published is not None
     sent = judged_part(sample, encode(sample, data.draw(sample.messages)))
     published_judge(*sample.published).validate(sent)
@@ -129,7 +139,7 @@ def test_the_published_schema_accepts_what_we_send(sample: Sample, data: st.Data
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the published schemas are not at hand")
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.published], ids=str)
 @given(data=st.data())
-def test_our_schema_refuses_what_the_published_one_refuses(
+def test_the_project_schema_is_at_least_as_strict_as_the_published_schema(
     sample: Sample, data: st.DataObject
 ) -> None:
     assert sample.published is not None

@@ -50,7 +50,7 @@ def test_nothing_is_said_to_a_request_that_was_given_up() -> None:
     assert receiver.closed(1) == []
 
 
-def test_what_a_watch_shows_goes_to_its_own_stream() -> None:
+def test_the_receiver_sends_a_watch_only_on_its_own_stream() -> None:
     receiver = receiver_2026()
     listen = g2.Listen(g2.SubscriptionFilter(taskIds=["t"]), META)
     receiver.receive(g2.DIALECT.encode_request("w", listen))
@@ -152,7 +152,7 @@ def test_a_key_that_is_none_is_refused(key: object) -> None:
 
 
 @covers("2025-11-25:model-immediate-response")
-def test_what_the_model_is_told_at_once_is_on_the_create_result() -> None:
+def test_the_create_result_carries_the_model_immediate_response() -> None:
     receiver = Receiver(RECEIVER_2025, TELLING, owner="alice", new_id=lambda: 1)
     receiver.receive(g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {})))
     receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))

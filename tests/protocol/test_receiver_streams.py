@@ -94,7 +94,7 @@ def test_a_session_that_is_taken_up_again_needs_no_introduction() -> None:
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
 
 
-def test_what_a_client_declared_is_known_once_it_introduced_itself() -> None:
+def test_the_receiver_has_the_client_capabilities_after_initialize() -> None:
     receiver = Receiver(RECEIVER_2025, OFFER, owner="alice", new_id=lambda: 1)
     assert receiver.capabilities is None
     hello = g1.Initialize(g1.REVISION, {"sampling": {}}, {})
@@ -128,7 +128,7 @@ def test_the_same_question_never_has_the_same_id_twice() -> None:
 # --- streams that come and go ----------------------------------------------------------------
 
 
-def test_a_wait_goes_on_while_nobody_reads_and_its_question_goes_elsewhere() -> None:
+def test_a_wait_survives_its_lost_stream_and_its_question_moves() -> None:
     receiver = restored()
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
     assert sent(receiver.lost(1)) == [("elicitation/create", None)], "the general stream has it"
@@ -140,7 +140,7 @@ def test_a_wait_goes_on_while_nobody_reads_and_its_question_goes_elsewhere() -> 
     assert not receiver.is_pending(1)
 
 
-def test_a_question_of_a_wait_that_was_lost_goes_to_the_general_stream_once_it_is_there() -> None:
+def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait() -> None:
     receiver = restored()
     receiver.lost(None)
     collect(receiver, 1, asked())
@@ -187,7 +187,7 @@ def test_a_question_waits_for_a_reader() -> None:
     assert sent(receiver.opened(1)) == [("elicitation/create", 1)]
 
 
-def test_progress_goes_to_whoever_waits_and_reads_else_to_the_general_stream() -> None:
+def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream() -> None:
     receiver = restored()
     tasks = [WORKING]
     for n in range(1, 5):
@@ -202,7 +202,7 @@ def test_progress_goes_to_whoever_waits_and_reads_else_to_the_general_stream() -
     assert sent(receiver.moved(tasks[4], now=4)) == [("notifications/progress", 1)]
 
 
-def test_no_status_is_told_to_a_stream_that_nobody_reads() -> None:
+def test_the_receiver_sends_no_status_to_a_lost_general_stream() -> None:
     receiver = restored()
     receiver.lost(None)
     collect(receiver, 1, WORKING)
@@ -220,7 +220,7 @@ def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end() -> None:
     assert sent(receiver.moved(done, now=1)) == [("notifications/tasks/status", None)]
 
 
-def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> None:
+def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks() -> None:
     receiver = restored()
     receiver.lost(None)
     receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
@@ -237,7 +237,7 @@ def test_tasks_that_were_made_before_anybody_listened_are_told_of_later() -> Non
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
 
 
-def test_who_waits_for_a_task_that_was_forgotten_meanwhile_is_told_that_there_is_none() -> None:
+def test_a_wait_for_a_removed_task_ends_with_not_found() -> None:
     receiver = restored()
     assert sent(collect(receiver, 1, WORKING)) == []
     [refusal] = receiver.removed("t")
@@ -253,7 +253,7 @@ def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back() -> No
     assert told == [("notifications/cancelled", 1), (1, 1)]
 
 
-def test_watchers_of_a_task_that_was_forgotten_meanwhile_are_told_nothing() -> None:
+def test_a_watch_of_a_removed_task_sends_nothing() -> None:
     receiver = watching(1)
     assert receiver.removed("t") == []
     assert receiver.moved(lifecycle.complete(WORKING, 0, DONE).task, now=0) == []
@@ -269,7 +269,7 @@ def watching(*ids: int | str) -> Receiver:
     return receiver
 
 
-def test_watches_can_be_ended_all_at_once() -> None:
+def test_the_receiver_lists_its_open_watches_and_ends_each() -> None:
     receiver = watching("a", "b")
     assert receiver.watches == ["a", "b"]
     assert sent(receiver.ended("a")) == [("notifications/cancelled", "a"), ("a", "a")]
@@ -284,7 +284,7 @@ def plain_call(receiver: Receiver, token: object = "p") -> None:
     receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
 
 
-def test_a_plain_call_tells_its_progress_on_its_own_stream() -> None:
+def test_a_plain_call_reports_progress_on_its_own_stream() -> None:
     receiver = restored()
     plain_call(receiver)
     [told] = receiver.reported(1, Progress(1, 2, "half"))
@@ -296,7 +296,7 @@ def test_a_plain_call_tells_its_progress_on_its_own_stream() -> None:
     assert receiver.reported(1, Progress(1, 2)) == [], "it was not requested"
 
 
-def test_a_plain_call_of_2026_tells_its_progress_too_and_a_task_does_not() -> None:
+def test_a_2026_plain_call_reports_progress_and_a_2026_task_does_not() -> None:
     receiver = Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
     for name, capabilities, tells in (("quick", {}, 1), ("slow", g2.TASKS_REQUIRED, 0)):
         meta = g2.RequestMeta(g2.REVISION, capabilities, progressToken="p")
@@ -307,7 +307,7 @@ def test_a_plain_call_of_2026_tells_its_progress_too_and_a_task_does_not() -> No
         assert len(receiver.reported(name, Progress(1))) == tells
 
 
-def test_a_plain_call_asks_on_its_own_stream_and_hears_the_answer() -> None:
+def test_a_plain_call_asks_and_is_answered_on_its_own_stream() -> None:
     receiver = restored()
     plain_call(receiver)
     [question] = receiver.asked(1, [FORM])
@@ -323,7 +323,7 @@ def test_a_plain_call_asks_on_its_own_stream_and_hears_the_answer() -> None:
     assert replied.reply.is_error
 
 
-def test_what_a_plain_call_still_asks_is_taken_back_when_it_ends() -> None:
+def test_the_end_of_a_plain_call_withdraws_its_open_questions() -> None:
     ends: tuple[Callable[[Receiver], object], ...] = (
         lambda receiver: receiver.ran(1, DONE),
         lambda receiver: receiver.ran(1, Outcome.of_error(7, "no")),
@@ -374,7 +374,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     assert wanted.operation.answers.keys() == {"k"}
 
 
-def test_who_cannot_be_asked_first_is_told_what_is_missing() -> None:
+def test_a_client_that_cannot_answer_the_first_question_gets_32021() -> None:
     first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
     offer = attrs.evolve(OFFER, tools={"slow": first})
     receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)

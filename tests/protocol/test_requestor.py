@@ -184,7 +184,9 @@ def test_a_receiver_can_say_how_long_to_wait() -> None:
 
 
 @pytest.mark.parametrize(("suggested", "interval"), [(1, 50), (700, 700), (10**12, 3_600_000)])
-def test_what_a_receiver_suggests_has_bounds(suggested: int, interval: int) -> None:
+def test_the_requestor_bounds_suggested_poll_and_retry_intervals(
+    suggested: int, interval: int
+) -> None:
     caller = Caller(G1)
     caller.start()
     caller.reply({"task": shown_2025(pollInterval=suggested)})
@@ -210,7 +212,7 @@ def test_a_result_says_whether_the_tool_failed(is_error: bool) -> None:
     assert [outcome.is_error for outcome in ends] == [is_error] * 3
 
 
-def test_progress_is_told_as_it_was_reported() -> None:
+def test_the_requestor_passes_on_each_progress_once_and_unchanged() -> None:
     caller = Caller(G1)
     caller.start(Call("tools/call", "greet", b"{}", progress_token=0))
     params = {"progressToken": 0, "progress": 1, "total": 4, "message": "first"}
@@ -257,7 +259,7 @@ def test_notifications_that_say_nothing_to_us_are_ignored() -> None:
         assert caller.requestor.receive(Notification(method, params), now=0) == []
 
 
-def test_what_comes_after_the_end_changes_nothing() -> None:
+def test_a_status_after_a_terminal_status_changes_nothing() -> None:
     caller = working_2025()
     ended = Notification("notifications/tasks/status", shown_2025("completed"))
     caller.do(caller.requestor.receive(ended, now=0))
@@ -268,7 +270,7 @@ def test_what_comes_after_the_end_changes_nothing() -> None:
     assert [type(output) for output in caller.reply({"content": []})] == [Finished]
 
 
-def test_who_waits_for_the_result_does_not_poll() -> None:
+def test_the_requestor_does_not_poll_while_it_waits_for_the_result() -> None:
     caller = working_2025()
     pushed = Notification("notifications/tasks/status", shown_2025("input_required"))
     caller.do(caller.requestor.receive(pushed, now=0))
@@ -304,7 +306,7 @@ def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_agai
     assert (again.id, again.result) == ("q3", answer.result)
 
 
-def test_a_question_without_a_name_is_asked_again_after_it_was_answered() -> None:
+def test_the_requestor_asks_a_2025_question_again_after_its_answer() -> None:
     caller = working_2025()
     [asked] = caller.question("q1")
     assert isinstance(asked, Asked)
@@ -324,7 +326,7 @@ def test_an_answer_waits_until_its_question_is_open() -> None:
     assert answers(caller.question("q2", **{"io.taskmachine/question-key": "k"}))
 
 
-def test_a_question_of_a_task_that_nobody_waits_for_is_refused() -> None:
+def test_the_requestor_refuses_a_question_of_an_unknown_task() -> None:
     caller = Caller(G1)
     [answer] = answers(caller.question("q1"))
     assert (answer.id, answer.error.code) == ("q1", -32602)
@@ -342,7 +344,7 @@ def test_an_answer_that_was_lost_is_sent_again() -> None:
     assert caller.methods()[-1] == "tasks/update"
 
 
-def test_who_cannot_answer_cancels_where_the_wire_has_no_way_to_say_no() -> None:
+def test_the_requestor_cancels_a_2026_task_if_the_answer_is_an_error() -> None:
     caller = working_2026()
     caller.wait(1000)
     caller.reply({"resultType": "complete", **waiting_2026("k")})
@@ -387,7 +389,7 @@ def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
 # --- abandoned calls ------------------------------------------------------------------------
 
 
-def test_a_task_that_was_made_for_nobody_is_cancelled() -> None:
+def test_the_requestor_cancels_a_task_created_for_a_cancelled_call() -> None:
     caller = Caller(G2)
     caller.start()
     caller.requestor.cancel("job", now=0)
@@ -399,7 +401,7 @@ def test_a_task_that_was_made_for_nobody_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("result", [{"content": []}, {"resultType": "odd"}])
-def test_what_is_no_task_needs_no_cancel(result: dict[str, Any]) -> None:
+def test_the_requestor_sends_no_cancel_for_a_result_without_a_task(result: dict[str, Any]) -> None:
     caller = Caller(G2)
     caller.start()
     caller.requestor.cancel("job", now=0)
@@ -418,7 +420,7 @@ def test_an_answer_to_a_call_that_has_ended_is_ignored() -> None:
     assert caller.requestor.receive(error, now=caller.now) == []
 
 
-def test_a_cancel_before_the_answer_waits_for_the_task_where_it_must_be_named() -> None:
+def test_an_early_cancel_is_sent_when_the_create_result_names_the_task() -> None:
     caller = Caller(G1)
     caller.start()
     assert caller.requestor.cancel("job", now=0) == []
@@ -426,7 +428,7 @@ def test_a_cancel_before_the_answer_waits_for_the_task_where_it_must_be_named() 
     assert caller.methods() == ["tools/call", "tasks/cancel"]
 
 
-def test_a_lost_connection_ends_calls_of_which_nobody_knows_whether_they_are_tasks() -> None:
+def test_a_lost_connection_ends_calls_without_a_create_result() -> None:
     caller = Caller(G1)
     caller.start()
     [told] = caller.requestor.disconnected(now=0)
@@ -434,7 +436,7 @@ def test_a_lost_connection_ends_calls_of_which_nobody_knows_whether_they_are_tas
     assert told.outcome.cause is Cause.ERROR
 
 
-def test_requests_that_nobody_answers_are_given_up_in_time() -> None:
+def test_the_requestor_ends_an_unanswered_request_after_the_timeout() -> None:
     caller = Caller(G1)
     caller.start()
     assert caller.requestor.next_tick() == 60_000

@@ -87,7 +87,7 @@ def test_a_cancel_that_is_lost_is_made_again() -> None:
         assert caller.methods()[-1] == "tasks/get", "once it has arrived it is not said again"
 
 
-def test_who_is_patient_for_a_while_asks_for_the_outcome_anew() -> None:
+def test_the_requestor_repeats_tasks_result_after_the_collect_timeout() -> None:
     ids = count(1)
     caller = Caller(G1)
     caller.requestor = Requestor(G1, new_id=lambda: next(ids), collect_timeout_ms=90_000)
@@ -117,7 +117,7 @@ def test_a_task_is_known_from_the_answer_to_the_end() -> None:
 # --- questions that come early -----------------------------------------------------------------
 
 
-def test_a_question_may_come_before_the_answer_that_says_whose_it_is() -> None:
+def test_the_requestor_holds_an_early_question_until_the_create_result() -> None:
     caller = Caller(G1)
     caller.start()
     assert early(caller) == []
@@ -131,7 +131,7 @@ def test_a_question_may_come_before_the_answer_that_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize("end", ["result", "error", "loss"])
-def test_an_early_question_of_nobody_is_refused_when_that_is_clear(end: str) -> None:
+def test_the_requestor_refuses_an_early_question_if_no_task_follows(end: str) -> None:
     caller = Caller(G1)
     caller.start()
     early(caller)
@@ -189,7 +189,7 @@ def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
     assert caller.reply({"content": []}) == [], "a late message does not count"
 
 
-def test_a_task_that_nobody_wants_is_left_where_no_cancel_is_taken() -> None:
+def test_the_requestor_sends_no_cancel_if_the_receiver_declares_none() -> None:
     peer = requestor_2025_11_25.Requestor2025({}, {}, {})
     caller = Caller(peer)
     caller.start()
@@ -238,7 +238,7 @@ def test_an_inlined_result_is_a_plain_one() -> None:
     assert out[-1] == Finished("job", Outcome.of_result(b'{"content":[]}'))
 
 
-def test_an_error_for_nobody_asks_nothing() -> None:
+def test_the_requestor_ignores_an_error_for_an_unknown_request() -> None:
     caller = Caller(G1)
     assert caller.requestor.receive(ErrorResponse(9, Error(1, "x")), now=0) == []
     assert caller.requestor.receive(Request(1, "ping", {}), now=0) != []

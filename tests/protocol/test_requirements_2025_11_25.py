@@ -206,7 +206,7 @@ def test_our_meta_keys_are_well_formed_and_none_is_invented_under_a_reserved_pre
         None,
     ],
 )
-def test_whatever_metadata_a_request_has_it_is_served(meta: Any) -> None:
+def test_the_server_accepts_requests_with_any_metadata(meta: Any) -> None:
     peer = Peer(MemoryDriver())
     task_id = peer.create(_meta=meta)
     assert peer.result("tasks/get", taskId=task_id, _meta=meta)["taskId"] == task_id
@@ -303,7 +303,7 @@ def test_a_list_shows_only_tasks_of_the_requestor(kind: type[MemoryDriver]) -> N
         ({"sampling": {}}, {"sampling": {"tools": {}}}),
     ],
 )
-def test_a_task_knows_which_modes_its_requestor_declared(less: Any, more: Any) -> None:
+def test_a_task_records_the_modes_that_its_requestor_declared(less: Any, more: Any) -> None:
     calls = [
         peer.driver.tasks[peer.create()].call
         for peer in (Peer(MemoryDriver(), declares=less), Peer(MemoryDriver(), declares=more))

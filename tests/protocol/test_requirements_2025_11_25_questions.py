@@ -59,7 +59,7 @@ def peer() -> Peer:
     ],
 )
 @covers("2025-11-25:elicitation-three-actions")
-def test_a_question_makes_the_task_wait_and_its_answer_lets_it_go_on(
+def test_a_question_sets_input_required_and_its_answer_resumes_the_task(
     peer: Peer, question: Question, answer: dict[str, Any]
 ) -> None:
     task_id = peer.create()
@@ -100,7 +100,7 @@ def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer
 
 
 @covers("2025-11-25:status-input-required")
-def test_who_only_polls_is_asked_once_it_has_looked_at_the_task(peer: Peer) -> None:
+def test_the_server_asks_a_polling_client_after_it_reads_the_task(peer: Peer) -> None:
     task_id, other = peer.create(), peer.create()
     peer.ask_from(task_id)
     peer.status(other)
@@ -143,7 +143,7 @@ def test_each_question_names_the_task_that_asks(peer: Peer) -> None:
 
 
 @covers("2025-11-25:elicitation-bound-to-user")
-def test_a_question_reaches_nobody_else_and_nobody_else_can_answer_it() -> None:
+def test_another_owner_can_neither_read_nor_answer_a_question() -> None:
     driver = MemoryDriver()
     alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
@@ -232,7 +232,9 @@ def test_a_sampling_task_that_a_person_refuses_fails_with_minus_one() -> None:
         ({"sampling": {}}, {"sampling/createMessage"}),
     ],
 )
-def test_a_task_knows_what_its_requestor_declared(declares: Any, methods: set[str]) -> None:
+def test_a_task_records_the_capabilities_that_its_requestor_declared(
+    declares: Any, methods: set[str]
+) -> None:
     peer = Peer(MemoryDriver(), declares=declares)
     assert peer.driver.tasks[peer.create()].call.answers == methods
 
@@ -296,7 +298,7 @@ def test_no_progress_follows_the_end(peer: Peer, end: str) -> None:
 
 
 @covers("2025-11-25:progress-token-known")
-def test_without_a_token_there_is_no_progress(peer: Peer) -> None:
+def test_the_server_sends_no_progress_without_a_token(peer: Peer) -> None:
     for meta in ({}, None, {"progressToken": None}):
         task_id = peer.create(_meta=meta)
         peer.report(task_id, 1)

@@ -109,7 +109,7 @@ def test_a_client_makes_tasks_of_the_declared_types_only() -> None:
 
 @covers("2025-11-25:get-and-result-always-served")
 @pytest.mark.parametrize("listing", [True, False])
-def test_whoever_creates_tasks_shows_them_and_their_results(listing: bool) -> None:
+def test_a_server_that_creates_tasks_serves_tasks_get_and_tasks_result(listing: bool) -> None:
     peer = Peer(MemoryDriver(), offer=attrs.evolve(OFFER, listing=listing))
     task_id = peer.create()
     peer.end(task_id)
@@ -212,7 +212,9 @@ def test_a_requestor_cannot_choose_the_id(peer: Peer) -> None:
 
 @covers("2025-11-25:tool-protocol-errors", "2025-11-25:ttl-parameter-number")
 @pytest.mark.parametrize("ttl", ["60", -1, 0.5, True, [], 2**53])
-def test_a_ttl_that_is_no_number_of_milliseconds_is_refused(peer: Peer, ttl: Any) -> None:
+def test_the_server_refuses_a_ttl_that_is_not_a_number_of_milliseconds(
+    peer: Peer, ttl: Any
+) -> None:
     assert peer.error("tools/call", name="greet", task={"ttl": ttl})["code"] == -32602
     assert peer.driver.tasks == {}
     assert peer.result("ping") == {}
@@ -258,7 +260,7 @@ def test_the_ttl_in_force_is_shown_and_does_not_count_down(
 
 
 @covers("2025-11-25:get-returns-task-flat", "2025-11-25:status-working")
-def test_get_answers_at_once_with_the_task_itself(peer: Peer) -> None:
+def test_tasks_get_immediately_returns_the_task_itself(peer: Peer) -> None:
     task_id = peer.create()
     for _ in range(2):
         shown = peer.result("tasks/get", taskId=task_id)
@@ -432,7 +434,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
-def test_changes_of_status_are_told_with_the_whole_task(peer: Peer) -> None:
+def test_a_status_notification_carries_the_whole_task(peer: Peer) -> None:
     task_id = peer.create()
     peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
@@ -502,7 +504,7 @@ def test_pages_follow_each_other_to_the_end(number: int) -> None:
 
 
 @covers("2025-11-25:list-bad-cursor-32602", "2025-11-25:bad-cursor-graceful")
-def test_a_cursor_that_is_none_of_ours_is_refused_and_life_goes_on() -> None:
+def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
     driver = Paging()
     peer, other = Peer(driver), Peer(driver, owner="bob")
     for _ in range(PAGE + 1):
@@ -551,7 +553,7 @@ def test_a_task_that_was_purged_reads_as_one_that_never_was(peer: Peer, method: 
 
 @covers("2025-11-25:internal-error-32603")
 @pytest.mark.parametrize("error", [ZeroDivisionError("secret"), OSError("/etc/secret")])
-def test_a_failure_of_our_own_is_32603_and_tells_nothing(error: Exception) -> None:
+def test_an_internal_failure_is_32603_without_details(error: Exception) -> None:
     class Broken(MemoryDriver):
         def load(self, task_id: str, owner: str) -> Task:
             raise Failed
@@ -613,6 +615,6 @@ def test_a_foreign_task_cannot_be_cancelled() -> None:
     assert alice.status(task_id) == "working"
 
 
-def test_whoever_left_is_known_to_have_left(peer: Peer) -> None:
+def test_the_receiver_reports_a_closed_request_as_abandoned(peer: Peer) -> None:
     id = peer.ask("tasks/result", taskId=peer.create())
     assert peer.connection.receiver.closed(id)[0] == Abandoned(id)

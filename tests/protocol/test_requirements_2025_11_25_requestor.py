@@ -147,7 +147,7 @@ def test_a_broken_wait_is_followed_by_polls(caller: Caller) -> None:
 
 @covers("2025-11-25:result-called-on-input-required")
 @pytest.mark.parametrize("how", ["created", "polled", "told"])
-def test_a_task_that_needs_input_is_asked_for_its_result_at_once(caller: Caller, how: str) -> None:
+def test_the_requestor_sends_tasks_result_when_input_is_required(caller: Caller, how: str) -> None:
     waiting = shown(status="input_required")
     if how == "created":
         caller.create(status="input_required")
@@ -168,7 +168,7 @@ def test_a_task_that_needs_input_is_asked_for_its_result_at_once(caller: Caller,
     "2025-11-25:request-id-not-null",
     "2025-11-25:request-id-not-reused",
 )
-def test_requests_about_a_task_name_it_once_and_have_ids_of_their_own(caller: Caller) -> None:
+def test_task_requests_carry_only_the_task_id_and_use_unique_request_ids(caller: Caller) -> None:
     caller.create()
     for _ in range(3):
         caller.wait(1_000)
@@ -371,12 +371,12 @@ def test_progress_is_taken_under_the_token_that_was_given(caller: Caller, token:
 
 
 @covers("2025-11-25:progress-token-type")
-def test_without_a_wish_for_progress_there_is_no_token(caller: Caller) -> None:
+def test_a_call_without_requested_progress_has_no_token(caller: Caller) -> None:
     assert "_meta" not in caller.start()["params"]
 
 
 @covers("2025-11-25:negotiation-errors-handled", "2025-11-25:late-response-ignored")
-def test_a_poll_that_nobody_answers_is_given_up_and_made_again(caller: Caller) -> None:
+def test_the_requestor_abandons_an_unanswered_poll_and_polls_again(caller: Caller) -> None:
     caller.create()
     [lost] = caller.wait(1_000)
     later = [m for m in caller.wait(120_000) if m.get("method") == "tasks/get"]
@@ -387,7 +387,7 @@ def test_a_poll_that_nobody_answers_is_given_up_and_made_again(caller: Caller) -
 
 
 @covers("2025-11-25:negotiation-errors-handled")
-def test_a_call_that_nobody_answers_ends_with_an_error(caller: Caller) -> None:
+def test_an_unanswered_call_ends_with_an_error(caller: Caller) -> None:
     caller.start()
     caller.wait(60_000)
     [told] = caller.said
@@ -396,7 +396,7 @@ def test_a_call_that_nobody_answers_ends_with_an_error(caller: Caller) -> None:
 
 
 @covers("2025-11-25:result-any-object", "2025-11-25:meta-no-assumptions")
-def test_what_a_receiver_adds_of_its_own_is_tolerated(caller: Caller) -> None:
+def test_the_requestor_tolerates_unknown_fields_from_the_receiver(caller: Caller) -> None:
     odd = {"future": {"x": [1]}, "_meta": {"io.modelcontextprotocol/future": 5, "a": None}}
     caller.start()
     caller.reply({"task": {**shown(), **odd}, **odd})

@@ -61,7 +61,7 @@ OUTCOMES = [
     "2025-11-25:tool-execution-errors",
 )
 @pytest.mark.parametrize(("outcome", "status"), OUTCOMES)
-def test_a_task_ends_with_just_what_the_plain_call_gets(
+def test_tasks_result_returns_exactly_the_outcome_of_the_plain_call(
     peer: Peer, outcome: Outcome, status: str
 ) -> None:
     plain = peer.ask("tools/call", name="greet")
@@ -115,7 +115,7 @@ def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer) -> 
 )
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
-def test_a_result_waits_for_the_end_whatever_it_is(peer: Peer, way: str, end: str) -> None:
+def test_tasks_result_blocks_until_the_task_is_terminal(peer: Peer, way: str, end: str) -> None:
     task_id = peer.create()
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])

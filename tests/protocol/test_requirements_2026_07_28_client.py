@@ -172,7 +172,7 @@ def with_task(client: Client, created: Any = CREATED) -> Any:
     "2026-07-28:mcp-method-is-method",
     "2026-07-28:tools-call-headers-built",
 )
-def test_every_request_declares_who_asks_and_what_it_can_do() -> None:
+def test_every_request_declares_the_client_info_and_capabilities() -> None:
     client = Client()
     poll = with_task(client)
     client.respond(poll, waiting("name"))
@@ -340,7 +340,7 @@ def test_a_poll_that_fails_for_unknown_reasons_is_made_again(code: int) -> None:
     "2026-07-28:ttl-ms-may-change",
 )
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_a_task_is_polled_at_the_latest_interval_until_it_has_ended(end: str) -> None:
+def test_the_client_polls_at_the_latest_interval_until_the_task_ends(end: str) -> None:
     client = Client()
     poll = with_task(client)
     for interval in (2_000, 500, 7_000, 500):
@@ -377,7 +377,7 @@ def test_a_notification_is_as_good_as_a_poll() -> None:
         {"error": {"code": 1, "message": "x"}},
     ],
 )
-def test_what_a_client_has_no_use_for_is_not_answered(message: Any) -> None:
+def test_the_client_does_not_answer_unexpected_messages(message: Any) -> None:
     client = Client()
     poll = with_task(client)
     assert client.hear(message) == []
@@ -420,7 +420,7 @@ def test_a_question_is_asked_once_and_answered_once() -> None:
 
 
 @covers("2026-07-28:elicitation-no-mode-is-form", "2026-07-28:client-inspects-input-requests")
-def test_a_question_is_handed_over_as_it_was_asked() -> None:
+def test_the_client_passes_each_question_to_the_caller_unchanged() -> None:
     client = Client()
     poll = with_task(client)
     no_mode = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -447,7 +447,7 @@ def test_a_question_is_handed_over_as_it_was_asked() -> None:
     "2026-07-28:cancel-may-lose",
 )
 @pytest.mark.parametrize("end", ["cancelled", "completed"])
-def test_a_task_is_cancelled_by_its_own_request_and_ends_as_it_ends(end: str) -> None:
+def test_the_client_sends_tasks_cancel_and_accepts_any_terminal_status(end: str) -> None:
     client = Client()
     poll = with_task(client)
     (cancel,) = client.cancel()
@@ -530,7 +530,7 @@ def test_each_round_sends_the_state_of_the_round_before() -> None:
 
 
 @covers("2026-07-28:mrtr-immediate-retry", "2026-07-28:request-state-echoed")
-def test_a_call_that_is_paused_without_questions_comes_again_at_once() -> None:
+def test_the_client_immediately_retries_a_call_paused_without_questions() -> None:
     client = Client()
     first = client.call()
     (again,) = client.respond(first, paused(requestState="s"))
@@ -540,7 +540,7 @@ def test_a_call_that_is_paused_without_questions_comes_again_at_once() -> None:
 
 
 @covers("2026-07-28:response-keys-outstanding")
-def test_an_answer_to_a_question_that_is_no_longer_open_is_not_sent() -> None:
+def test_the_client_does_not_send_an_answer_to_a_closed_question() -> None:
     client = Client()
     client.respond(with_task(client), waiting("a", "b"))
     client.respond(client.poll(), waiting("b"))  # withdrawn, or answered elsewhere

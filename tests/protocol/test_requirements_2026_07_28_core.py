@@ -196,9 +196,7 @@ def test_every_response_carries_the_id_of_its_request() -> None:
         (b'{"jsonrpc":"2.0","id":"a","method":"tasks/get","params":[]}', "a"),
     ],
 )
-def test_what_is_no_request_is_refused_under_the_id_that_could_be_read(
-    data: bytes, id: Any
-) -> None:
+def test_a_malformed_request_is_refused_under_its_readable_id(data: bytes, id: Any) -> None:
     with pytest.raises(MalformedMessage) as caught:
         decode_message(data)
     seen = on_the_wire(g2.DIALECT.encode_error(caught.value.id, caught.value))
@@ -207,7 +205,7 @@ def test_what_is_no_request_is_refused_under_the_id_that_could_be_read(
 
 
 @covers("2026-07-28:request-id-not-in-use")
-def test_an_id_that_is_in_use_is_refused_and_the_first_request_goes_on() -> None:
+def test_a_request_id_in_use_is_refused_and_the_first_request_continues() -> None:
     peer = Peer()
     peer.send("tools/call", {}, name="greet", id=1)
     (refusal,) = peer.send("tools/call", {}, name="greet", id=1)
@@ -236,7 +234,7 @@ def test_a_fault_of_the_server_is_32603_and_betrays_nothing() -> None:
 @pytest.mark.parametrize(
     "method", ["server/discover", "tools/list", "tools/call", "tasks/get", "tasks/cancel"]
 )
-def test_a_request_that_does_not_say_who_it_is_is_32602(method: str, missing: str) -> None:
+def test_a_request_without_its_required_metadata_is_32602(method: str, missing: str) -> None:
     peer = Peer()
     task = peer.create()
     meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: ABLE}
@@ -299,7 +297,7 @@ def test_another_version_is_refused_with_those_that_are_served(method: str, vers
 
 
 @covers("2026-07-28:initialize-refusal-names-versions", "2026-07-28:both-eras")
-def test_who_sends_initialize_is_told_which_version_to_speak() -> None:
+def test_the_refusal_of_initialize_names_the_supported_version() -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
     (answer,) = Peer().post({"id": 1, "method": "initialize", "params": hello})
     assert "2026-07-28" in json.dumps(answer["error"])

@@ -77,7 +77,7 @@ def test_an_answer_to_one_of_two_questions_leaves_the_other_open() -> None:
     "2026-07-28:ignore-superseded-keys",
     "2026-07-28:input-responses-extra-ignored",
 )
-def test_answers_that_nobody_waits_for_are_acknowledged_and_ignored() -> None:
+def test_the_server_acknowledges_and_ignores_unexpected_answers() -> None:
     peer = Peer()
     task = peer.create()
     peer.ask(task, form("a"), form("b"), form("c"))
@@ -137,7 +137,7 @@ def test_a_plain_call_and_a_task_may_use_the_same_key() -> None:
     "2026-07-28:sampling-declared",
     "2026-07-28:elicitation-declared",
 )
-def test_a_poll_is_shown_only_kinds_of_questions_that_it_declares() -> None:
+def test_a_poll_returns_only_questions_of_kinds_that_it_declares() -> None:
     peer = Peer()
     task = peer.create()
     peer.ask(task, form("a"), sampling("b"))
@@ -176,7 +176,7 @@ def test_a_refused_elicitation_is_an_answer(action: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["tasks/update", "tools/call"])
-def test_what_cannot_be_an_answer_is_refused(method: str, answers: Any) -> None:
+def test_the_server_refuses_malformed_input_responses(method: str, answers: Any) -> None:
     peer = Peer()
     task = peer.create()
     peer.ask(task, form())
@@ -196,7 +196,7 @@ def test_what_cannot_be_an_answer_is_refused(method: str, answers: Any) -> None:
         {"roots": [{"uri": "file:///a"}]},
     ],
 )
-def test_every_kind_of_answer_is_kept_as_it_is(answer: Any) -> None:
+def test_the_server_stores_every_kind_of_answer_unchanged(answer: Any) -> None:
     judge(REVISION, "InputResponse").validate(answer)
     peer = Peer()
     task = peer.create()

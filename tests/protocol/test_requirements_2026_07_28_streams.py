@@ -41,7 +41,7 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
     "2026-07-28:notifications-optional",
 )
 @pytest.mark.parametrize("id", [7, "seven", 0, ""])
-def test_a_subscription_begins_with_what_was_agreed_to(id: Id) -> None:
+def test_a_subscription_starts_with_an_acknowledgement_of_its_tasks(id: Id) -> None:
     peer = Peer()
     task = peer.create()
     begun, *told = peer.listen(task, "never-issued", id=id)
@@ -73,7 +73,7 @@ def test_a_subscription_begins_with_what_was_agreed_to(id: Id) -> None:
         {"resourceSubscriptions": ["file:///a"], "promptsListChanged": True},
     ],
 )
-def test_what_was_not_asked_for_or_is_not_there_is_not_agreed_to(wanted: Any) -> None:
+def test_the_acknowledgement_omits_unrequested_or_absent_notifications(wanted: Any) -> None:
     peer = Peer()
     task = peer.create()
     (begun,) = peer.send("subscriptions/listen", notifications=wanted)
@@ -89,7 +89,7 @@ def test_what_was_not_asked_for_or_is_not_there_is_not_agreed_to(wanted: Any) ->
     "2026-07-28:only-requested-notifications",
     "2026-07-28:no-subscription-state-kept",
 )
-def test_only_who_listens_is_told_and_only_of_what_it_listens_to() -> None:
+def test_the_server_notifies_only_subscribers_about_subscribed_tasks() -> None:
     driver = MemoryDriver()
     listener, poller = Peer(driver), Peer(driver)
     mine, other = listener.create(), listener.create()
@@ -105,7 +105,7 @@ def test_only_who_listens_is_told_and_only_of_what_it_listens_to() -> None:
 
 @covers("2026-07-28:notification-is-whole-task", "2026-07-28:poll-beside-notifications")
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_a_notification_is_what_a_poll_would_see(end: str) -> None:
+def test_a_task_notification_equals_the_tasks_get_result(end: str) -> None:
     peer = Peer()
     task = peer.create()
     acts: list[Any] = [
@@ -145,7 +145,7 @@ def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared
 
 
 @covers("2026-07-28:many-subscriptions", "2026-07-28:stdio-interleaving")
-def test_two_subscriptions_to_one_task_are_both_told() -> None:
+def test_two_subscriptions_to_one_task_both_receive_notifications() -> None:
     peer = Peer()
     task = peer.create()
     peer.listen(task, id=1001)
@@ -421,7 +421,7 @@ def damaged(state: str) -> str:
         ),
     ],
 )
-def test_a_state_that_is_not_exactly_what_was_given_out_is_refused(
+def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
     state: str, changes: Any
 ) -> None:
     peer = Peer()
@@ -446,7 +446,7 @@ def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name() -> No
 
 
 @covers("2026-07-28:mrtr-declared-kinds-only", "2026-07-28:undeclared-capability-32021")
-def test_a_plain_call_is_not_asked_what_it_did_not_declare() -> None:
+def test_a_plain_call_receives_no_question_of_an_undeclared_kind() -> None:
     peer = Peer()
     peer.send("tools/call", {"sampling": {}}, name="greet", id=1)
     answer = pause(peer, 1, form("a"), sampling("b"))
@@ -455,7 +455,7 @@ def test_a_plain_call_is_not_asked_what_it_did_not_declare() -> None:
 
 
 @covers("2026-07-28:elicitation-declared-modes-only")
-def test_who_declares_only_url_elicitation_is_shown_no_form() -> None:
+def test_a_client_that_declares_only_url_elicitation_gets_no_form() -> None:
     peer = Peer()
     task = peer.create()
     peer.ask(task, form())

@@ -120,7 +120,7 @@ def test_a_call_that_declares_the_extension_may_become_a_task() -> None:
         {"tasks": {"requests": {"tools": {"call": {}}}, "list": {}, "cancel": {}}},
     ],
 )
-def test_who_does_not_declare_the_extension_in_this_very_request_gets_no_task(able: Any) -> None:
+def test_a_request_that_does_not_declare_the_extension_creates_no_task(able: Any) -> None:
     peer = Peer()
     known = peer.create()
     assert peer.send("tools/call", able, name="greet", id="plain") == []
@@ -137,7 +137,7 @@ def test_who_does_not_declare_the_extension_in_this_very_request_gets_no_task(ab
     "2026-07-28:legacy-capability-is-undeclared",
 )
 @pytest.mark.parametrize("able", [{}, {"tasks": {"requests": {"tools": {"call": {}}}}}])
-def test_what_can_only_be_a_task_is_refused_to_others(able: Any) -> None:
+def test_a_task_only_tool_is_refused_without_the_extension(able: Any) -> None:
     peer = Peer()
     (answer,) = peer.send("tools/call", able, name="slow")
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
@@ -147,7 +147,7 @@ def test_what_can_only_be_a_task_is_refused_to_others(able: Any) -> None:
     assert not peer.connection.runs
 
 
-def test_what_can_only_be_a_task_is_one_even_if_answers_come_along() -> None:
+def test_a_task_only_tool_creates_a_task_despite_input_responses() -> None:
     peer = Peer()
     peer.create("slow", inputResponses={"name": ACCEPTED}, requestState="invented")
     assert not peer.connection.runs
@@ -280,7 +280,7 @@ def test_task_ids_are_the_servers_and_all_different() -> None:
         ),
     ],
 )
-def test_a_task_shows_its_status_and_what_belongs_to_it(
+def test_a_task_has_its_status_and_the_payload_of_that_status(
     status: str, payload: str | None, ttl: int | None
 ) -> None:
     peer = Peer()
@@ -350,7 +350,7 @@ def test_a_changed_ttl_is_shown_and_the_interval_grows() -> None:
     "act",
     ["report", "ask", "answer", "withdraw", "requeue", "complete", "fail", "cancel", "expire"],
 )
-def test_what_polling_sees_is_a_path_of_the_diagram(start: str, act: str) -> None:
+def test_every_polled_status_change_is_an_edge_of_the_specification(start: str, act: str) -> None:
     peer = Peer()
     task = peer.create()
     put(peer, task, start)
@@ -412,7 +412,7 @@ def test_nothing_changes_a_task_that_has_ended(end: str) -> None:
 
 
 @covers("2026-07-28:durable-before-create-answer")
-def test_a_task_can_be_read_the_moment_it_is_told_of() -> None:
+def test_the_receiver_announces_a_task_only_after_it_is_stored() -> None:
     driver = MemoryDriver()
     peer, other = Peer(driver), Peer(driver)
     outputs = peer.connection.receiver.receive(
@@ -477,9 +477,7 @@ def test_a_tool_that_reports_an_error_has_completed() -> None:
         (Outcome(Cause.TIMED_OUT, message=""), {"code": -32603, "message": "Internal error"}),
     ],
 )
-def test_a_failed_task_shows_the_error_and_says_what_went_wrong(
-    outcome: Outcome, error: Any
-) -> None:
+def test_a_failed_task_has_the_error_and_a_status_message(outcome: Outcome, error: Any) -> None:
     peer = Peer()
     task = peer.create()
     peer.fail(task, outcome)
@@ -501,7 +499,7 @@ def test_a_failed_task_shows_the_error_and_says_what_went_wrong(
         {"content": [], "isError": True, "_meta": {"com.example/x": 1}, "com.example": [None]},
     ],
 )
-def test_a_task_ends_with_what_the_plain_call_would_have_returned(result: Any) -> None:
+def test_a_completed_task_has_the_result_of_the_plain_call(result: Any) -> None:
     peer = Peer()
     task = peer.create()
     peer.complete(task, result)
@@ -606,7 +604,7 @@ def test_error_messages_tell_causes_apart() -> None:
     "2026-07-28:info-changes-nothing",
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_a_task_of_somebody_else_is_a_task_that_does_not_exist(method: str) -> None:
+def test_a_foreign_task_is_indistinguishable_from_an_unknown_task(method: str) -> None:
     driver = MemoryDriver()
     alice, mallory = Peer(driver), Peer(driver, owner="mallory")
     named = {"io.modelcontextprotocol/clientInfo": {"name": "alice's client", "version": "1"}}
@@ -630,14 +628,14 @@ class Careless(MemoryDriver):
 
 
 @covers("2026-07-28:auth-on-each-request")
-def test_a_receiver_shows_no_foreign_task_even_if_it_is_handed_one() -> None:
+def test_the_receiver_refuses_a_foreign_task_that_the_store_returns() -> None:
     driver = Careless()
     task = Peer(driver).create()
     assert Peer(driver, owner="mallory").error("tasks/get", taskId=task)["code"] == -32602
 
 
 @covers("2026-07-28:auth-on-each-request", "2026-07-28:ack-lists-task-ids")
-def test_nobody_listens_to_a_task_of_somebody_else() -> None:
+def test_a_client_cannot_subscribe_to_a_foreign_task() -> None:
     driver = MemoryDriver()
     alice, mallory = Peer(driver), Peer(driver, owner="mallory")
     task = alice.create()

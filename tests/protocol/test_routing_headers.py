@@ -68,7 +68,7 @@ def test_any_text_survives_the_header(value: str) -> None:
 @pytest.mark.parametrize(
     "header", ["caf\xe9", "a\x00b", "a\x7f", "=?base64?!!?=", "=?base64?/w==?=", "=?base64?YQ?="]
 )
-def test_what_a_header_cannot_carry_is_refused(header: str) -> None:
+def test_an_undecodable_header_value_is_refused(header: str) -> None:
     with pytest.raises(HeaderMismatch, match="Mcp-Name"):
         decode_header_value("Mcp-Name", header)
 
@@ -100,7 +100,9 @@ def test_the_sentinel_is_case_sensitive() -> None:
         ("subscriptions/listen", {"notifications": {}}, None),
     ],
 )
-def test_what_a_client_sends_a_server_accepts(method: str, params: Any, name: str | None) -> None:
+def test_the_server_accepts_the_headers_that_the_client_builds(
+    method: str, params: Any, name: str | None
+) -> None:
     headers = headers_of(request(method, **params))
     assert headers["MCP-Protocol-Version"] == "2026-07-28"
     assert headers["Mcp-Method"] == method
@@ -157,7 +159,7 @@ def test_the_name_of_a_task_may_be_left_out_but_not_wrong(method: str) -> None:
         check_headers({**without, "Mcp-Name": "t2"}.items(), get)
 
 
-def test_a_repeated_header_is_refused_even_if_it_agrees() -> None:
+def test_a_repeated_header_is_refused_even_if_the_values_match() -> None:
     with pytest.raises(HeaderMismatch, match="mcp-name is repeated"):
         check_headers([*GOOD.items(), ("MCP-NAME", "t1")], request(taskId="t1"))
     check_headers([*GOOD.items(), ("Accept", "a"), ("accept", "b")], request(taskId="t1"))

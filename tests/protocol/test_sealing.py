@@ -93,7 +93,7 @@ def test_a_cursor_opens_as_the_position_that_was_sealed(owner: str, position: Po
 
 
 @given(text, states, st.integers(min_value=1))
-def test_a_state_opens_as_it_was_sealed(owner: str, state: RequestState, left: int) -> None:
+def test_a_sealed_request_state_opens_unchanged(owner: str, state: RequestState, left: int) -> None:
     token = SEALER.seal_state(owner, state)
     assert SEALER.open_state(owner, token, state.expires_at - left, state.digest) == state
 
@@ -248,7 +248,7 @@ def test_tampered_states_are_refused() -> None:
         '[0,"t1"]',
     ],
 )
-def test_what_was_never_a_token_is_refused(token: str) -> None:
+def test_the_sealer_refuses_malformed_tokens(token: str) -> None:
     assert cursor_refusal(token) == NO_CURSOR
     assert state_refusal(token) == NO_STATE
 
@@ -273,7 +273,7 @@ def test_unused_bits_of_the_last_character_count() -> None:
     assert lengths == {0, 2, 3}
 
 
-def test_the_standard_alphabet_is_not_ours() -> None:
+def test_the_sealer_refuses_the_standard_base64_alphabet() -> None:
     cursors = [SEALER.seal_cursor("ann", Position(NOW, f"t{i}")) for i in range(20)]
     standard = [cursor.replace("-", "+").replace("_", "/") for cursor in cursors]
     assert standard != cursors
@@ -285,7 +285,7 @@ def test_the_standard_alphabet_is_not_ours() -> None:
 
 
 @given(text, text, positions, states)
-def test_nobody_opens_a_token_of_another_owner(
+def test_a_token_opens_only_for_its_owner(
     owner: str, other: str, position: Position, state: RequestState
 ) -> None:
     expected = None if owner == other else NO_CURSOR
@@ -313,7 +313,7 @@ def test_another_key_opens_nothing(owner: str, position: Position, state: Reques
 
 
 @given(text, positions, states)
-def test_a_cursor_is_no_state_and_a_state_is_no_cursor(
+def test_a_cursor_does_not_open_as_a_state_nor_a_state_as_a_cursor(
     owner: str, position: Position, state: RequestState
 ) -> None:
     assert state_refusal(SEALER.seal_cursor(owner, position), owner) == NO_STATE
@@ -327,7 +327,7 @@ def test_a_cursor_is_no_state_and_a_state_is_no_cursor(
     ("late_by", "reason"),
     [(-60_000, None), (-1, None), (0, EXPIRED), (1, EXPIRED), (10**9, EXPIRED)],
 )
-def test_a_state_holds_until_the_millisecond_before_it_expires(
+def test_a_request_state_is_valid_until_the_millisecond_before_it_expires(
     late_by: int, reason: str | None
 ) -> None:
     token = SEALER.seal_state("ann", STATE)
@@ -352,7 +352,7 @@ def test_a_state_of_another_request_is_refused(digest: bytes) -> None:
     assert state_refusal(token, digest=DIGEST) is None
 
 
-def test_strangers_do_not_learn_whether_a_state_has_expired_or_what_it_is_for() -> None:
+def test_the_refusal_of_a_foreign_state_hides_its_expiry_and_request() -> None:
     token = SEALER.seal_state("ann", STATE)
     assert state_refusal(token, "bob", now=STATE.expires_at) == NO_STATE
     assert state_refusal(token, "bob", digest=b"") == NO_STATE
@@ -480,7 +480,7 @@ def test_the_id_of_a_question_opens_as_its_task_and_key(
 
 
 @given(text, st.integers(0, 2**53) | text, st.none() | text)
-def test_the_name_of_a_stream_opens_as_what_it_answers(
+def test_a_sealed_stream_opens_to_its_request_id_and_task_id(
     owner: str, request_id: str | int, task_id: str | None
 ) -> None:
     token = SEALER.seal_stream(owner, request_id, task_id)
@@ -490,7 +490,7 @@ def test_the_name_of_a_stream_opens_as_what_it_answers(
 
 
 @pytest.mark.parametrize("id", [7, "", "x", "=" * 5_000, SEALER.seal_cursor("ann", POSITION)])
-def test_what_was_never_an_id_opens_as_nothing(id: str | int) -> None:
+def test_an_invalid_id_opens_as_neither_a_question_nor_a_stream(id: str | int) -> None:
     assert SEALER.open_question("ann", id) is None
     assert SEALER.open_stream("ann", str(id)) is None
 

@@ -30,7 +30,7 @@ def test_a_question_is_in_flight_on_one_stream_at_a_time() -> None:
     assert offered(questions, task, "s2") == []
 
 
-def test_it_is_sent_again_under_a_new_id_after_its_stream_is_gone() -> None:
+def test_a_question_is_resent_under_a_new_id_after_its_stream_closes() -> None:
     questions, task = channel(), waiting("a")
     offered(questions, task, "s1")
     questions.close("s2")
@@ -52,7 +52,7 @@ def test_an_answer_counts_under_every_id_and_each_id_once() -> None:
     assert questions.take(99) is None
 
 
-def test_what_was_answered_is_not_asked_again_before_the_record_has_it() -> None:
+def test_an_answered_question_is_not_resent_before_the_task_records_it() -> None:
     questions, task = channel(), waiting("a")
     offered(questions, task, "s1")
     assert questions.take(1) is not None
@@ -66,7 +66,7 @@ def test_what_was_answered_is_not_asked_again_before_the_record_has_it() -> None
     )
 
 
-def test_what_was_answered_elsewhere_is_taken_back() -> None:
+def test_a_question_answered_elsewhere_is_withdrawn() -> None:
     questions, task = channel(), waiting("a", "b")
     offered(questions, task, None)
     step = lifecycle.answer(task, 0, {"a": Reply(b"{}")})
@@ -76,7 +76,7 @@ def test_what_was_answered_elsewhere_is_taken_back() -> None:
     assert questions.take(2) is not None, "the other one is still open"
 
 
-def test_the_end_of_a_task_takes_everything_back_and_forgets_it() -> None:
+def test_the_end_of_a_task_withdraws_and_removes_its_questions() -> None:
     questions, task = channel(), waiting("a", "b")
     offered(questions, task, "s1")
     questions.close("s1")

@@ -78,7 +78,7 @@ def test_a_message_belongs_to_one_dialect(
     assert choose((ERLMCP,), message, version) is ERLMCP
 
 
-def test_what_a_header_alone_says_is_claimed_by_its_own_version() -> None:
+def test_a_version_header_alone_is_claimed_only_by_its_own_dialect() -> None:
     for message in (None, PLAIN, CANCEL):
         assert NEW.claims(message, "2026-07-28")
         assert not OLD.claims(message, "2026-07-28")
@@ -123,7 +123,7 @@ def test_a_session_keeps_its_version(message: Message | None) -> None:
 
 
 @covers("2025-11-25:server-other-version")
-def test_a_version_that_is_yet_to_be_negotiated_is_no_mistake() -> None:
+def test_initialize_accepts_a_version_header_that_is_not_yet_negotiated() -> None:
     hello = Request(1, "initialize")
     OLD.check_headers({"mcp-protocol-version": "2025-06-18"}, hello, {})
 
@@ -210,7 +210,7 @@ def test_the_name_of_no_tool_has_no_parameters_to_repeat() -> None:
         (-1, PLAIN, 200),
     ],
 )
-def test_the_status_of_an_error_says_whose_fault_it_is(
+def test_the_http_status_follows_the_error_code_and_the_dialect(
     code: int, request_: Request, status: int
 ) -> None:
     response = ErrorResponse(1, Error(code, "no"))

@@ -140,7 +140,7 @@ class EngineContract:
 
         _play(new_place(), scene)
 
-    def test_a_tool_that_stays_goes_on_with_the_answer(self, new_place: NewRuntimePlace) -> None:
+    def test_a_tool_that_waits_resumes_with_the_answer(self, new_place: NewRuntimePlace) -> None:
         _play(new_place(), lambda runtime, recorder: _ask(runtime, recorder, "stays", runs=1))
 
     def test_a_tool_that_parks_is_run_again_with_the_answer(
@@ -161,7 +161,9 @@ class EngineContract:
 
         _play(new_place(), scene, Limits(concurrency=2))
 
-    def test_a_shutdown_gives_back_what_did_not_end(self, new_place: NewRuntimePlace) -> None:
+    def test_a_stopped_runtime_returns_unfinished_tasks_to_the_queue(
+        self, new_place: NewRuntimePlace
+    ) -> None:
         """The next engine on the same place runs it; the first run leaves no outcome."""
         place, first, second = new_place(), _Recorder(), _Recorder()
 

@@ -91,9 +91,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
         assert await store.secret() == b"t" * 32
 
     @scenario
-    async def test_what_changes_while_the_state_stays_is_found_where_it_belongs(
-        self, store: Store
-    ) -> None:
+    async def test_a_commit_in_the_same_state_updates_overdue_and_held(self, store: Store) -> None:
         task = await moved(store, started(await created(store)))
         for ttl_ms, worker in ((10, "w1"), (10, "w2")):
             step = lifecycle.report(task, 2_000, message="busy")
@@ -105,7 +103,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
         assert await ids(store.held("w1", 9)) == []
 
     @scenario
-    async def test_everything_is_exported(self, store: Store) -> None:
+    async def test_export_yields_every_task_with_its_entries(self, store: Store) -> None:
         expected: dict[str, tuple[Task, list[Entry]]] = {}
         for number in range(250):
             step = submit(f"t{number}", f"owner {number % 3}", at=number)
@@ -202,7 +200,9 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
 
     persists = True
 
-    def test_what_was_acknowledged_stays(self, new_place: NewPlace) -> None:
+    def test_acknowledged_writes_survive_closing_and_reopening_the_store(
+        self, new_place: NewPlace
+    ) -> None:
         async def run() -> None:
             place = new_place()
             store = await place()
@@ -234,7 +234,7 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
             runner.run(run())
 
     @pair
-    async def test_two_who_opened_it_see_the_same(self, one: Store, other: Store) -> None:
+    async def test_two_store_instances_share_the_same_data(self, one: Store, other: Store) -> None:
         assert await one.secret() == await other.secret()
         call = Call("tools/call", key="k")
         task = await created(one, "t1", call=call)
@@ -255,7 +255,9 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
         assert await other.create(step.task, [step.entry], Caps(live=1)) == step.task
 
     @pair
-    async def test_followers_learn_what_others_commit(self, one: Store, other: Store) -> None:
+    async def test_a_follower_receives_commits_by_another_store_instance(
+        self, one: Store, other: Store
+    ) -> None:
         told: asyncio.Queue[Task | None] = asyncio.Queue()
         both = one.follow("t1", told.put_nowait), one.follow("t1", lambda _: None)
 

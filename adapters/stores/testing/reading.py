@@ -47,7 +47,7 @@ class ReadingContract:
         assert list(await store.page("nobody", None, 9)) == []
 
     @scenario
-    async def test_a_page_goes_on_after_a_position_where_nothing_is_any_more(
+    async def test_a_page_continues_after_the_position_of_a_deleted_task(
         self, store: Store
     ) -> None:
         tasks = [await created(store, task_id, at=5) for task_id in "abc"]
@@ -67,7 +67,7 @@ class ReadingContract:
     # --- queues ------------------------------------------------------------------------------
 
     @scenario
-    async def test_queued_tasks_are_those_that_nobody_has_taken(self, store: Store) -> None:
+    async def test_queued_returns_only_submitted_tasks_oldest_first(self, store: Store) -> None:
         tasks = {i: await created(store, i, at=at) for i, at in (("b", 5), ("a", 5), ("c", 1))}
         assert await ids(store.queued(9)) == ["c", "a", "b"]
         assert await ids(store.queued(2)) == ["c", "a"]
@@ -80,7 +80,7 @@ class ReadingContract:
         assert await ids(store.queued(9)) == ["c", "a"]
 
     @scenario
-    async def test_totals_count_what_there_is_however_it_came(self, store: Store) -> None:
+    async def test_totals_count_created_and_adopted_tasks(self, store: Store) -> None:
         assert await store.totals() == Totals(0, 0, 0)
         steps = waiting("a")
         await created(store, "a")
@@ -114,7 +114,7 @@ class ReadingContract:
         assert list(await store.held("w3", 9)) == [], "only live tasks are held"
 
     @scenario
-    async def test_orphans_are_what_workers_leave_behind(self, store: Store) -> None:
+    async def test_orphans_are_held_tasks_without_an_enlisted_worker(self, store: Store) -> None:
         for worker_id in ("w1", "w2"):
             await store.enlist(Worker(worker_id, "here", 1))
         workers = ("w1", "w2", "w1", "w3", "w3")

@@ -41,7 +41,7 @@ class SessionContract:
     """Sessions are stored until they end or expire, and their number is limited."""
 
     @scenario
-    async def test_a_session_is_found_as_it_was_kept(self, store: Store) -> None:
+    async def test_the_store_returns_a_kept_session_unchanged(self, store: Store) -> None:
         sessions = [
             KeptSession("s1", b"body", 1_000),
             KeptSession("S1", b"\x00\xff", 0),
@@ -93,7 +93,7 @@ class SessionContract:
         await store.keep_session(some("c"), 3)
 
     @scenario
-    async def test_keeping_at_once_is_atomic(self, store: Store) -> None:
+    async def test_concurrent_keep_session_calls_are_atomic(self, store: Store) -> None:
         same = [KeptSession("same", b"%d" % number, 1_000) for number in range(9)]
         await asyncio.gather(*(store.keep_session(session, 1) for session in same))
         assert await store.session("same") in same
@@ -167,7 +167,7 @@ class PersistentSessionContract:
             runner.run(run())
 
     @pair
-    async def test_two_who_opened_it_have_the_same_sessions(self, one: Store, other: Store) -> None:
+    async def test_two_store_instances_share_sessions(self, one: Store, other: Store) -> None:
         await kept(one, some("a", 10))
         assert await other.session("a") == some("a", 10)
         again = KeptSession("a", b"by the other", 20)
@@ -183,7 +183,9 @@ class PersistentSessionContract:
         await one.keep_session(some("c"), 1)
 
     @pair
-    async def test_two_who_opened_it_share_the_maximum(self, one: Store, other: Store) -> None:
+    async def test_two_store_instances_share_the_session_limit(
+        self, one: Store, other: Store
+    ) -> None:
         answers = await asyncio.gather(
             *(
                 store.keep_session(some(f"{name}{number}"), FEW)

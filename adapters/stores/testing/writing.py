@@ -45,7 +45,7 @@ class WritingContract:
     # --- create and load ---------------------------------------------------------------------
 
     @scenario
-    async def test_a_task_is_loaded_as_it_was_stored(self, store: Store) -> None:
+    async def test_the_store_loads_every_field_of_a_task_unchanged(self, store: Store) -> None:
         call = Call(
             "tools/call", "Umfang \u00fcber \U0001f600", b'{"a":[1]}', 2**80, frozenset("ab"), "k"
         )
@@ -139,7 +139,7 @@ class WritingContract:
         await store.create(step.task, [step.entry], Caps(1, 1, 2, 2))
 
     @scenario
-    async def test_what_has_ended_is_retained_and_not_live(self, store: Store) -> None:
+    async def test_a_terminal_task_counts_as_retained_and_not_as_live(self, store: Store) -> None:
         await moved(store, ended(await created(store, "t1")))
         step = submit("t2")
         with pytest.raises(LimitExceeded):
@@ -153,7 +153,7 @@ class WritingContract:
         assert await store.create(step.task, [step.entry], Caps(1, 1, 1, 1)) == first
 
     @scenario
-    async def test_creating_at_once_is_atomic(self, store: Store) -> None:
+    async def test_concurrent_create_calls_are_atomic(self, store: Store) -> None:
         call = Call("tools/call", key="k")
         same = await asyncio.gather(*(created(store, f"t{n}", call=call) for n in range(9)))
         assert len({task.id for task in same}) == 1
@@ -270,7 +270,7 @@ class WritingContract:
     # --- follow ------------------------------------------------------------------------------
 
     @scenario
-    async def test_each_version_is_told_in_order_before_the_commit_returns(
+    async def test_followers_receive_each_version_before_the_commit_returns(
         self, store: Store
     ) -> None:
         told: list[Task | None] = []
@@ -288,7 +288,9 @@ class WritingContract:
         leave()
 
     @scenario
-    async def test_commits_at_once_are_told_each_and_in_order(self, store: Store) -> None:
+    async def test_followers_receive_concurrent_commits_in_version_order(
+        self, store: Store
+    ) -> None:
         task = await created(store)
         told: list[Task | None] = []
         leave = store.follow("t1", told.append)
@@ -300,7 +302,7 @@ class WritingContract:
         leave()
 
     @scenario
-    async def test_who_left_is_told_nothing(self, store: Store) -> None:
+    async def test_a_follower_that_left_receives_no_commits(self, store: Store) -> None:
         task = await created(store)
         stays: list[Task | None] = []
         leaves: list[Task | None] = []
@@ -314,7 +316,9 @@ class WritingContract:
         assert stays == [task]
 
     @scenario
-    async def test_followers_may_come_and_go_while_they_are_told(self, store: Store) -> None:
+    async def test_a_follower_may_add_and_remove_followers_during_a_notification(
+        self, store: Store
+    ) -> None:
         task = await created(store)
         told: list[str] = []
         leave: list[Callable[[], None]] = []
@@ -334,7 +338,7 @@ class WritingContract:
         leave[-1]()
 
     @scenario
-    async def test_a_follower_that_raises_stops_nobody(self, store: Store) -> None:
+    async def test_a_follower_that_raises_does_not_affect_the_others(self, store: Store) -> None:
         def broken(_: Task | None) -> None:
             raise RuntimeError
 

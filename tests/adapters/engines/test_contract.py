@@ -95,10 +95,10 @@ class Obstinate(LocalEngine):
         (Idle, EngineContract.test_an_error_of_a_tool_is_an_outcome),
         (Idle, EngineContract.test_a_tool_that_takes_too_long_is_stopped),
         (Idle, EngineContract.test_a_cancellation_reaches_the_tool_and_is_final),
-        (Idle, EngineContract.test_a_tool_that_stays_goes_on_with_the_answer),
+        (Idle, EngineContract.test_a_tool_that_waits_resumes_with_the_answer),
         (Idle, EngineContract.test_a_tool_that_parks_is_run_again_with_the_answer),
         (Unbounded, EngineContract.test_no_more_tools_run_than_the_limit_says),
-        (Obstinate, EngineContract.test_a_shutdown_gives_back_what_did_not_end),
+        (Obstinate, EngineContract.test_a_stopped_runtime_returns_unfinished_tasks_to_the_queue),
     ],
 )
 def test_the_kit_finds_an_engine_with_a_bug(

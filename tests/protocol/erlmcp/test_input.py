@@ -80,7 +80,7 @@ def test_input_resumes_the_task(client: Client, params: Any, content: Any) -> No
     assert client.pushed("notifications/tasks/status")[-1]["task"]["status"] == "processing"
 
 
-def test_input_that_nobody_wants_is_refused(client: Client) -> None:
+def test_the_server_refuses_input_for_a_task_without_questions(client: Client) -> None:
     for task_id in (client.create(), client.started()):
         before = client.record(task_id)
         assert client.ask("tasks/update", taskId=task_id, input="x", metadata={"a": 1}) == -32086
@@ -121,7 +121,9 @@ def test_input_can_be_wanted_many_times(client: Client) -> None:
         (lambda t, now: lifecycle.fail(t, now, Outcome(Cause.TIMED_OUT, message="slow")), -32085),
     ],
 )
-def test_nobody_waits_for_input_for_ever(client: Client, act: Any, code: int) -> None:
+def test_a_task_that_waits_for_input_fails_on_expiry_or_timeout(
+    client: Client, act: Any, code: int
+) -> None:
     task_id = client.waiting()
     client.work(task_id, act)
     task = client.get(task_id)
@@ -236,7 +238,7 @@ def test_the_token_outlives_a_pause(client: Client) -> None:
     assert client.status(task_id) == "input_required"
 
 
-def test_there_is_no_progress_after_the_end() -> None:
+def test_a_terminal_task_has_no_progress_notification() -> None:
     moving = lifecycle.report(started_task(), 2, progress=Progress(0.5)).task
     assert erlmcp.encode_progress(started_task()) is None
     assert erlmcp.encode_progress(moving) == erlmcp.Progress("t1", 0.5)

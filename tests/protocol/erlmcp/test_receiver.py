@@ -133,7 +133,7 @@ def test_cancel_with_a_reason(client: Client) -> None:
     )
 
 
-def test_what_has_ended_never_changes(client: Client) -> None:
+def test_the_server_refuses_every_change_to_a_terminal_task(client: Client) -> None:
     for outcome in (DONE, Outcome.of_error(1, "no"), None):
         task_id = client.started()
         if outcome is None:
@@ -187,7 +187,7 @@ def test_50_tasks_in_pages_of_20(client: Client) -> None:
     assert "cursor" not in client.ask("tasks/list")
 
 
-def test_there_is_no_list_where_callers_cannot_be_told_apart(client: Client) -> None:
+def test_the_server_refuses_tasks_list_to_anonymous_callers(client: Client) -> None:
     anonymous = Client(
         client.driver, client.driver.connect(RECEIVER, attrs.evolve(OFFER, listing=False))
     )
@@ -309,12 +309,12 @@ def test_an_update_does_not_contradict_itself(client: Client, params: Any, words
     assert client.record(task_id) == before
 
 
-def test_creation_is_told(client: Client) -> None:
+def test_the_server_notifies_the_client_of_a_created_task(client: Client) -> None:
     task = client.get(client.create())
     assert client.pushed("notifications/tasks/status") == [{"task": task}]
 
 
-def test_cancellation_is_told(client: Client) -> None:
+def test_the_server_notifies_the_client_of_a_cancellation(client: Client) -> None:
     task_id = client.create()
     client.ask("tasks/cancel", taskId=task_id, reason="user requested")
     assert client.pushed("notifications/cancelled") == [

@@ -108,7 +108,9 @@ def test_a_call_from_create_to_its_result(caller: Caller) -> None:
         Outcome(Cause.TIMED_OUT, message="slow"),
     ],
 )
-def test_the_caller_is_told_the_outcome_as_it_was(caller: Caller, outcome: Outcome) -> None:
+def test_the_requestor_passes_the_outcome_to_the_caller_unchanged(
+    caller: Caller, outcome: Outcome
+) -> None:
     caller.client.finish(caller.start(), outcome)
     assert "options" not in caller.said[0]["params"]
     caller.poll()
@@ -137,7 +139,7 @@ def test_a_call_that_is_refused_has_failed(caller: Caller) -> None:
     assert caller.outcome() == Outcome.of_error(-32087, "Limit reached: 0 live tasks", data)
 
 
-def test_a_caller_answers_what_it_is_asked(caller: Caller) -> None:
+def test_the_requestor_asks_the_caller_each_question_once(caller: Caller) -> None:
     """A person is asked each question once, by its name, also within one millisecond."""
     task_id, work = caller.start(), caller.client
     work.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
@@ -198,7 +200,7 @@ def test_progress_is_read_with_the_token_of_the_server() -> None:
     assert REQUESTOR.read_progress(erlmcp.Progress("t1", 1, 4)) == ("t1", Progress(1, 4))
 
 
-def test_a_caller_is_told_of_progress(caller: Caller) -> None:
+def test_the_requestor_reports_progress_to_the_caller(caller: Caller) -> None:
     task_id = caller.start()
     work = caller.client
     work.work(task_id, lambda task, now: lifecycle.report(task, now, progress=Progress(0.5)))

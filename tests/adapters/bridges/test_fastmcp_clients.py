@@ -13,6 +13,8 @@ import pytest
 from tests.peers.client_runs import PEERS, judge
 from tests.peers.installed import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 # -P: the folder of the script contains a package `mcp`.
 SERVER: Final = [sys.executable, "-P", str(Path(__file__).with_name("fastmcp_demo.py"))]
 BUSY_S: Final = 120

@@ -15,6 +15,8 @@ from tests.adapters.bridges.mcp.legacy_client import serving_legacy
 from tests.peers.client_runs import PEERS, judge
 from tests.peers.installed import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 SERVER: Final = Path(__file__).with_name("legacy_server.py")
 CLIENTS: Final = ("mcp_1", "fastmcp_3", "sdk_1", "ext_tasks_2025_11_25")
 

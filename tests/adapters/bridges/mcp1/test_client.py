@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.adapters.bridges.mcp1.environment import run_with_mcp1
 from tests.oracle import REPOSITORY
 from tests.site.pages import example_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
 
 INSIDE: Final = Path(__file__).with_name("inside_client.py")
 

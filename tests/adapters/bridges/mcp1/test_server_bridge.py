@@ -14,6 +14,8 @@ from tests.oracle import REPOSITORY
 from tests.peers.installed import python_of
 from tests.site.pages import example_of
 
+pytestmark = [pytest.mark.slow, pytest.mark.peers]
+
 HERE: Final = Path(__file__).parent
 PAGE: Final = "docs/howto/mcp1.md"
 EXAMPLE: Final = REPOSITORY / "docs" / "examples" / "mcp1_server.py"

@@ -10,6 +10,7 @@ import os
 import subprocess
 import time
 from collections import Counter, defaultdict
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,7 +129,7 @@ class Lanes:
             write("Run them with `pytest -m slow`, or a piece with `pytest -m NAME`.")
 
 
-def _lane(keywords: Any) -> str:
+def _lane(keywords: Container[str]) -> str:
     return next((name for name in PIECES if name in keywords), "first lane")
 
 
@@ -150,9 +151,10 @@ def _lines(path: Path) -> list[str]:
 def _position(item: pytest.Item, order: list[str]) -> int:
     if item.path.name == "test_style.py":
         return -1
-    if "slow" not in item.keywords:
+    marks = {mark.name for mark in item.iter_markers()}
+    if "slow" not in marks:
         return len(order)
-    piece = _lane(item.keywords)
+    piece = _lane(marks)
     if piece not in order:
         raise pytest.UsageError(f"{item.nodeid} is slow: mark it with one of {', '.join(PIECES)}")
     return order.index(piece)

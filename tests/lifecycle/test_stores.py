@@ -101,6 +101,7 @@ def test_a_store_answers_as_the_model_does(kind: str, places: Places) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.lifecycle
 @pytest.mark.parametrize("bug", STORE_BUGS)
 def test_a_planted_bug_is_detected(bug: str, kind: str, places: Places) -> None:
     broken = type("BrokenStore", (STORES[kind],), {})

@@ -359,6 +359,7 @@ DETECTED_BY: Final = {
 
 
 @pytest.mark.slow
+@pytest.mark.lifecycle
 @pytest.mark.parametrize("server", ["HTTP", "stdio"])
 @pytest.mark.parametrize("bug", DETECTED_BY)
 def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: Path) -> None:

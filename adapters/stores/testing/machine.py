@@ -38,11 +38,12 @@ NewPlace = Callable[[], Place]
 _IDS: Final = ("a", "b", "Z", "a-", "10", "\u00e9")
 """A small number, so that ids are reused after their tasks were deleted."""
 
+_OWNERS: Final = ("alice", "bob", "")
 _KEYS: Final = ("s1", "s2", "S1")
 
 _ids = st.sampled_from(_IDS)
 _keys = st.sampled_from(_KEYS)
-_owners = st.sampled_from(["alice", "bob", ""])
+_owners = st.sampled_from(_OWNERS)
 _workers = st.sampled_from(["w1", "w2"])
 _limits = st.integers(1, 4)
 _times = st.integers(0, 60)
@@ -140,11 +141,26 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- writing -----------------------------------------------------------------------------
 
-    @initialize(step=_submits, data=st.data(), worker=_workers, race=st.booleans())
-    def begin(self, step: lifecycle.Step, data: st.DataObject, worker: str, race: bool) -> None:
-        """Every run moves at least one task: Hypothesis leaves out some rules in each run."""
+    @initialize(
+        step=_submits,
+        data=st.data(),
+        worker=_workers,
+        race=st.booleans(),
+        sessions=st.lists(_sessions, max_size=3),
+    )
+    def begin(
+        self,
+        step: lifecycle.Step,
+        data: st.DataObject,
+        worker: str,
+        race: bool,
+        sessions: list[KeptSession],
+    ) -> None:
+        """Every run uses a task and sessions: Hypothesis leaves out some rules in each run."""
         self.create(step, Caps())
         self.follow_and_move(data, 10, worker, 5, race)
+        self.keep_sessions(sessions, 3)
+        self.end_sessions(None, 2, 1)
 
     @rule(step=_submits, caps=_caps)
     def create(self, step: lifecycle.Step, caps: Caps) -> None:
@@ -226,6 +242,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert await self.store.load(task_id) == self.model.load(task_id)
             assert [*await self.store.history(task_id)] == self.model.history(task_id)
         assert [*await self.store.browse(None, 100)] == self.model.browse(None, 100)
+        for owner in _OWNERS:
+            page = await self.store.page(owner, None, 100)
+            assert [*page] == self.model.page(owner, None, 100)
         assert [*await self.store.queued(100)] == self.model.queued(100)
         assert await self.store.totals() == self.model.totals()
         assert [*await self.store.overdue(100, 100)] == self.model.overdue(100, 100)

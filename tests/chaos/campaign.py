@@ -157,7 +157,7 @@ class _Run:
 
     def _owner(self, task: Task) -> str:
         name = decode_json(task.call.arguments).get("name")
-        return self.evidence.attempts.get(str(name), "nobody")
+        return self.evidence.attempts.get(str(name), "unknown")
 
     # --- after the last fault --------------------------------------------------------------------
 

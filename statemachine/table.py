@@ -13,7 +13,8 @@ MOVES says which event leads where.  DUTIES says what holds while a task is in a
   They act on the duties of the state they find, never on the move that led there, so a process
   that sees only the latest version does the same as one that sees all of them.
 
-Change a cell of either table and the server behaves differently; `tests/lifecycle/cells` tries every cell.
+Change a cell of either table and the server behaves differently; `tests/lifecycle/cells` tries
+every cell.
 """
 
 from collections.abc import Mapping

@@ -171,16 +171,18 @@ def another_request_is_asked_under_a_used_key() -> None:
 
 def a_cancellation_moves_an_ended_task() -> None:
     """Not in PROCESS_BUGS: `protocol.operations.decide` ignores such a cancellation before."""
-    _add_row(Row(State.COMPLETED, Event.CANCEL, State.CANCELLED))
-    _add_row(Row(State.FAILED, Event.CANCEL, State.CANCELLED))
+    for state in (State.COMPLETED, State.FAILED, State.CANCELLED):
+        _add_row(Row(state, Event.CANCEL, State.CANCELLED))
 
 
 def a_report_moves_an_ended_task() -> None:
-    _add_row(Row(State.COMPLETED, Event.REPORT, State.WORKING))
+    for state in (State.COMPLETED, State.FAILED, State.CANCELLED):
+        _add_row(Row(state, Event.REPORT, State.WORKING))
 
 
 def a_purge_deletes_live_work() -> None:
-    _add_row(Row(State.WORKING, Event.PURGE, State.REMOVED))
+    for state in (State.SUBMITTED, State.WORKING, State.INPUT_REQUIRED):
+        _add_row(Row(state, Event.PURGE, State.REMOVED))
 
 
 def _add_row(row: Row) -> None:

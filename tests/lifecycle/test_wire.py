@@ -338,6 +338,7 @@ def database() -> Iterator[Server]:
         yield database
 
 
+# Not in memory: two processes cannot share such a store; test_stores.py covers it.
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":

@@ -60,6 +60,7 @@ def test_pages_show_the_same_test_command() -> None:
     [_, test, *_] = blocks_of(README, "sh")
     for path in ("CONTRIBUTING.md", "docs/explanation/testing.md"):
         assert next(blocks_of(path, "sh")).text == test.text
+    assert test.text.strip() in (REPOSITORY / ".ci" / "run").read_text()
 
 
 def test_pages_show_the_same_tool() -> None:

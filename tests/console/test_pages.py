@@ -89,7 +89,9 @@ def test_tasks_of_another_owner_are_not_shown(console: ConsoleProcess, browser: 
     assert "by bob" not in browser.driver.page_source
     browser.pictures("not-found")
     browser.click(".button")
+    browser.until(lambda: browser.find("#rows"), "the list is there")
     browser.click(".top form button")
+    browser.until(lambda: browser.find("#shown"), "the login page is there")
     console.sign_in(browser, ADMIN)
     browser.until_text(f"#task-{later}", "by bob")
     browser.until_text(f"#task-{mine}", "token:alice")

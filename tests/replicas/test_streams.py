@@ -9,7 +9,7 @@ from tests.replicas.fleet import Fleet, at
 from tests.requirements import covers
 from tests.wire_faults.clients import Modern, text_of
 from tests.wire_faults.server_process import eventually
-from tests.wire_faults.wire import Events, Wire
+from tests.wire_faults.wire import Events, Wire, first_id
 
 JSON = dict[str, Any]
 
@@ -120,13 +120,6 @@ def test_the_get_stream_is_read_at_one_replica(fleet: Fleet) -> None:
 # --- resumption -------------------------------------------------------------------------------
 
 
-def first_id(wire: Wire) -> str:
-    """Return the id of the first event of a stream, from which it can be resumed."""
-    assert wire.head()[0] == 200
-    line, *_ = next(wire.chunks()).decode().splitlines()
-    return line.removeprefix("id: ")
-
-
 @covers("2025-11-25:resume-replays")
 def test_a_waiting_call_resumes_at_another_replica(fleet: Fleet) -> None:
     first, second, third = fleet.replicas
@@ -134,6 +127,7 @@ def test_a_waiting_call_resumes_at_another_replica(fleet: Fleet) -> None:
     task_id = session.create("tick", to=TICKS, gate=str(gate))
     with at(second, session).open("tasks/result", {"taskId": task_id}) as wire:
         request_id = session.last_id
+        assert wire.head()[0] == 200
         last_id = first_id(wire)
     wire, events = at(third, session).listen(last_id)
     with wire:
@@ -204,6 +198,7 @@ def test_a_waiting_call_resumes_after_its_replica_is_killed(fleet: Fleet) -> Non
     with fleet.one_more() as doomed:
         with at(doomed, session).open("tasks/result", {"taskId": task_id}) as wire:
             request_id = session.last_id
+            assert wire.head()[0] == 200
             last_id = first_id(wire)
             doomed.kill()
             with pytest.raises((EOFError, ConnectionError)):

@@ -11,7 +11,7 @@ import pytest
 from tests.requirements import covers
 from tests.wire_faults.clients import Modern, Session, text_of
 from tests.wire_faults.server_process import Server, eventually
-from tests.wire_faults.wire import BOTH, Events, Wire, request_bytes
+from tests.wire_faults.wire import BOTH, Events, Wire, first_id, request_bytes
 
 # Limits so low that a place that is not freed is noticed at once.
 SETTINGS: Final = {
@@ -288,10 +288,10 @@ def test_leaving_does_not_cancel_a_plain_call_of_2025(server: Server, tmp_path: 
     session = Session(server)
     wire = session.open("tools/call", {"name": "hold", "arguments": {"gate": gate(tmp_path)}})
     assert wire.head()[0] == 200
-    first_line = next(wire.chunks()).decode().splitlines()[0]
+    last_id = first_id(wire)
     disconnect(server, wire)
     open_gate(gate(tmp_path))
-    wire, events = session.listen(first_line.removeprefix("id: "))
+    wire, events = session.listen(last_id)
     with wire:
         [response] = messages(events)
     assert text_of(response["result"]) == "opened gate"

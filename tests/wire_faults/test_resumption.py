@@ -11,7 +11,7 @@ import pytest
 from tests.requirements import covers
 from tests.wire_faults.clients import Session, text_of
 from tests.wire_faults.server_process import Server, eventually, serving
-from tests.wire_faults.wire import Event, Events, Wire
+from tests.wire_faults.wire import Event, Events, Wire, first_id
 
 TICKS: Final = 40
 
@@ -26,12 +26,6 @@ def begun(folder: Path) -> None:
 
 def ended(folder: Path) -> None:
     (folder / "gate").touch()
-
-
-def first_id(wire: Wire) -> str:
-    """Return the id of the first event of a stream, from which it can be resumed."""
-    line, *_ = next(wire.chunks()).decode().splitlines()
-    return line.removeprefix("id: ")
 
 
 def call(session: Session, folder: Path) -> tuple[Wire, Events]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-__all__ = ["BOTH", "Answer", "Event", "Events", "Wire", "request_bytes"]
+__all__ = ["BOTH", "Answer", "Event", "Events", "Wire", "first_id", "request_bytes"]
 
 BOTH: Final = "application/json, text/event-stream"
 
@@ -198,3 +198,9 @@ class Events:
         text = "\n".join(data)
         # An event without data only sets the id from which to resume.
         return Event(self.last_id, text, name) if text else None
+
+
+def first_id(wire: Wire) -> str:
+    """Return the id of the first event of a stream, from which it can be resumed."""
+    line, *_ = next(wire.chunks()).decode().splitlines()
+    return line.removeprefix("id: ")

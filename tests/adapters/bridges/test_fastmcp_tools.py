@@ -384,7 +384,7 @@ def test_invalid_extension_settings_raise_an_error_at_once() -> None:
     @tasks.tool()
     async def once() -> None: ...
 
-    with pytest.raises(ConfigurationError, match="'once' already"):
+    with pytest.raises(ConfigurationError, match="'once' is already registered"):
         tasks.tool()(once)
     mcp = FastMCP("x")
     mcp.add_extension(tasks)

@@ -310,7 +310,7 @@ def test_random_operations_notice_a_broken_store(broken: type[MemoryStore]) -> N
         run_state_machine_as_test(
             BrokenStoreMachine,
             settings=settings(
-                max_examples=200,
+                max_examples=1_000,
                 stateful_step_count=40,
                 deadline=None,
                 database=None,

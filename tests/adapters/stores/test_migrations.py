@@ -141,7 +141,9 @@ def test_older_store_is_migrated_on_open_and_newer_store_is_refused(
     with place.newer(monkeypatch, *migration):
         assert asyncio.run(find_schema(place.url)) == Schema(1, 2)
         assert main(check) == 1
-        said = "The schema has version 1. This program brings it to version 2 when it opens the"
+        said = (
+            "The schema has version 1. Opening the store with this program upgrades it to version 2"
+        )
         assert capsys.readouterr().out.startswith(said)
         assert main([*check, "--json"]) == 1
         assert json.loads(capsys.readouterr().out) == {"schemaVersion": 1, "knownVersion": 2}

@@ -9,14 +9,7 @@ from taskmachine.protocol.dialects.dialect import answerable_kinds, capabilities
 from taskmachine.protocol.errors import MethodNotFound
 from taskmachine.protocol.operations import Get, Watch
 from taskmachine.protocol.timestamps import decode_timestamp, encode_timestamp
-from taskmachine.statemachine import (
-    Call,
-    ConfigurationError,
-    Outcome,
-    Progress,
-    Reply,
-    lifecycle,
-)
+from taskmachine.statemachine import Call, ConfigurationError, Outcome, Progress, Reply, lifecycle
 
 
 def test_a_dialect_is_found_by_its_revision() -> None:

@@ -18,13 +18,7 @@ from taskmachine.protocol.jsonrpc import (
     decode_message,
     encode_message,
 )
-from taskmachine.protocol.jsonvalue import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    Encoded,
-    decode_json,
-    encode_json,
-)
+from taskmachine.protocol.jsonvalue import MAX_BYTES, MAX_DEPTH, Encoded, decode_json, encode_json
 from tests.requirements import covers
 from tests.strategies import json_objects, json_values, text
 

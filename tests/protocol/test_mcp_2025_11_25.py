@@ -330,11 +330,7 @@ def test_a_question_is_tied_to_its_task() -> None:
     ("error", "code", "words"),
     [
         (NotFound("t1"), -32602, "Failed to retrieve task: Task not found"),
-        (
-            AlreadyEnded("failed"),
-            -32602,
-            "Cannot cancel task: already in terminal status 'failed'",
-        ),
+        (AlreadyEnded("failed"), -32602, "Cannot cancel task: already in terminal status 'failed'"),
         (TaskSupportMismatch("x", "required"), -32601, "Tool 'x' must be called as a task"),
         (TaskSupportMismatch("x", "forbidden"), -32601, "Tool 'x' cannot be called as a task"),
         (LimitExceeded("1000 live tasks", 500), -32603, "Limit reached: 1000 live tasks"),

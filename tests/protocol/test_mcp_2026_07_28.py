@@ -64,10 +64,7 @@ def shown(task: Task, **options: Any) -> dict[str, Any]:
     return response.result
 
 
-@covers(
-    "2026-07-28:meta-missing-32602",
-    "2026-07-28:progress-token-type",
-)
+@covers("2026-07-28:meta-missing-32602", "2026-07-28:progress-token-type")
 @pytest.mark.parametrize(
     ("meta", "reason"),
     [
@@ -100,9 +97,7 @@ def test_a_request_with_missing_or_invalid_metadata_is_refused(meta: Any, reason
         DIALECT.decode_request(Request(1, "tools/list", {}))
 
 
-@covers(
-    "2026-07-28:unsupported-version-32022",
-)
+@covers("2026-07-28:unsupported-version-32022")
 def test_another_version_is_refused_before_anything_else() -> None:
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "1900-01-01"}
     with pytest.raises(UnsupportedVersion) as error:
@@ -153,9 +148,7 @@ def test_a_task_request_without_the_declared_extension_gets_32021(
     )
 
 
-@covers(
-    "2026-07-28:one-sided-extension",
-)
+@covers("2026-07-28:one-sided-extension")
 def test_requests_unrelated_to_tasks_do_not_require_the_extension() -> None:
     harmless: dict[str, Any] = {
         "tools/call": {"name": "greet"},
@@ -167,10 +160,7 @@ def test_requests_unrelated_to_tasks_do_not_require_the_extension() -> None:
         read(Request(1, method, {**params, "_meta": UNDECLARED}))
 
 
-@covers(
-    "2026-07-28:tasks-result-gone-32601",
-    "2026-07-28:no-tasks-list",
-)
+@covers("2026-07-28:tasks-result-gone-32601", "2026-07-28:no-tasks-list")
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "initialize", "tasks/create"])
 def test_methods_of_other_generations_are_unknown(method: str) -> None:
     with pytest.raises(MethodNotFound) as error:
@@ -178,18 +168,13 @@ def test_methods_of_other_generations_are_unknown(method: str) -> None:
     assert DIALECT.encode_error(1, error.value).error.code == -32601
 
 
-@covers(
-    "2026-07-28:task-parameter-ignored",
-)
+@covers("2026-07-28:task-parameter-ignored")
 def test_the_older_way_to_ask_for_a_task_is_ignored() -> None:
     params = {"name": "x", "task": "whatever", "_meta": META}
     assert not hasattr(DIALECT.decode_request(Request(1, "tools/call", params)), "task")
 
 
-@covers(
-    "2026-07-28:informative-error-messages",
-    "2026-07-28:input-responses-malformed-error",
-)
+@covers("2026-07-28:informative-error-messages", "2026-07-28:input-responses-malformed-error")
 @pytest.mark.parametrize(
     ("method", "params", "reason"),
     [
@@ -230,10 +215,7 @@ def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) 
 SNAPSHOT = {"taskId": "t", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
 
 
-@covers(
-    "2026-07-28:absent-result-type-is-complete",
-    "2026-07-28:client-handles-both-results",
-)
+@covers("2026-07-28:absent-result-type-is-complete", "2026-07-28:client-handles-both-results")
 @pytest.mark.parametrize(
     ("result", "kind"),
     [
@@ -254,10 +236,7 @@ def test_null_for_nothing_is_taken_as_absent() -> None:
     assert (seen.result, seen.error, seen.inputRequests) == (None, None, None)
 
 
-@covers(
-    "2026-07-28:unknown-result-type-invalid",
-    "2026-07-28:task-for-unsupported-request-invalid",
-)
+@covers("2026-07-28:unknown-result-type-invalid", "2026-07-28:task-for-unsupported-request-invalid")
 @pytest.mark.parametrize(
     ("method", "result", "reason"),
     [
@@ -334,10 +313,7 @@ def waiting() -> Task:
     return step.task
 
 
-@covers(
-    "2026-07-28:get-input-required-has-requests",
-    "2026-07-28:input-requests-complete",
-)
+@covers("2026-07-28:get-input-required-has-requests", "2026-07-28:input-requests-complete")
 def test_open_questions_are_inlined() -> None:
     requests = shown(waiting())["inputRequests"]
     assert set(requests) == {"name", "idea"}
@@ -350,9 +326,7 @@ def test_open_questions_are_inlined() -> None:
     assert set(shown(step.task)["inputRequests"]) == {"idea"}
 
 
-@covers(
-    "2026-07-28:undeclared-capability-not-used",
-)
+@covers("2026-07-28:undeclared-capability-not-used")
 def test_only_declared_kinds_of_questions_are_sent() -> None:
     reduced = shown(waiting(), answers=frozenset({"elicitation/create"}))
     assert set(reduced["inputRequests"]) == {"name"}
@@ -363,10 +337,7 @@ def test_only_declared_kinds_of_questions_are_sent() -> None:
     assert "statusMessage" not in whole
 
 
-@covers(
-    "2026-07-28:is-error-is-completed",
-    "2026-07-28:failed-only-for-jsonrpc-errors",
-)
+@covers("2026-07-28:is-error-is-completed", "2026-07-28:failed-only-for-jsonrpc-errors")
 def test_a_tool_error_is_a_completed_task() -> None:
     body = b'{"content":[],"isError":true}'
     done = lifecycle.complete(task(), 1_700_000_001_000, Outcome.of_result(body, is_error=True))
@@ -402,20 +373,14 @@ def test_an_error_is_inlined_with_a_code_that_is_free_to_use(
     assert (result["status"], result["error"]) == ("failed", error)
 
 
-@covers(
-    "2026-07-28:get-cancelled",
-    "2026-07-28:payload-matches-status",
-)
+@covers("2026-07-28:get-cancelled", "2026-07-28:payload-matches-status")
 def test_a_cancelled_task_has_nothing_to_show() -> None:
     result = shown(lifecycle.cancel(task(), 1_700_000_001_000, reason="enough").task)
     assert result["status"] == "cancelled"
     assert not {"result", "error", "inputRequests"} & set(result)
 
 
-@covers(
-    "2026-07-28:internal-error-32603",
-    "2026-07-28:header-mismatch-32020",
-)
+@covers("2026-07-28:internal-error-32603", "2026-07-28:header-mismatch-32020")
 @pytest.mark.parametrize(
     ("error", "code", "words", "schema"),
     [
@@ -433,10 +398,7 @@ def test_error_table(error: Exception, code: int, words: str, schema: str) -> No
     judge(g2.REVISION, schema).validate({"code": answer.code, "message": answer.message})
 
 
-@covers(
-    "2026-07-28:missing-capability-names-extension",
-    "2026-07-28:reserved-codes-as-defined",
-)
+@covers("2026-07-28:missing-capability-names-extension", "2026-07-28:reserved-codes-as-defined")
 @pytest.mark.parametrize(
     ("error", "schema"),
     [

@@ -10,13 +10,7 @@ from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
 from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request, ResultResponse
 from taskmachine.protocol.operations import Answer, Create, Run
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver

@@ -9,13 +9,7 @@ from taskmachine.protocol.dialects.erlmcp import requestor as requestor_erlmcp
 from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
 from taskmachine.protocol.dialects.requestor import RequestorDialect
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request, ResultResponse
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply

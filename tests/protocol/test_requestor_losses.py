@@ -7,13 +7,7 @@ import pytest
 
 from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request, ResultResponse
 from taskmachine.protocol.outputs import Asked, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_EARLY, MOST_FAILURES, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress

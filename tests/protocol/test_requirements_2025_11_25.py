@@ -245,11 +245,7 @@ def test_a_ping_is_answered_at_any_time() -> None:
 @covers("2025-11-25:initialize-first")
 @pytest.mark.parametrize(
     ("method", "params"),
-    [
-        ("tools/call", {"name": "greet", "task": {}}),
-        ("tasks/list", {}),
-        ("tools/list", {}),
-    ],
+    [("tools/call", {"name": "greet", "task": {}}), ("tasks/list", {}), ("tools/list", {})],
 )
 def test_nothing_but_a_ping_is_served_before_the_handshake(method: str, params: Any) -> None:
     peer = Peer(MemoryDriver(), greets=False)

@@ -306,8 +306,7 @@ def test_unknown_members_of_results_are_tolerated() -> None:
 
 
 @covers(
-    "2026-07-28:legacy-codes-without-meaning",
-    "2026-07-28:client-retries-with-supported-version",
+    "2026-07-28:legacy-codes-without-meaning", "2026-07-28:client-retries-with-supported-version"
 )
 @pytest.mark.parametrize("code", [-32000, -32001, -32002, -32019, -32022, -32603, 7])
 def test_an_error_ends_the_call_as_that_error(code: int) -> None:

@@ -322,8 +322,7 @@ def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
     "2026-07-28:result-type-input-required-means-more",
 )
 @pytest.mark.parametrize(
-    ("questions", "state"),
-    [([form("a"), sampling("b")], "s"), ([form("a")], None), ([], "s")],
+    ("questions", "state"), [([form("a"), sampling("b")], "s"), ([form("a")], None), ([], "s")]
 )
 def test_a_plain_call_asks_by_its_result(questions: Any, state: str | None) -> None:
     peer = Peer()

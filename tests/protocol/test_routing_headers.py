@@ -62,9 +62,7 @@ def test_any_text_survives_the_header(value: str) -> None:
     assert decode_header_value("Mcp-Name", header) == value
 
 
-@covers(
-    "2026-07-28:param-header-bad-characters",
-)
+@covers("2026-07-28:param-header-bad-characters")
 @pytest.mark.parametrize(
     "header", ["caf\xe9", "a\x00b", "a\x7f", "=?base64?!!?=", "=?base64?/w==?=", "=?base64?YQ?="]
 )
@@ -73,9 +71,7 @@ def test_an_undecodable_header_value_is_refused(header: str) -> None:
         decode_header_value("Mcp-Name", header)
 
 
-@covers(
-    "2026-07-28:header-sentinel-exact",
-)
+@covers("2026-07-28:header-sentinel-exact")
 def test_the_sentinel_is_case_sensitive() -> None:
     assert decode_header_value("Mcp-Name", "=?BASE64?YQ==?=") == "=?BASE64?YQ==?="
 

@@ -26,10 +26,7 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-SCHEMA = {
-    "type": "object",
-    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
-}
+SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 OFFER = Offer({}, {"greet": Tool({"name": "greet", "inputSchema": SCHEMA})})
 PLAIN = Request(1, "tools/list")
 MODERN = Request(1, "tools/list", {"_meta": META})

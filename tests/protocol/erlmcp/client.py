@@ -7,21 +7,10 @@ from typing import Any
 
 import attrs
 
-from taskmachine.protocol.jsonrpc import (
-    Notification,
-    Request,
-    encode_message,
-)
+from taskmachine.protocol.jsonrpc import Notification, Request, encode_message
 from taskmachine.protocol.operations import FREE_FORM, Browse, Create
 from taskmachine.protocol.outputs import Perform
-from taskmachine.statemachine import (
-    Call,
-    LimitExceeded,
-    Outcome,
-    Question,
-    Task,
-    lifecycle,
-)
+from taskmachine.statemachine import Call, LimitExceeded, Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.protocol.memory_driver import Connection, MemoryDriver
 

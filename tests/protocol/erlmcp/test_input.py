@@ -9,21 +9,10 @@ from hypothesis import given
 
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.messages import DIALECT
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Request,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request
 from taskmachine.protocol.operations import FREE_FORM
 from taskmachine.protocol.outputs import Send
-from taskmachine.statemachine import (
-    Cause,
-    Outcome,
-    Progress,
-    Question,
-    Reply,
-    lifecycle,
-)
+from taskmachine.statemachine import Cause, Outcome, Progress, Question, Reply, lifecycle
 from tests.protocol.erlmcp.client import DONE, Client, over_the_wire, started_task
 from tests.strategies import json_values
 

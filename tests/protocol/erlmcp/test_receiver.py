@@ -8,19 +8,9 @@ import pytest
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.messages import DIALECT
 from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request
 from taskmachine.protocol.operations import FREE_FORM
-from taskmachine.statemachine import (
-    Cause,
-    Outcome,
-    Question,
-    lifecycle,
-)
+from taskmachine.statemachine import Cause, Outcome, Question, lifecycle
 from tests.protocol.erlmcp.client import DONE, Client
 from tests.protocol.memory_driver import OFFER
 
@@ -216,9 +206,7 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
 
 def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
     created = client.ask(
-        "tasks/create",
-        action={"name": "greet", "type": "x"},
-        metadata={"a": 1, "b": {"x": 1}},
+        "tasks/create", action={"name": "greet", "type": "x"}, metadata={"a": 1, "b": {"x": 1}}
     )["task"]
     task_id = created["taskId"]
     updated = client.ask("tasks/update", taskId=task_id, metadata={"b": {"y": 2}, "c": None})

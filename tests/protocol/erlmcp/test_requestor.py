@@ -9,10 +9,7 @@ import pytest
 
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.requestor import REQUESTOR
-from taskmachine.protocol.jsonrpc import (
-    decode_message,
-    encode_message,
-)
+from taskmachine.protocol.jsonrpc import decode_message, encode_message
 from taskmachine.protocol.operations import FREE_FORM
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import Output, Requestor

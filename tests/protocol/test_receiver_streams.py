@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import attrs
+import pytest
 
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
@@ -53,6 +54,11 @@ def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
     )
 
 
+@pytest.fixture
+def receiver() -> Receiver:
+    return restored()
+
+
 def sent(outputs: Any) -> list[tuple[Any, Any]]:
     """Return method, or id of a response, and stream of each message sent."""
     shown = []
@@ -78,8 +84,7 @@ def look(receiver: Receiver, task: Task) -> Any:
 # --- sessions that are taken up again --------------------------------------------------------
 
 
-def test_a_session_that_is_taken_up_again_needs_no_introduction() -> None:
-    receiver = restored()
+def test_a_session_that_is_taken_up_again_needs_no_introduction(receiver: Receiver) -> None:
     assert receiver.capabilities == {"elicitation": {}}
     [wanted] = receiver.receive(Request(1, "tools/call", {"name": "quick"}))
     assert isinstance(wanted, Perform)
@@ -122,8 +127,7 @@ def test_the_same_question_never_has_the_same_id_twice() -> None:
 # --- streams that come and go ----------------------------------------------------------------
 
 
-def test_a_wait_survives_its_lost_stream_and_its_question_moves() -> None:
-    receiver = restored()
+def test_a_wait_survives_its_lost_stream_and_its_question_moves(receiver: Receiver) -> None:
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
     assert sent(receiver.lost(1)) == [("elicitation/create", None)], "the general stream has it"
     assert receiver.opened(1) == [], "it is in flight, on one stream at a time"
@@ -134,8 +138,7 @@ def test_a_wait_survives_its_lost_stream_and_its_question_moves() -> None:
     assert not receiver.is_pending(1)
 
 
-def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait() -> None:
-    receiver = restored()
+def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait(receiver: Receiver) -> None:
     receiver.lost(None)
     collect(receiver, 1, asked())
     assert receiver.lost(1) == []
@@ -143,8 +146,7 @@ def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait() -> None
     assert receiver.follow(asked()) == [], "once is enough"
 
 
-def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> None:
-    receiver = restored()
+def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one(receiver: Receiver) -> None:
     collect(receiver, 1, asked())
     assert receiver.closed(1) == [Abandoned(1)], "the general stream is open, but no request waits"
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
@@ -154,8 +156,9 @@ def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> Non
     assert sent(receiver.lost(None)) == [("elicitation/create", 3)]
 
 
-def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait() -> None:
-    receiver = restored()
+def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait(
+    receiver: Receiver,
+) -> None:
     receiver.follow(asked())
     assert sent(look(receiver, asked())) == [("elicitation/create", None)]
     assert look(receiver, asked()) == [], "it is in flight"
@@ -171,8 +174,7 @@ def test_a_look_at_a_task_that_is_not_followed_brings_nothing() -> None:
     assert look(restored(), asked()) == [], "the question could not be withdrawn"
 
 
-def test_a_question_waits_for_a_reader() -> None:
-    receiver = restored()
+def test_a_question_waits_for_a_reader(receiver: Receiver) -> None:
     receiver.lost(None)
     assert not receiver.is_listening
     collect(receiver, 1, WORKING)
@@ -181,8 +183,9 @@ def test_a_question_waits_for_a_reader() -> None:
     assert sent(receiver.opened(1)) == [("elicitation/create", 1)]
 
 
-def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream() -> None:
-    receiver = restored()
+def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream(
+    receiver: Receiver,
+) -> None:
     tasks = [WORKING]
     for n in range(1, 5):
         tasks.append(lifecycle.report(tasks[-1], n, progress=Progress(n, 4)).task)
@@ -196,8 +199,7 @@ def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream() -> No
     assert sent(receiver.moved(tasks[4], now=4)) == [("notifications/progress", 1)]
 
 
-def test_the_receiver_sends_no_status_to_a_lost_general_stream() -> None:
-    receiver = restored()
+def test_the_receiver_sends_no_status_to_a_lost_general_stream(receiver: Receiver) -> None:
     receiver.lost(None)
     collect(receiver, 1, WORKING)
     busy = lifecycle.report(WORKING, 1, message="busy").task
@@ -207,15 +209,13 @@ def test_the_receiver_sends_no_status_to_a_lost_general_stream() -> None:
     assert sent(receiver.moved(busier, now=2)) == [("notifications/tasks/status", None)]
 
 
-def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end() -> None:
-    receiver = restored()
+def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end(receiver: Receiver) -> None:
     done = lifecycle.cancel(WORKING, 1, reason="enough").task
     assert receiver.follow(done, is_news=True) == []
     assert sent(receiver.moved(done, now=1)) == [("notifications/tasks/status", None)]
 
 
-def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks() -> None:
-    receiver = restored()
+def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks(receiver: Receiver) -> None:
     receiver.lost(None)
     receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
     receiver.answered(1, TASK, now=0)
@@ -231,8 +231,7 @@ def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks() -> None:
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
 
 
-def test_a_wait_for_a_removed_task_ends_with_not_found() -> None:
-    receiver = restored()
+def test_a_wait_for_a_removed_task_ends_with_not_found(receiver: Receiver) -> None:
     assert sent(collect(receiver, 1, WORKING)) == []
     [refusal] = receiver.removed("t")
     assert refusal == Send(g1.DIALECT.encode_error(1, NotFound("t")), 1)
@@ -240,8 +239,9 @@ def test_a_wait_for_a_removed_task_ends_with_not_found() -> None:
     assert receiver.removed("t") == []
 
 
-def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back() -> None:
-    receiver = restored()
+def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back(
+    receiver: Receiver,
+) -> None:
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
     told = sent(receiver.removed("t"))
     assert told == [("notifications/cancelled", 1), (1, 1)]
@@ -278,8 +278,7 @@ def plain_call(receiver: Receiver, token: object = "p") -> None:
     receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
 
 
-def test_a_plain_call_reports_progress_on_its_own_stream() -> None:
-    receiver = restored()
+def test_a_plain_call_reports_progress_on_its_own_stream(receiver: Receiver) -> None:
     plain_call(receiver)
     [told] = receiver.reported(1, Progress(1, 2, "half"))
     params = {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
@@ -301,8 +300,7 @@ def test_a_2026_plain_call_reports_progress_and_a_2026_task_does_not() -> None:
         assert len(receiver.reported(name, Progress(1))) == tells
 
 
-def test_a_plain_call_asks_and_is_answered_on_its_own_stream() -> None:
-    receiver = restored()
+def test_a_plain_call_asks_and_is_answered_on_its_own_stream(receiver: Receiver) -> None:
     plain_call(receiver)
     [question] = receiver.asked(1, [FORM])
     assert question == Send(Request(100, "elicitation/create", {"message": "?"}), 1)

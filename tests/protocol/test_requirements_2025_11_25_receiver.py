@@ -44,12 +44,6 @@ from tests.protocol.peers_2025_11_25 import (
 )
 from tests.requirements import covers
 
-
-@pytest.fixture
-def peer() -> Peer:
-    return Peer(MemoryDriver())
-
-
 # --- capabilities ----------------------------------------------------------------------------
 
 
@@ -260,8 +254,7 @@ def test_the_ttl_in_force_is_shown_and_does_not_count_down(
 
 
 @covers("2025-11-25:get-returns-task-flat", "2025-11-25:status-working")
-def test_tasks_get_immediately_returns_the_task_itself(peer: Peer) -> None:
-    task_id = peer.create()
+def test_tasks_get_immediately_returns_the_task_itself(peer: Peer, task_id: str) -> None:
     for _ in range(2):
         shown = peer.result("tasks/get", taskId=task_id)
         assert (shown["taskId"], shown["status"]) == (task_id, "working")
@@ -357,8 +350,9 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
 )
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_happens_the_status_takes_an_allowed_path(peer: Peer, way: str, verb: str) -> None:
-    task_id = peer.create()
+def test_whatever_happens_the_status_takes_an_allowed_path(
+    peer: Peer, task_id: str, way: str, verb: str
+) -> None:
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])
     before = peer.result("tasks/get", taskId=task_id)
@@ -375,8 +369,9 @@ def test_whatever_happens_the_status_takes_an_allowed_path(peer: Peer, way: str,
 
 @covers("2025-11-25:cancelled-sticks")
 @pytest.mark.parametrize("outcome", [returned(HELLO), returned(BROKEN), RAISED])
-def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: Outcome) -> None:
-    task_id = peer.create()
+def test_work_that_runs_on_after_a_cancel_changes_nothing(
+    peer: Peer, task_id: str, outcome: Outcome
+) -> None:
     peer.start(task_id)
     fence = peer.driver.tasks[task_id].fence
     cancelled = peer.result("tasks/cancel", taskId=task_id)
@@ -421,8 +416,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
 
 @covers("2025-11-25:cancel-terminal-refused", "2025-11-25:informative-error-messages")
 @pytest.mark.parametrize("way", ["completed", "failed", "broken", "cancelled"])
-def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None:
-    task_id = peer.create()
+def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way: str) -> None:
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])
     before = peer.result("tasks/get", taskId=task_id)
@@ -434,8 +428,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
-def test_a_status_notification_carries_the_whole_task(peer: Peer) -> None:
-    task_id = peer.create()
+def test_a_status_notification_carries_the_whole_task(peer: Peer, task_id: str) -> None:
     peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], ACCEPT)
@@ -528,8 +521,9 @@ def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 @pytest.mark.parametrize("params", [{"taskId": "never issued"}, {"taskId": ""}, {"taskId": 5}, {}])
-def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, params: Any) -> None:
-    task_id = peer.create()
+def test_an_unknown_or_invalid_id_is_32602_at_once(
+    peer: Peer, task_id: str, method: str, params: Any
+) -> None:
     error = peer.error(method, **params)
     assert error["code"] == -32602
     assert error["message"]
@@ -544,8 +538,9 @@ def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, para
     "2025-11-25:may-delete-cancelled",
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
-def test_a_task_that_was_purged_reads_as_one_that_never_was(peer: Peer, method: str) -> None:
-    task_id = peer.create()
+def test_a_task_that_was_purged_reads_as_one_that_never_was(
+    peer: Peer, task_id: str, method: str
+) -> None:
     peer.result("tasks/cancel", taskId=task_id)
     lifecycle.purge(peer.driver.tasks.pop(task_id), peer.driver.now)
     assert peer.error(method, taskId=task_id) == peer.error(method, taskId="never issued")

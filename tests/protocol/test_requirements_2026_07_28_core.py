@@ -165,8 +165,7 @@ def test_every_meta_key_of_a_server_is_well_formed_and_defined() -> None:
 
 
 @covers("2026-07-28:result-same-id", "2026-07-28:error-same-id")
-def test_every_response_carries_the_id_of_its_request() -> None:
-    peer = Peer()
+def test_every_response_carries_the_id_of_its_request(peer: Peer) -> None:
     ids: list[Any] = [0, -1, 1, "1", "", "ü", 2**60]
     for id in ids:
         peer.send("tools/call", {}, name="greet", id=id)
@@ -205,8 +204,7 @@ def test_a_malformed_request_is_refused_under_its_readable_id(data: bytes, id: A
 
 
 @covers("2026-07-28:request-id-not-in-use")
-def test_a_request_id_in_use_is_refused_and_the_first_request_continues() -> None:
-    peer = Peer()
+def test_a_request_id_in_use_is_refused_and_the_first_request_continues(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     (refusal,) = peer.send("tools/call", {}, name="greet", id=1)
     assert refusal["error"]["code"] == -32600
@@ -215,8 +213,7 @@ def test_a_request_id_in_use_is_refused_and_the_first_request_continues() -> Non
 
 
 @covers("2026-07-28:internal-error-32603")
-def test_a_fault_of_the_server_is_32603_and_betrays_nothing() -> None:
-    peer = Peer()
+def test_a_fault_of_the_server_is_32603_and_betrays_nothing(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     error = KeyError("secret of the database")
     peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
@@ -234,18 +231,18 @@ def test_a_fault_of_the_server_is_32603_and_betrays_nothing() -> None:
 @pytest.mark.parametrize(
     "method", ["server/discover", "tools/list", "tools/call", "tasks/get", "tasks/cancel"]
 )
-def test_a_request_without_its_required_metadata_is_32602(method: str, missing: str) -> None:
-    peer = Peer()
-    task = peer.create()
+def test_a_request_without_its_required_metadata_is_32602(
+    peer: Peer, task_id: str, method: str, missing: str
+) -> None:
     meta = {VERSION_KEY: REVISION, CAPABILITIES_KEY: ABLE}
     meta.pop(missing, None)
-    params: dict[str, Any] = {"taskId": task, "name": "greet", "_meta": meta}
+    params: dict[str, Any] = {"taskId": task_id, "name": "greet", "_meta": meta}
     if missing == "_meta":
         del params["_meta"]
     (answer,) = peer.post({"id": 1, "method": method, "params": params})
     assert answer["error"]["code"] == -32602
     assert "_meta" in answer["error"]["message"]
-    assert peer.get(task)["status"] == "working"
+    assert peer.get(task_id)["status"] == "working"
 
 
 @covers(
@@ -265,8 +262,7 @@ def test_a_request_without_its_required_metadata_is_32602(method: str, missing: 
         {"io.modelcontextprotocol/related-task": {"taskId": "x"}},
     ],
 )
-def test_unknown_meta_changes_nothing(says: Any) -> None:
-    peer = Peer()
+def test_unknown_meta_changes_nothing(peer: Peer, says: Any) -> None:
     task = peer.create(says=says)
     assert peer.result("tasks/get", says=says, taskId=task) == peer.get(task)
     assert "traceparent" not in json.dumps(peer.transcript)
@@ -274,8 +270,7 @@ def test_unknown_meta_changes_nothing(says: Any) -> None:
 
 @covers("2026-07-28:progress-token-type")
 @pytest.mark.parametrize("token", [{}, [], True, 1.5])
-def test_a_progress_token_of_a_wrong_type_is_32602(token: Any) -> None:
-    peer = Peer()
+def test_a_progress_token_of_a_wrong_type_is_32602(peer: Peer, token: Any) -> None:
     error = peer.error("tools/call", name="greet", says={"progressToken": token})
     assert error["code"] == -32602
     assert not peer.driver.tasks
@@ -287,8 +282,9 @@ def test_a_progress_token_of_a_wrong_type_is_32602(token: Any) -> None:
 @covers("2026-07-28:unsupported-version-32022", "2026-07-28:reserved-codes-as-defined")
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25", "", "2026-07-28 "])
 @pytest.mark.parametrize("method", ["tasks/get", "tools/call", "server/discover", "nonsense"])
-def test_another_version_is_refused_with_those_that_are_served(method: str, version: str) -> None:
-    peer = Peer()
+def test_another_version_is_refused_with_those_that_are_served(
+    peer: Peer, method: str, version: str
+) -> None:
     (answer,) = peer.send(method, {}, says={VERSION_KEY: version}, taskId="x", name="greet")
     judge(REVISION, "UnsupportedProtocolVersionError").validate(answer)
     data = answer["error"]["data"]
@@ -324,8 +320,7 @@ def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
 @pytest.mark.parametrize(
     "params", [{"name": "nonsense"}, {}, {"name": 5}, {"name": "greet", "arguments": []}]
 )
-def test_a_call_of_nothing_is_an_error_and_no_task(params: Any) -> None:
-    peer = Peer()
+def test_a_call_of_nothing_is_an_error_and_no_task(peer: Peer, params: Any) -> None:
     assert peer.error("tools/call", **params)["code"] == -32602
     assert not peer.driver.tasks
 

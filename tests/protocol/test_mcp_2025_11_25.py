@@ -28,6 +28,8 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
+from tests.oracle import judge
+from tests.protocol.peers_2025_11_25 import RAISED
 from tests.requirements import covers
 
 DIALECT = g1.DIALECT
@@ -256,19 +258,6 @@ def test_a_snapshot() -> None:
     )
 
 
-@covers("2025-11-25:related-task-on-result")
-def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
-    shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
-    assert isinstance(shown, g1.TaskPayload)
-    assert DIALECT.shapes.encode(shown) == {
-        "content": [],
-        "_meta": {"a/b": 1, "io.modelcontextprotocol/related-task": {"taskId": "t1"}},
-    }
-    odd = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":null}')))
-    assert isinstance(odd, g1.TaskPayload)
-    assert odd._meta == g1.related_task("t1")
-
-
 @covers("2025-11-25:failed-on-is-error", "2025-11-25:failed-status-message")
 def test_a_failed_tool_says_why() -> None:
     failed = ended(Outcome.of_result(b'{"content":[],"isError":true}', is_error=True))
@@ -280,8 +269,9 @@ def test_a_failed_tool_says_why() -> None:
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Outcome.of_error(-32042, "no", b'{"x":1}'), Error(-32042, "no", {"x": 1})),
+        (RAISED, Error(-32042, "rate limit exceeded", {"a": 1})),
         (Outcome.of_error(7, "no"), Error(7, "no")),
+        (Outcome(Cause.ERROR, code=7), Error(7, "")),
         (Outcome(Cause.TIMED_OUT, message="too slow"), Error(-32603, "too slow")),
         (Outcome(Cause.WORKER_LOST), Error(-32603, "Internal error")),
         (
@@ -347,3 +337,24 @@ def test_error_table(error: Exception, code: int, words: str) -> None:
 def test_a_limit_says_when_to_come_back() -> None:
     error = DIALECT.encode_error(1, LimitExceeded("x", 500)).error
     assert error.data == {"retryAfterMs": 500}
+
+
+def test_a_wrong_value_is_not_taken_for_a_place() -> None:
+    odd = {"taskId": "x", "status": "a @ b", "createdAt": "", "lastUpdatedAt": "", "ttl": None}
+    with pytest.raises(InvalidResult) as error:
+        DIALECT.decode_result("tasks/get", ResultResponse(1, odd))
+    assert error.value.reason.startswith("result.status must be 'cancelled' or ")
+    assert error.value.reason.endswith(", got 'a @ b'")
+
+
+@pytest.mark.parametrize("number", [-1, 2**53])
+def test_only_durations_have_bounds(number: int) -> None:
+    params = {"messages": [], "maxTokens": number}
+    request = Request(1, "sampling/createMessage", params)
+    assert DIALECT.decode_request(request, sender="server").maxTokens == number
+
+
+def test_the_answer_to_the_call_is_the_task_inside_an_object() -> None:
+    created = DIALECT.shapes.encode(g1.encode_created(task(), 250))
+    assert created == {"task": DIALECT.shapes.encode(g1.encode_task(task(), 250))}
+    judge(g1.REVISION, "CreateTaskResult").validate(created)

@@ -179,6 +179,7 @@ def test_every_response_carries_the_id_of_its_request(peer: Peer) -> None:
 
 
 @covers(
+    "2025-11-25:error-same-id",
     "2026-07-28:error-same-id",
     "2026-07-28:request-id-type",
     "2026-07-28:request-id-not-null",
@@ -188,6 +189,14 @@ def test_every_response_carries_the_id_of_its_request(peer: Peer) -> None:
     ("data", "id"),
     [
         (b"{", None),
+        (b'{"jsonrpc":"1.0","id":"a","method":"m"}', "a"),
+        (b'{"jsonrpc":"2.0","id":3,"method":"m","params":5}', 3),
+        (b'{"jsonrpc":"2.0","id":0,"method":5}', 0),
+        (b'{"jsonrpc":"2.0","id":3}', 3),
+        (b'{"jsonrpc":"2.0","id":3,"result":[]}', 3),
+        (b'{"jsonrpc":"2.0","id":3,"error":5}', 3),
+        (b'{"jsonrpc":"2.0","id":3,"error":{"code":"1","message":"x"}}', 3),
+        (b'{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":5}}', 3),
         (b'{"jsonrpc":"2.0","id":null,"method":"tasks/get"}', None),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"tasks/get"}', None),
         (b'{"jsonrpc":"2.0","id":[1],"method":"tasks/get"}', None),
@@ -198,6 +207,7 @@ def test_every_response_carries_the_id_of_its_request(peer: Peer) -> None:
 def test_a_malformed_request_is_refused_under_its_readable_id(data: bytes, id: Any) -> None:
     with pytest.raises(MalformedMessage) as caught:
         decode_message(data)
+    assert caught.value.id == id
     seen = on_the_wire(g2.DIALECT.encode_error(caught.value.id, caught.value))
     assert seen.get("id") == id
     assert ("id" in seen) == (id is not None)
@@ -268,14 +278,6 @@ def test_unknown_meta_changes_nothing(peer: Peer, says: Any) -> None:
     assert "traceparent" not in json.dumps(peer.transcript)
 
 
-@covers("2026-07-28:progress-token-type")
-@pytest.mark.parametrize("token", [{}, [], True, 1.5])
-def test_a_progress_token_of_a_wrong_type_is_32602(peer: Peer, token: Any) -> None:
-    error = peer.error("tools/call", name="greet", says={"progressToken": token})
-    assert error["code"] == -32602
-    assert not peer.driver.tasks
-
-
 # --- versions ---------------------------------------------------------------------------------
 
 
@@ -287,8 +289,11 @@ def test_another_version_is_refused_with_those_that_are_served(
 ) -> None:
     (answer,) = peer.send(method, {}, says={VERSION_KEY: version}, taskId="x", name="greet")
     judge(REVISION, "UnsupportedProtocolVersionError").validate(answer)
-    data = answer["error"]["data"]
-    assert (data["supported"], data["requested"]) == (["2026-07-28"], version)
+    assert answer["error"] == {
+        "code": -32022,
+        "message": "Unsupported protocol version",
+        "data": {"supported": ["2026-07-28"], "requested": version},
+    }
     assert not peer.connection.runs
 
 
@@ -316,9 +321,13 @@ def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
     assert peer.result("tools/list", {}) == Peer(driver).result("tools/list") == first
 
 
-@covers("2026-07-28:tool-protocol-errors")
+@covers("2026-07-28:tool-protocol-errors", "2026-07-28:progress-token-type")
 @pytest.mark.parametrize(
-    "params", [{"name": "nonsense"}, {}, {"name": 5}, {"name": "greet", "arguments": []}]
+    "params",
+    [
+        *({"name": "greet", "says": {"progressToken": token}} for token in ({}, [], True, 1.5)),
+        *({"name": "nonsense"}, {}, {"name": 5}, {"name": "greet", "arguments": []}),
+    ],
 )
 def test_a_call_of_nothing_is_an_error_and_no_task(peer: Peer, params: Any) -> None:
     assert peer.error("tools/call", **params)["code"] == -32602

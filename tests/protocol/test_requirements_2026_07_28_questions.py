@@ -130,9 +130,15 @@ def test_a_poll_returns_only_questions_of_kinds_that_it_declares(peer: Peer, tas
     peer.ask(task_id, form("a"), sampling("b"))
     reduced = peer.get(task_id, {**TASKS, "elicitation": {}})
     assert set(reduced["inputRequests"]) == {"a"}
-    assert "sampling/createMessage" in reduced["statusMessage"]
-    assert peer.get(task_id, TASKS)["inputRequests"] == {}
-    assert set(peer.get(task_id)["inputRequests"]) == {"a", "b"}
+    assert reduced["statusMessage"] == "Waiting for answers to: sampling/createMessage"
+    nothing = peer.get(task_id, TASKS)
+    assert nothing["inputRequests"] == {}
+    assert nothing["statusMessage"] == (
+        "Waiting for answers to: elicitation/create, sampling/createMessage"
+    )
+    whole = peer.get(task_id)
+    assert set(whole["inputRequests"]) == {"a", "b"}
+    assert "statusMessage" not in whole
 
 
 @covers("2026-07-28:elicitation-refusals-handled")

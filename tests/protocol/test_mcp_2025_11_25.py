@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol.dialects.dialect import answerable_kinds
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.errors import (
     AlreadyEnded,
@@ -23,7 +22,6 @@ from taskmachine.statemachine import (
     LimitExceeded,
     NotFound,
     Outcome,
-    Progress,
     Question,
     Task,
     lifecycle,
@@ -53,43 +51,23 @@ def ended(outcome: Outcome) -> Task:
         ("tasks/get", {}, "params.taskId is required"),
         ("tasks/get", {"taskId": None}, "params.taskId must be a string, got null"),
         ("tasks/list", {"cursor": 5}, "params.cursor must be a string, got number"),
-        ("tools/call", {"name": "x", "task": []}, "params.task must be an object, got array"),
-        ("tools/call", {"name": "x", "task": True}, "params.task must be an object, got boolean"),
+        ("tools/call", {"task": []}, "params.task must be an object, got array"),
+        ("tools/call", {"task": True}, "params.task must be an object, got boolean"),
+        ("tools/call", {"task": {"ttl": -1}}, f"params.task.ttl must be from 0 to {2**53 - 1}"),
+        ("tools/call", {"task": {"ttl": 2**53}}, f"params.task.ttl must be from 0 to {2**53 - 1}"),
+        ("tools/call", {"task": {"ttl": 1.5}}, "params.task.ttl must be an integer, got number"),
+        ("tools/call", {"task": {"ttl": True}}, "params.task.ttl must be an integer, got boolean"),
+        ("tools/call", {"arguments": "{}"}, "params.arguments must be an object, got string"),
         (
             "tools/call",
-            {"name": "x", "task": {"ttl": -1}},
-            "params.task.ttl must be from 0 to 9007199254740991",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": 2**53}},
-            "params.task.ttl must be from 0 to 9007199254740991",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": 1.5}},
-            "params.task.ttl must be an integer, got number",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": True}},
-            "params.task.ttl must be an integer, got boolean",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "arguments": "{}"},
-            "params.arguments must be an object, got string",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "_meta": {"progressToken": 1}, "arguments": 1},
+            {"_meta": {"progressToken": 1}, "arguments": 1},
             "params.arguments must be an object, got number",
         ),
     ],
 )
 def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) -> None:
     with pytest.raises(InvalidParams) as error:
-        DIALECT.decode_request(Request(1, method, params))
+        DIALECT.decode_request(Request(1, method, {"name": "x", **params}))
     assert error.value.reason == reason
     assert DIALECT.encode_error(1, error.value).error == Error(-32602, f"Invalid params: {reason}")
 
@@ -224,23 +202,6 @@ def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) ->
     assert DIALECT.encode_error(1, error.value).error.code == -32601
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "methods"),
-    [
-        ({}, set()),
-        ({"elicitation": {}}, {"elicitation/create"}),
-        ({"elicitation": {"url": {}}}, {"elicitation/create url"}),
-        ({"sampling": {}}, {"sampling/createMessage"}),
-        ({"sampling": {"tools": {}}}, {"sampling/createMessage", "sampling/createMessage tools"}),
-        ({"roots": {}, "elicitation": None}, {"roots/list"}),
-    ],
-)
-def test_answerable_kinds_follow_the_declared_client_capabilities(
-    capabilities: Any, methods: set[str]
-) -> None:
-    assert answerable_kinds(capabilities) == methods
-
-
 # --- what a receiver shows -------------------------------------------------------------------
 
 
@@ -289,16 +250,6 @@ def test_a_failed_task_encodes_to_the_error_of_the_plain_call(
 def test_encode_outcome_rejects_a_task_that_has_not_ended() -> None:
     with pytest.raises(AssertionError, match="blocks until the end"):
         g1.encode_outcome(task())
-
-
-def test_progress_carries_the_token_of_the_requestor_until_the_end() -> None:
-    assert g1.encode_progress(task(0)) is None
-    moving = lifecycle.report(task(0), 2, progress=Progress(3, 10, "third")).task
-    shown = g1.encode_progress(moving)
-    assert shown == g1.Progress(0, 3, 10, "third", g1.related_task("t1"))
-    assert g1.encode_progress(lifecycle.cancel(moving, 3, reason="enough").task) is None
-    silent = lifecycle.report(task(None), 2, progress=Progress(3)).task
-    assert g1.encode_progress(silent) is None
 
 
 @covers("2025-11-25:related-task-on-question")

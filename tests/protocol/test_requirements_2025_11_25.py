@@ -286,24 +286,6 @@ def test_a_list_shows_only_tasks_of_the_requestor(kind: type[MemoryDriver]) -> N
     assert [task["taskId"] for task in bob.result("tasks/list")["tasks"]] == [his]
 
 
-# dialect.answerable_methods keeps methods only, so a runtime cannot refuse by mode.
-@covers("2025-11-25:elicitation-declared-modes-only", "2025-11-25:sampling-tools-only-if-declared")
-@pytest.mark.parametrize(
-    ("less", "more"),
-    [
-        ({"elicitation": {}}, {"elicitation": {"form": {}, "url": {}}}),
-        ({"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}),
-        ({"sampling": {}}, {"sampling": {"tools": {}}}),
-    ],
-)
-def test_a_task_records_the_modes_that_its_requestor_declared(less: Any, more: Any) -> None:
-    calls = [
-        peer.driver.tasks[peer.create()].call
-        for peer in (Peer(MemoryDriver(), declares=less), Peer(MemoryDriver(), declares=more))
-    ]
-    assert calls[0] != calls[1]
-
-
 # Requestor.tick gives up in silence.  Not for a create: a task is cancelled by tasks/cancel only.
 @covers("2025-11-25:timeout-sends-cancelled", "2025-11-25:cancelled-same-direction")
 def test_a_poll_that_timed_out_is_cancelled() -> None:

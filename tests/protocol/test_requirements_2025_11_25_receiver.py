@@ -163,13 +163,23 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
     assert peer.connection.runs == {}
 
 
-@covers("2025-11-25:tool-protocol-errors")
+@covers(
+    "2025-11-25:tool-protocol-errors",
+    "2025-11-25:ttl-parameter-number",
+    "2025-11-25:progress-token-type",
+)
 @pytest.mark.parametrize(
-    "params", [{"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}]
+    "params",
+    [
+        *({"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}),
+        *({"name": "greet", "task": {"ttl": ttl}} for ttl in ("60", -1, 0.5, True, [], 2**53)),
+        *({"name": "greet", "_meta": {"progressToken": token}} for token in (True, 1.5, [], {})),
+    ],
 )
 def test_an_unknown_tool_or_a_malformed_call_is_a_protocol_error(peer: Peer, params: Any) -> None:
-    assert peer.error("tools/call", **params, task={})["code"] == -32602
+    assert peer.error("tools/call", **{"task": {}, **params})["code"] == -32602
     assert peer.driver.tasks == {}
+    assert peer.result("ping") == {}
 
 
 # --- creating and looking --------------------------------------------------------------------
@@ -202,16 +212,6 @@ def test_a_requestor_cannot_choose_the_id(peer: Peer) -> None:
     task_id = peer.create(task={"taskId": "mine"}, taskId="mine")
     assert task_id != "mine"
     assert peer.error("tasks/get", taskId="mine")["code"] == -32602
-
-
-@covers("2025-11-25:tool-protocol-errors", "2025-11-25:ttl-parameter-number")
-@pytest.mark.parametrize("ttl", ["60", -1, 0.5, True, [], 2**53])
-def test_the_server_refuses_a_ttl_that_is_not_a_number_of_milliseconds(
-    peer: Peer, ttl: Any
-) -> None:
-    assert peer.error("tools/call", name="greet", task={"ttl": ttl})["code"] == -32602
-    assert peer.driver.tasks == {}
-    assert peer.result("ping") == {}
 
 
 class Thrifty(MemoryDriver):

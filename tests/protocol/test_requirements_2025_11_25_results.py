@@ -79,13 +79,6 @@ def test_tasks_result_returns_exactly_the_outcome_of_the_plain_call(
     assert "content" in answer["result"]
 
 
-@covers("2025-11-25:result-same-error")
-def test_an_error_keeps_its_code_its_message_and_its_data(peer: Peer, task_id: str) -> None:
-    peer.end(task_id, RAISED)
-    expected = {"code": -32042, "message": "rate limit exceeded", "data": {"a": 1}}
-    assert peer.error("tasks/result", taskId=task_id) == expected
-
-
 @covers(
     "2025-11-25:result-of-cancelled-task",
     "2025-11-25:related-task-on-error",

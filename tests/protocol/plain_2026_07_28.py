@@ -4,7 +4,7 @@ Every message that comes out is judged by the hand-written schema of its envelop
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_20
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
 from taskmachine.protocol.offer import Offer
+from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
@@ -114,6 +115,15 @@ class Peer:
         self.news()
         self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.news()
+
+    def do(self, outputs: Sequence[Any]) -> list[Any]:
+        """Carry out outputs of the receiver; return the messages received."""
+        self.driver.handle(self.connection, outputs)
+        return self.news()
+
+    @property
+    def receiver(self) -> Receiver:
+        return self.connection.receiver
 
     def result(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
         """The result, which is the only response that comes."""

@@ -20,17 +20,12 @@ from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, LimitExceeded, NotFound, Question, Task, lifecycle
 from tests.oracle import judge
 from tests.protocol.memory_driver import OFFER
+from tests.protocol.plain_2026_07_28 import CAPABILITIES_KEY, TASKS, VERSION_KEY
 from tests.requirements import covers
 
 DIALECT = g2.DIALECT
 
-META: dict[str, Any] = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {
-        "extensions": {"io.modelcontextprotocol/tasks": {}}
-    },
-}
-UNDECLARED = {**META, "io.modelcontextprotocol/clientCapabilities": {}}
+META = {VERSION_KEY: g2.REVISION, CAPABILITIES_KEY: TASKS}
 
 
 def task() -> Task:
@@ -56,31 +51,19 @@ def shown(task: Task, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("meta", "reason"),
     [
-        (None, "params._meta must be an object, got null"),
-        ([], "params._meta must be an object, got array"),
-        ({}, "params._meta.protocolVersion is required"),
-        (
-            {"io.modelcontextprotocol/protocolVersion": "2026-07-28"},
-            "params._meta.clientCapabilities is required",
-        ),
-        (
-            {**META, "io.modelcontextprotocol/protocolVersion": 5},
-            "params._meta.protocolVersion must be a string, got number",
-        ),
-        (
-            {**META, "io.modelcontextprotocol/clientCapabilities": None},
-            "params._meta.clientCapabilities must be an object, got null",
-        ),
-        (
-            {**META, "progressToken": {}},
-            "params._meta.progressToken must be a string or an integer, got object",
-        ),
+        (None, " must be an object, got null"),
+        ([], " must be an object, got array"),
+        ({}, ".protocolVersion is required"),
+        ({VERSION_KEY: "2026-07-28"}, ".clientCapabilities is required"),
+        ({**META, VERSION_KEY: 5}, ".protocolVersion must be a string, got number"),
+        ({**META, CAPABILITIES_KEY: None}, ".clientCapabilities must be an object, got null"),
+        ({**META, "progressToken": []}, ".progressToken must be a string or an integer, got array"),
     ],
 )
 def test_a_request_with_missing_or_invalid_metadata_is_refused(meta: Any, reason: str) -> None:
     with pytest.raises(InvalidParams) as error:
         DIALECT.decode_request(Request(1, "tools/list", {"_meta": meta}))
-    assert error.value.reason == reason
+    assert error.value.reason == f"params._meta{reason}"
     with pytest.raises(InvalidParams, match=r"params\._meta is required"):
         DIALECT.decode_request(Request(1, "tools/list", {}))
 
@@ -94,47 +77,47 @@ def test_requests_unrelated_to_tasks_do_not_require_the_extension() -> None:
         "subscriptions/listen": {"notifications": {"toolsListChanged": True}},
     }
     for method, params in harmless.items():
-        read(Request(1, method, {**params, "_meta": UNDECLARED}))
+        read(Request(1, method, {**params, "_meta": {**META, CAPABILITIES_KEY: {}}}))
+
+
+IDS = {"taskId": "x", "name": "x"}
 
 
 @covers("2026-07-28:informative-error-messages", "2026-07-28:input-responses-malformed-error")
 @pytest.mark.parametrize(
     ("method", "params", "reason"),
     [
-        ("tasks/get", {"taskId": 5}, "params.taskId must be a string, got number"),
-        ("tasks/update", {"taskId": "x"}, "params.inputResponses is required"),
+        ("tasks/get", {"taskId": 5}, "taskId must be a string, got number"),
+        ("tasks/update", {}, "inputResponses is required"),
+        ("tasks/update", {"inputResponses": []}, "inputResponses must be an object, got array"),
         (
             "tasks/update",
-            {"taskId": "x", "inputResponses": []},
-            "params.inputResponses must be an object, got array",
+            {"inputResponses": {"k": 1}},
+            "inputResponses['k'] must be an object, got number",
         ),
-        (
-            "tasks/update",
-            {"taskId": "x", "inputResponses": {"k": 1}},
-            "params.inputResponses['k'] must be an object, got number",
-        ),
-        ("subscriptions/listen", {}, "params.notifications is required"),
+        ("subscriptions/listen", {}, "notifications is required"),
         (
             "subscriptions/listen",
             {"notifications": {"taskIds": [1]}},
-            "params.notifications.taskIds[0] must be a string, got number",
+            "notifications.taskIds[0] must be a string, got number",
         ),
         (
             "subscriptions/listen",
             {"notifications": {"toolsListChanged": 1}},
-            "params.notifications.toolsListChanged must be a boolean, got number",
+            "notifications.toolsListChanged must be a boolean, got number",
         ),
-        ("tools/call", {"name": "x", "requestState": 1}, "params.requestState must be a string"),
+        ("tools/call", {"requestState": 1}, "requestState must be a string"),
     ],
 )
 def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) -> None:
     with pytest.raises(InvalidParams) as error:
-        DIALECT.decode_request(Request(1, method, {**params, "_meta": META}))
-    assert error.value.reason.startswith(reason)
+        DIALECT.decode_request(Request(1, method, {**IDS, **params, "_meta": META}))
+    assert error.value.reason.startswith(f"params.{reason}")
 
 
 # --- results ---------------------------------------------------------------------------------
 
+PAYLOADS = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 SNAPSHOT = {"taskId": "t", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
 
 
@@ -182,20 +165,13 @@ def test_null_for_nothing_is_taken_as_absent() -> None:
             "result.resultType must be 'complete', got 'task'",
         ),
         ("server/discover", {**SNAPSHOT, "resultType": "task"}, "result.supportedVersions is req"),
-        (
-            "tasks/get",
-            {**SNAPSHOT, "status": "completed"},
-            "result must have result, as its status is 'completed'",
-        ),
-        (
-            "tasks/get",
-            {**SNAPSHOT, "status": "failed"},
-            "result must have error, as its status is 'failed'",
-        ),
-        (
-            "tasks/get",
-            {**SNAPSHOT, "status": "input_required"},
-            "result must have inputRequests, as its status is 'input_required'",
+        *(
+            (
+                "tasks/get",
+                {**SNAPSHOT, "status": s},
+                f"result must have {m}, as its status is '{s}'",
+            )
+            for s, m in PAYLOADS.items()
         ),
         ("subscriptions/listen", {"_meta": {}}, "result._meta.subscriptionId is required"),
     ],
@@ -263,17 +239,6 @@ def pushed(task: Task, **options: Any) -> dict[str, Any]:
     return params
 
 
-@pytest.mark.parametrize("capabilities", [[], "tasks", 1])
-def test_capabilities_that_are_no_object_declare_nothing(capabilities: Any) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": capabilities,
-    }
-    request = Request(1, "tasks/get", {"taskId": "x", "_meta": meta})
-    with pytest.raises(MissingCapability):
-        read(request)
-
-
 def test_a_notification_names_its_subscription() -> None:
     assert pushed(task())["_meta"] == {"io.modelcontextprotocol/subscriptionId": "s1"}
 
@@ -287,3 +252,10 @@ def test_an_encoded_notification_equals_the_poll_of_the_same_client(
     body = pushed(waiting(), poll_interval_ms=250, answers=answers)
     del body["_meta"], result["resultType"]
     assert body == result
+
+
+@pytest.mark.parametrize("capabilities", [[], "tasks", 1])
+def test_capabilities_that_are_no_object_declare_nothing(capabilities: Any) -> None:
+    meta = {**META, CAPABILITIES_KEY: capabilities}
+    with pytest.raises(MissingCapability):
+        read(Request(1, "tasks/get", {"taskId": "x", "_meta": meta}))

@@ -53,7 +53,7 @@ def conversation() -> Peer:
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="plain")
     peer.connection.finish_run("plain", returned())
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="paused")
-    peer.driver.handle(peer.connection, peer.connection.receiver.paused("paused", [form()], "s"))
+    peer.do(peer.receiver.paused("paused", [form()], "s"))
     for method in ("nonsense", "tasks/list", "initialize", "tasks/get"):
         peer.error(method)
     peer.error("tasks/get", {}, taskId=tasks[0])
@@ -62,8 +62,8 @@ def conversation() -> Peer:
     peer.error("tools/list", says={VERSION_KEY: "1900-01-01"})
     for error in (LimitExceeded("tasks", 5), ZeroDivisionError(), NotFound("x")):
         peer.send("tools/call", {}, name="greet", id="refused")
-        peer.driver.handle(peer.connection, peer.connection.receiver.refused("refused", error))
-    peer.driver.handle(peer.connection, peer.connection.receiver.ended("watch"))
+        peer.do(peer.receiver.refused("refused", error))
+    peer.do(peer.receiver.ended("watch"))
     return peer
 
 
@@ -226,8 +226,7 @@ def test_a_request_id_in_use_is_refused_and_the_first_request_continues(peer: Pe
 def test_a_fault_of_the_server_is_32603_and_betrays_nothing(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     error = KeyError("secret of the database")
-    peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
-    (answer,) = peer.news()
+    (answer,) = peer.do(peer.receiver.refused(1, error))
     assert answer["error"]["code"] == -32603
     assert "secret" not in json.dumps(answer)
     assert peer.result("tools/list")["tools"]

@@ -189,8 +189,7 @@ def test_tasks_have_neither_progress_nor_log_messages(peer: Peer) -> None:
 def test_a_server_that_ends_a_subscription_says_so(peer: Peer, task_id: str, id: Id) -> None:
     peer.listen(task_id, id=id)
     peer.news()
-    peer.driver.handle(peer.connection, peer.connection.receiver.ended(id))
-    cancelled, answer = peer.news()
+    cancelled, answer = peer.do(peer.receiver.ended(id))
     judge(REVISION, "CancelledNotification").validate(cancelled)
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == id
@@ -199,7 +198,7 @@ def test_a_server_that_ends_a_subscription_says_so(peer: Peer, task_id: str, id:
     assert answer["id"] == answer["result"]["_meta"][SUBSCRIPTION_KEY] == id
     peer.complete(task_id)
     assert peer.news() == [], "nothing follows"
-    assert peer.connection.receiver.ended(id) == []
+    assert peer.receiver.ended(id) == []
 
 
 @covers("2026-07-28:server-cancelled-only-for-listen")
@@ -232,13 +231,9 @@ def test_nothing_more_is_said_of_a_cancelled_request(peer: Peer, task_id: str) -
     assert peer.post(cancelled("call")) == []
     assert peer.post(cancelled("watch")) == []
     assert peer.connection.abandoned == ["call", "watch"], "the worker is notified"
-    peer.driver.handle(
-        peer.connection, peer.connection.receiver.ran("call", returned())
-    )  # it crossed
-    peer.driver.handle(peer.connection, peer.connection.receiver.paused("call", [form()], None))
-    peer.driver.handle(
-        peer.connection, peer.connection.receiver.refused("call", ZeroDivisionError())
-    )
+    assert peer.do(peer.receiver.ran("call", returned())) == []  # it crossed
+    assert peer.do(peer.receiver.paused("call", [form()], None)) == []
+    assert peer.do(peer.receiver.refused("call", ZeroDivisionError())) == []
     peer.complete(task_id)
     assert peer.news() == []
     assert peer.get(task_id)["status"] == "completed"
@@ -294,8 +289,7 @@ DIGEST = request_digest("tools/call", "greet", b'{"n":1}')
 
 def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
     peer.news()
-    peer.driver.handle(peer.connection, peer.connection.receiver.paused(id, questions, state))
-    (answer,) = peer.news()
+    (answer,) = peer.do(peer.receiver.paused(id, questions, state))
     return answer
 
 
@@ -330,7 +324,7 @@ def test_a_plain_call_asks_by_its_result(peer: Peer, questions: Any, state: str 
 def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     with pytest.raises(ValueError, match="must have inputRequests or requestState"):
-        peer.connection.receiver.paused(1, [], None)
+        peer.receiver.paused(1, [], None)
 
 
 @covers(
@@ -361,10 +355,9 @@ def retry(peer: Peer, state: str, *, owner: str = "alice", now: int = 0, digest:
     try:
         SEALER.open_state(owner, run.state, now, digest)
     except InvalidParams as error:
-        peer.driver.handle(peer.connection, peer.connection.receiver.refused("retry", error))
+        (answer,) = peer.do(peer.receiver.refused("retry", error))
     else:
-        peer.driver.handle(peer.connection, peer.connection.receiver.ran("retry", returned()))
-    (answer,) = peer.news()
+        (answer,) = peer.do(peer.receiver.ran("retry", returned()))
     return answer
 
 
@@ -423,8 +416,7 @@ def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
 def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     error = MissingCapability({"elicitation": {}})
-    peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
-    (answer,) = peer.news()
+    (answer,) = peer.do(peer.receiver.refused(1, error))
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 

@@ -22,8 +22,6 @@ Kind = Literal["request", "notification", "result"]
 
 @attrs.frozen
 class Sample:
-    """One message class."""
-
     dialect: ModuleType
     kind: Kind
     method: str

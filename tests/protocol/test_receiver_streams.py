@@ -26,7 +26,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.protocol.memory_driver import OFFER
+from tests.protocol.memory_driver import OFFER, only
 
 FORM = Question("k", "elicitation/create", b'{"message":"?"}')
 CALL = Call("tools/call", "greet", progress_token="p")
@@ -86,8 +86,7 @@ def look(receiver: Receiver, task: Task) -> Any:
 
 def test_a_session_that_is_taken_up_again_needs_no_introduction(receiver: Receiver) -> None:
     assert receiver.capabilities == {"elicitation": {}}
-    [wanted] = receiver.receive(Request(1, "tools/call", {"name": "quick"}))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(Request(1, "tools/call", {"name": "quick"})), Perform)
     assert isinstance(wanted.operation, Run)
     assert wanted.operation.call.answers == {"elicitation/create"}
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
@@ -293,8 +292,9 @@ def test_a_2026_plain_call_reports_progress_and_a_2026_task_does_not() -> None:
     receiver = Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
     for name, capabilities, tells in (("quick", {}, 1), ("slow", g2.TASKS_REQUIRED, 0)):
         meta = g2.RequestMeta(g2.REVISION, capabilities, progressToken="p")
-        [wanted] = receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta)))
-        assert isinstance(wanted, Perform)
+        wanted = only(
+            receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta))), Perform
+        )
         assert isinstance(wanted.operation, Run | Create)
         assert (wanted.operation.call.progress_token == "p") is bool(tells)
         assert len(receiver.reported(name, Progress(1))) == tells
@@ -310,8 +310,7 @@ def test_a_plain_call_asks_and_is_answered_on_its_own_stream(receiver: Receiver)
     assert receiver.receive(answer) == [], "the first answer counts"
     receiver.asked(1, [FORM])
     refusal = ErrorResponse(101, Error(-1, "no"))
-    [replied] = receiver.receive(refusal)
-    assert isinstance(replied, Replied)
+    replied = only(receiver.receive(refusal), Replied)
     assert replied.reply.is_error
 
 
@@ -345,12 +344,10 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
-    [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(g2.DIALECT.encode_request(1, call)), Perform)
     assert isinstance(wanted.operation, Create)
     assert wanted.operation.first == (FORM,)
-    [paused] = receiver.paused(1, [FORM], "sealed")
-    assert isinstance(paused, Send)
+    paused = only(receiver.paused(1, [FORM], "sealed"), Send)
     assert isinstance(paused.message, ResultResponse)
     result = paused.message.result
     assert result["resultType"] == "input_required"
@@ -359,8 +356,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     assert "taskId" not in result
     answers = {"k": {"action": "accept", "content": {}}}
     again = attrs.evolve(call, inputResponses=answers, requestState="sealed")
-    [wanted] = receiver.receive(g2.DIALECT.encode_request(2, again))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(g2.DIALECT.encode_request(2, again)), Perform)
     assert isinstance(wanted.operation, Create)
     assert wanted.operation.state == "sealed"
     assert wanted.operation.answers.keys() == {"k"}
@@ -372,7 +368,6 @@ def test_a_client_that_cannot_answer_the_first_question_gets_32021() -> None:
     receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
     receiver.receive(g2.DIALECT.encode_request(1, call))
-    [refused] = receiver.paused(1, [FORM], "sealed")
-    assert isinstance(refused, Send)
+    refused = only(receiver.paused(1, [FORM], "sealed"), Send)
     assert isinstance(refused.message, ErrorResponse)
     assert refused.message.error.code == -32021

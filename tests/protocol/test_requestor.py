@@ -13,6 +13,7 @@ from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Req
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
+from tests.protocol.memory_driver import only
 
 G1 = requestor_2025_11_25.REQUESTOR
 G2 = requestor_2026_07_28.Requestor2026({"elicitation": {}})
@@ -110,8 +111,7 @@ def answers(outputs: list[Output]) -> list[Any]:
 def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any]) -> None:
     caller = working_2025()
     caller.wait(60_000)
-    [asked] = caller.question("q-1", **meta)
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q-1", **meta), Asked)
     assert caller.methods()[-1] == "tasks/get"
     caller.reply(shown_2025())
     sent = caller.requestor.answer("job", asked.key, YES, now=caller.now)
@@ -286,8 +286,7 @@ def test_a_wire_without_cancelled_requests_gives_up_in_silence() -> None:
 def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_again() -> None:
     caller = working_2025()
     key = {"io.taskmachine/question-key": "k"}
-    [asked] = caller.question("q1", **key)
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1", **key), Asked)
     assert caller.question("q2", **key) == []
     [answer] = answers(caller.requestor.answer("job", asked.key, YES, now=0))
     assert answer.id == "q2"
@@ -297,8 +296,7 @@ def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_agai
 
 def test_the_requestor_asks_a_2025_question_again_after_its_answer() -> None:
     caller = working_2025()
-    [asked] = caller.question("q1")
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1"), Asked)
     assert answers(caller.requestor.answer("job", asked.key, YES, now=0))
     caller.wait(1000)
     caller.reply(shown_2025("working", statusMessage="thank you"))
@@ -307,8 +305,7 @@ def test_the_requestor_asks_a_2025_question_again_after_its_answer() -> None:
 
 def test_an_answer_waits_until_its_question_is_open() -> None:
     caller = working_2025()
-    [asked] = caller.question("q1", **{"io.taskmachine/question-key": "k"})
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1", **{"io.taskmachine/question-key": "k"}), Asked)
     taken_back = Notification("notifications/cancelled", {"requestId": "q1"})
     assert caller.requestor.receive(taken_back, now=0) == []
     assert caller.requestor.answer("job", asked.key, YES, now=0) == []
@@ -356,8 +353,7 @@ def test_a_paused_call_that_is_given_up_has_ended(refuses: bool) -> None:
     if refuses:
         [told] = caller.requestor.answer("job", "k", NO, now=0)
     else:
-        [told] = caller.requestor.cancel("job", now=0)
-    assert isinstance(told, Finished)
+        told = only(caller.requestor.cancel("job", now=0), Finished)
     assert told.outcome.cause is Cause.CANCELLED
 
 
@@ -407,8 +403,7 @@ def test_an_answer_to_a_call_that_has_ended_is_ignored() -> None:
 
 def test_a_lost_connection_ends_calls_without_a_create_result() -> None:
     caller = started(G1)
-    [told] = caller.requestor.disconnected(now=0)
-    assert isinstance(told, Finished)
+    told = only(caller.requestor.disconnected(now=0), Finished)
     assert told.outcome.cause is Cause.ERROR
 
 

@@ -11,6 +11,7 @@ from taskmachine.protocol.jsonrpc import Notification, ResultResponse
 from taskmachine.protocol.outputs import Asked, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_EARLY, MOST_FAILURES, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress
+from tests.protocol.memory_driver import only
 from tests.protocol.test_requestor import (
     FORM,
     G1,
@@ -30,7 +31,6 @@ GONE = Outcome.of_error(-32603, "gone")
 
 
 def lose(caller: Caller) -> list[Any]:
-    """The last request that was sent."""
     return caller.do(caller.requestor.lost(caller.requests[-1].id, "gone", now=caller.now))
 
 
@@ -62,8 +62,7 @@ def test_an_outcome_that_is_lost_is_asked_for_again() -> None:
     caller.wait((caller.requestor.next_tick() or 0) - caller.now)
     caller.reply(shown_2025("completed"))
     assert caller.methods()[-3:] == ["tasks/result", "tasks/get", "tasks/result"]
-    [end] = caller.reply({"content": []})
-    assert isinstance(end, Finished)
+    only(caller.reply({"content": []}), Finished)
 
 
 def test_a_cancel_that_is_lost_is_made_again() -> None:
@@ -91,8 +90,7 @@ def test_the_requestor_repeats_tasks_result_after_the_collect_timeout() -> None:
     assert blocked.method == "tasks/result"
     assert caller.requestor.next_tick() == 90_000
     assert caller.wait(89_999) == []
-    [forgotten] = caller.wait(1)
-    assert isinstance(forgotten, Send)
+    forgotten = only(caller.wait(1), Send)
     assert forgotten.message == Notification("notifications/cancelled", {"requestId": blocked.id})
     caller.wait((caller.requestor.next_tick() or 0) - caller.now)
     caller.reply(shown_2025("input_required"))
@@ -117,8 +115,7 @@ def test_the_requestor_holds_an_early_question_until_the_create_result() -> None
     out = caller.reply({"task": shown_2025()})
     assert [output.call for output in out if isinstance(output, Asked)] == ["job"]
     [asked] = [output for output in out if isinstance(output, Asked)]
-    [sent] = caller.requestor.answer("job", asked.key, YES, now=0)
-    assert isinstance(sent, Send)
+    sent = only(caller.requestor.answer("job", asked.key, YES, now=0), Send)
     assert isinstance(sent.message, ResultResponse)
     assert sent.message.id == "q"
 

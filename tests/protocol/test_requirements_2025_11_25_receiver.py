@@ -25,7 +25,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver
+from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver, only
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     BROKEN,
@@ -562,8 +562,7 @@ def test_an_internal_failure_is_32603_without_details(error: Exception) -> None:
     receiver = Receiver(RECEIVER, OFFER, owner="alice", new_id=lambda: 1)
     receiver.receive(DIALECT.encode_request(0, Initialize(REVISION, {}, {})))
     receiver.receive(DIALECT.encode_request(1, GetTask("x")))
-    [send] = receiver.refused(1, error)
-    assert isinstance(send, Send)
+    send = only(receiver.refused(1, error), Send)
     shown = json.dumps(attrs.asdict(send.message))
     assert "-32603" in shown
     assert "secret" not in shown

@@ -74,7 +74,6 @@ class Client:
         self.outputs: list[Output] = []
 
     def _take(self, outputs: list[Output]) -> list[Any]:
-        """The messages among the outputs."""
         self.outputs += outputs
         sent = [on_the_wire(output.message) for output in outputs if isinstance(output, Send)]
         for message in sent:
@@ -98,7 +97,6 @@ class Client:
         return self.hear({"id": request["id"], "error": body})
 
     def hear(self, message: Any) -> list[Any]:
-        """Receive a message of the server; return the messages sent in response."""
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
         return self._take(self.requestor.receive(decode_message(data), now=self.now))
 
@@ -110,14 +108,12 @@ class Client:
         return self._take(self.requestor.cancel(name, now=self.now))
 
     def wait(self) -> list[Any]:
-        """Until the client has something to do."""
         due = self.requestor.next_tick()
         assert due is not None, "it has nothing more to do"
         self.now = max(self.now, due)
         return self._take(self.requestor.tick(self.now))
 
     def poll(self) -> Any:
-        """The next `tasks/get`."""
         (request,) = self.wait()
         assert request["method"] == "tasks/get"
         return request
@@ -131,7 +127,6 @@ class Client:
         return [output for output in self.outputs if isinstance(output, Finished)]
 
     def outcome(self) -> Any:
-        """How the one call ended: its result, or its error."""
         (end,) = self.finished
         if end.outcome.result is not None:
             return json.loads(end.outcome.result)
@@ -139,7 +134,6 @@ class Client:
 
 
 def with_task(client: Client, created: Any = CREATED) -> Any:
-    """A call that became a task; its first poll."""
     assert client.respond(client.call(), created) == []
     return client.poll()
 

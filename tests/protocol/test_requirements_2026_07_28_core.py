@@ -9,8 +9,7 @@ import pytest
 
 from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
-from taskmachine.protocol.dialects.mcp_2026_07_28.headers import check_headers, headers_of
-from taskmachine.protocol.errors import HeaderMismatch, MalformedMessage
+from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import Request, decode_message, encode_message
 from taskmachine.protocol.offer import Offer
 from taskmachine.statemachine import LimitExceeded, NotFound, Outcome
@@ -68,7 +67,6 @@ def conversation() -> Peer:
 
 
 def parts(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object inside a message."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value:
@@ -345,41 +343,6 @@ def test_a_caller_reaches_only_the_tools_that_it_is_offered() -> None:
 
 
 # --- headers ----------------------------------------------------------------------------------
-
-
-@covers(
-    "2026-07-28:header-mismatch-32020",
-    "2026-07-28:header-body-mismatch-rejected",
-    "2026-07-28:http-version-mismatch-32020",
-    "2026-07-28:http-version-header-missing-refused",
-    "2026-07-28:header-missing-rejected",
-    "2026-07-28:param-header-failure-32020",
-    "2026-07-28:reserved-codes-as-defined",
-)
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("MCP-Protocol-Version", "2025-11-25"),
-        ("MCP-Protocol-Version", None),
-        ("Mcp-Method", "tasks/cancel"),
-        ("Mcp-Method", None),
-        ("Mcp-Name", "slow"),
-        ("Mcp-Name", None),
-        ("Mcp-Param-Region", "eu"),
-        ("Mcp-Param-Region", None),
-    ],
-)
-def test_headers_that_do_not_fit_are_32020(name: str, value: str | None) -> None:
-    params = {"name": "greet", "arguments": {"region": "us"}, "_meta": {VERSION_KEY: REVISION}}
-    request, mirrored = Request(5, "tools/call", params), {"Region": ("region",)}
-    headers: dict[str, str | None] = {**headers_of(request, mirrored)}
-    check_headers([(n, v) for n, v in headers.items() if v is not None], request, mirrored)
-    headers[name] = value
-    with pytest.raises(HeaderMismatch) as caught:
-        check_headers([(n, v) for n, v in headers.items() if v is not None], request, mirrored)
-    seen = on_the_wire(g2.DIALECT.encode_error(request.id, caught.value))
-    judge(REVISION, "HeaderMismatchError").validate(seen)
-    assert seen["error"]["code"] == -32020
 
 
 @covers("2026-07-28:server-info-sent")

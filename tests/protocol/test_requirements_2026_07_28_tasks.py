@@ -37,7 +37,6 @@ BOOM = Outcome.of_error(7, "the disk is full", b'{"disk":"a"}')
 
 
 def put(peer: Peer, task_id: str, status: str) -> None:
-    """Bring a working task there."""
     if status == "input_required":
         peer.ask(task_id, form(), sampling())
     elif status == "completed":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import TypeVar
 
 import attrs
 
@@ -22,6 +23,7 @@ from taskmachine.statemachine import NotFound, Outcome, Task, TaskmachineError, 
 from taskmachine.statemachine.lifecycle import Step
 
 PAGE = 2
+Kind = TypeVar("Kind")
 
 GREET = {"name": "greet", "description": "Says hello", "inputSchema": {"type": "object"}}
 OFFER = Offer(
@@ -34,10 +36,15 @@ OFFER = Offer(
 )
 
 
+def only(outputs: Sequence[object], kind: type[Kind]) -> Kind:
+    """Return the one output, which is of this kind."""
+    [output] = outputs
+    assert isinstance(output, kind)
+    return output
+
+
 @attrs.define(eq=False)
 class Connection:
-    """A connection: the receiver and its outputs."""
-
     driver: "MemoryDriver"
     receiver: Receiver
     owner: str
@@ -47,13 +54,11 @@ class Connection:
     runs: dict[Id, Run] = attrs.field(factory=dict)
 
     def receive(self, message: Message) -> list[Message]:
-        """Receive a message, as bytes; return the messages sent in response."""
         before = len(self.sent)
         self.driver.handle(self, self.receiver.receive(decode_message(encode_message(message))))
         return [send.message for send in self.sent[before:]]
 
     def finish_run(self, id: Id, outcome: Outcome) -> list[Message]:
-        """End a plain call."""
         del self.runs[id]
         before = len(self.sent)
         self.driver.handle(self, self.receiver.ran(id, outcome))
@@ -73,7 +78,6 @@ class MemoryDriver:
     def connect(
         self, dialect: ReceiverDialect, offer: Offer = OFFER, owner: str = "alice"
     ) -> Connection:
-        """Open a connection."""
         prefix = f"q{len(self.connections)}"
         receiver = Receiver(
             dialect, offer, owner=owner, new_id=lambda: f"{prefix}-{next(self._numbers)}"
@@ -85,7 +89,6 @@ class MemoryDriver:
     def handle(
         self, connection: Connection, outputs: Sequence[Send | Perform | Abandoned | Replied]
     ) -> None:
-        """Carry out the outputs of a receiver."""
         for output in outputs:
             match output:
                 case Send(message=message, stream=stream):
@@ -144,21 +147,18 @@ class MemoryDriver:
                     self.handle(connection, receiver.answered(id, task, steps, now=self.now))
 
     def load(self, task_id: str, owner: str) -> Task:
-        """Return the task if it belongs to this owner."""
         task = self.tasks.get(task_id)
         if task is None or task.owner != owner:
             raise NotFound(task_id)
         return task
 
     def commit(self, step: Step) -> Task:
-        """Store a step and pass the new version to all receivers."""
         self._store(step)
         for connection in self.connections:
             self.handle(connection, connection.receiver.moved(step.task, now=self.now))
         return step.task
 
     def move(self, task_id: str, act: Callable[[Task], Step | None]) -> Task:
-        """Move a task as a worker does."""
         step = act(self.tasks[task_id])
         return self.tasks[task_id] if step is None else self.commit(step)
 

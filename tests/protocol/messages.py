@@ -4,8 +4,10 @@
 package `mcp-types`, `published` the file and definition of the published schema, where they exist.
 """
 
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import attrs
 from hypothesis import strategies as st
@@ -20,8 +22,6 @@ Kind = Literal["request", "notification", "result"]
 
 @attrs.frozen
 class Sample:
-    """One message class."""
-
     dialect: ModuleType
     kind: Kind
     method: str
@@ -34,9 +34,31 @@ class Sample:
         return f"{self.dialect.REVISION} {self.schema}"
 
 
-CORE_2025: Final = "mcp-2025-11-25.schema.json"
-CORE_2026: Final = "mcp-2026-07-28.schema.json"
-TASKS: Final = "ext-tasks.schema.json"
+def _sample(
+    dialect: ModuleType,
+    file: str,
+    method: str,
+    model: str,
+    shape: Callable[..., Any],
+    *,
+    schema: str | None = None,
+    is_official: bool = True,
+    is_published: bool = True,
+) -> Callable[..., Sample]:
+    """The kind is the last word of `model`, which names the published definition too."""
+    kind: Kind = next(k for k in get_args(Kind) if model.endswith(k.capitalize()))
+    official, published = model if is_official else None, (file, model) if is_published else None
+
+    def of(*fields: Any, **named_fields: Any) -> Sample:
+        messages = _builds(shape, *fields, **named_fields)
+        return Sample(dialect, kind, method, messages, schema or model, official, published)
+
+    return of
+
+
+_core_2025 = partial(_sample, g1, "mcp-2025-11-25.schema.json")
+_core_2026 = partial(_sample, g2, "mcp-2026-07-28.schema.json")
+_tasks_2026 = partial(_sample, g2, "ext-tasks.schema.json", is_official=False)
 
 ms = st.integers(0, 2**53 - 1)
 stamps = st.integers(0, 4_000_000_000_000).map(encode_timestamp)
@@ -63,6 +85,46 @@ input_schemas = st.sampled_from(
     [{"type": "object"}, {"type": "object", "properties": {"n": {"type": "integer"}}}]
 )
 
+_input_requests = st.dictionaries(
+    text,
+    st.sampled_from(
+        [
+            g2.InputRequest("elicitation/create", form),
+            g2.InputRequest("sampling/createMessage", sampling),
+            g2.InputRequest("roots/list"),
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+)
+_g2_task_fields = {
+    "taskId": ids,
+    "createdAt": stamps,
+    "lastUpdatedAt": stamps,
+    "ttlMs": st.none() | ms,
+    "statusMessage": maybe_text,
+    "pollIntervalMs": st.none() | ms,
+}
+_PAYLOADS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "working": {},
+    "cancelled": {},
+    "input_required": {"inputRequests": _input_requests},
+    "completed": {"result": contents.map(lambda blocks: {"content": blocks})},
+    "failed": {"error": st.just({"code": -32603, "message": "boom"})},
+}
+
+
+def _builds(shape: Callable[..., Any], *fields: Any, **named: Any) -> st.SearchStrategy[Any]:
+    """A detailed task has the payload of its status."""
+    if shape not in (g2.GetTaskResult, g2.TaskStatus):
+        return st.builds(shape, *fields, **named)
+    variants = [
+        st.builds(shape, status=st.just(status), **_g2_task_fields, **payload, **named)
+        for status, payload in _PAYLOADS.items()
+    ]
+    return st.one_of(*variants)
+
+
 # --- 2025-11-25 ------------------------------------------------------------------------------
 
 _task_fields = {
@@ -79,318 +141,125 @@ _augmentation = st.none() | st.builds(g1.TaskMetadata, ttl=st.none() | ms)
 _related = ids.map(g1.related_task)
 
 SAMPLES_2025: Final = [
-    Sample(
-        g1,
-        "request",
-        "initialize",
-        st.builds(
-            g1.Initialize,
-            protocolVersion=st.just("2025-11-25"),
-            capabilities=st.sampled_from(
-                [
-                    {},
-                    {
-                        "tasks": g1.tasks_capability(
-                            "sampling/createMessage", "elicitation/create", listing=True
-                        )
-                    },
-                ]
-            ),
-            clientInfo=implementations,
-            meta=metas,
+    _core_2025("initialize", "InitializeRequest", g1.Initialize)(
+        protocolVersion=st.just("2025-11-25"),
+        capabilities=st.sampled_from(
+            [
+                {},
+                {
+                    "tasks": g1.tasks_capability(
+                        "sampling/createMessage", "elicitation/create", listing=True
+                    )
+                },
+            ]
         ),
-        "InitializeRequest",
-        "InitializeRequest",
-        (CORE_2025, "InitializeRequest"),
+        clientInfo=implementations,
+        meta=metas,
     ),
-    Sample(
-        g1,
-        "result",
-        "initialize",
-        st.builds(
-            g1.InitializeResult,
-            protocolVersion=st.just("2025-11-25"),
-            capabilities=st.booleans().map(
-                lambda listing: {"tasks": g1.tasks_capability("tools/call", listing=listing)}
-            ),
-            serverInfo=implementations,
-            instructions=maybe_text,
-            meta=metas,
+    _core_2025("initialize", "InitializeResult", g1.InitializeResult)(
+        protocolVersion=st.just("2025-11-25"),
+        capabilities=st.booleans().map(
+            lambda listing: {"tasks": g1.tasks_capability("tools/call", listing=listing)}
         ),
-        "InitializeResult",
-        "InitializeResult",
-        (CORE_2025, "InitializeResult"),
+        serverInfo=implementations,
+        instructions=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g1,
-        "notification",
-        "notifications/initialized",
-        st.builds(g1.Initialized, meta=metas),
-        "InitializedNotification",
-        "InitializedNotification",
-        (CORE_2025, "InitializedNotification"),
+    _core_2025("notifications/initialized", "InitializedNotification", g1.Initialized)(meta=metas),
+    _core_2025("ping", "PingRequest", g1.Ping, schema="JSONRPCRequest", is_published=False)(
+        meta=metas
     ),
-    Sample(
-        g1,
-        "request",
-        "ping",
-        st.builds(g1.Ping, meta=metas),
-        "JSONRPCRequest",
-        "PingRequest",
-    ),
-    Sample(
-        g1,
-        "result",
-        "ping",
-        st.builds(g1.EmptyResult, meta=metas),
-        "Result",
-        "EmptyResult",
-        (CORE_2025, "EmptyResult"),
-    ),
-    Sample(
-        g1,
-        "request",
-        "tools/list",
-        st.builds(g1.ListTools, cursor=maybe_text, meta=metas),
-        "ListToolsRequest",
-        "ListToolsRequest",
-        (CORE_2025, "ListToolsRequest"),
-    ),
-    Sample(
-        g1,
-        "result",
-        "tools/list",
-        st.builds(
-            g1.ListToolsResult,
-            tools=st.lists(
-                st.builds(
-                    g1.Tool,
-                    name=text,
-                    inputSchema=input_schemas,
-                    execution=st.none()
-                    | st.builds(
-                        g1.ToolExecution,
-                        taskSupport=st.sampled_from([None, "required", "optional", "forbidden"]),
-                        extra=st.just({}),
-                    ),
-                    extra=st.fixed_dictionaries({}, optional={"description": text, "title": text}),
+    _core_2025("ping", "EmptyResult", g1.EmptyResult, schema="Result")(meta=metas),
+    _core_2025("tools/list", "ListToolsRequest", g1.ListTools)(cursor=maybe_text, meta=metas),
+    _core_2025("tools/list", "ListToolsResult", g1.ListToolsResult)(
+        tools=st.lists(
+            st.builds(
+                g1.Tool,
+                name=text,
+                inputSchema=input_schemas,
+                execution=st.none()
+                | st.builds(
+                    g1.ToolExecution,
+                    taskSupport=st.sampled_from([None, "required", "optional", "forbidden"]),
+                    extra=st.just({}),
                 ),
-                max_size=2,
+                extra=st.fixed_dictionaries({}, optional={"description": text, "title": text}),
             ),
-            nextCursor=maybe_text,
-            meta=metas,
+            max_size=2,
         ),
-        "ListToolsResult",
-        "ListToolsResult",
-        (CORE_2025, "ListToolsResult"),
+        nextCursor=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g1,
-        "request",
-        "tools/call",
-        st.builds(g1.CallTool, name=text, arguments=arguments, task=_augmentation, meta=metas),
-        "CallToolRequest",
-        "CallToolRequest",
-        (CORE_2025, "CallToolRequest"),
+    _core_2025("tools/call", "CallToolRequest", g1.CallTool)(
+        name=text, arguments=arguments, task=_augmentation, meta=metas
     ),
-    Sample(
-        g1,
-        "result",
-        "tools/call",
-        st.builds(
-            g1.CallToolResult,
-            content=contents,
-            structuredContent=arguments,
-            isError=st.none() | st.booleans(),
-            meta=metas,
-        ),
-        "CallToolResult",
-        "CallToolResult",
-        (CORE_2025, "CallToolResult"),
+    _core_2025("tools/call", "CallToolResult", g1.CallToolResult)(
+        content=contents, structuredContent=arguments, isError=st.none() | st.booleans(), meta=metas
     ),
-    Sample(
-        g1,
-        "result",
-        "tools/call",
-        st.builds(
-            g1.CreateTaskResult,
-            _g1_tasks,
-            meta=st.none() | text.map(lambda words: {g1.IMMEDIATE_RESPONSE: words}),
-        ),
-        "CreateTaskResult",
-        "CreateTaskResult",
-        (CORE_2025, "CreateTaskResult"),
+    _core_2025("tools/call", "CreateTaskResult", g1.CreateTaskResult)(
+        _g1_tasks, meta=st.none() | text.map(lambda words: {g1.IMMEDIATE_RESPONSE: words})
     ),
-    Sample(
-        g1,
-        "request",
-        "elicitation/create",
-        st.builds(
-            g1.Elicit,
-            message=text,
-            task=_augmentation,
-            meta=_related,
-            extra=st.just({"requestedSchema": form["requestedSchema"]}),
-        ),
-        "TaskElicitRequest",
-        "ElicitRequest",
-        (CORE_2025, "ElicitRequest"),
+    _core_2025("elicitation/create", "ElicitRequest", g1.Elicit, schema="TaskElicitRequest")(
+        message=text,
+        task=_augmentation,
+        meta=_related,
+        extra=st.just({"requestedSchema": form["requestedSchema"]}),
     ),
-    Sample(
-        g1,
-        "result",
-        "elicitation/create",
-        st.builds(
-            g1.ElicitResult,
-            action=st.sampled_from(["accept", "decline", "cancel"]),
-            content=st.none() | st.just({"name": "Ada"}),
-            meta=metas,
-        ),
-        "ElicitResult",
-        "ElicitResult",
-        (CORE_2025, "ElicitResult"),
+    _core_2025("elicitation/create", "ElicitResult", g1.ElicitResult)(
+        action=st.sampled_from(["accept", "decline", "cancel"]),
+        content=st.none() | st.just({"name": "Ada"}),
+        meta=metas,
     ),
-    Sample(
-        g1,
-        "request",
+    _core_2025(
         "sampling/createMessage",
-        st.builds(
-            g1.CreateMessage,
-            messages=st.just(sampling["messages"]),
-            maxTokens=st.integers(1, 1000),
-            task=_augmentation,
-            meta=_related,
-            extra=st.fixed_dictionaries({}, optional={"systemPrompt": text}),
-        ),
-        "TaskCreateMessageRequest",
         "CreateMessageRequest",
-        (CORE_2025, "CreateMessageRequest"),
+        g1.CreateMessage,
+        schema="TaskCreateMessageRequest",
+    )(
+        messages=st.just(sampling["messages"]),
+        maxTokens=st.integers(1, 1000),
+        task=_augmentation,
+        meta=_related,
+        extra=st.fixed_dictionaries({}, optional={"systemPrompt": text}),
     ),
-    Sample(
-        g1,
-        "result",
-        "sampling/createMessage",
-        st.builds(
-            g1.CreateMessageResult,
-            role=st.sampled_from(["user", "assistant"]),
-            content=text_blocks,
-            model=text,
-            stopReason=maybe_text,
-            meta=metas,
-        ),
-        "CreateMessageResult",
-        "CreateMessageResult",
-        (CORE_2025, "CreateMessageResult"),
+    _core_2025("sampling/createMessage", "CreateMessageResult", g1.CreateMessageResult)(
+        role=st.sampled_from(["user", "assistant"]),
+        content=text_blocks,
+        model=text,
+        stopReason=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g1,
-        "request",
-        "tasks/get",
-        st.builds(g1.GetTask, taskId=ids),
-        "GetTaskRequest",
-        "GetTaskRequest",
-        (CORE_2025, "GetTaskRequest"),
+    _core_2025("tasks/get", "GetTaskRequest", g1.GetTask)(taskId=ids),
+    _core_2025("tasks/get", "GetTaskResult", g1.Task)(**_task_fields),
+    _core_2025("tasks/result", "GetTaskPayloadRequest", g1.GetTaskPayload)(taskId=ids),
+    _core_2025("tasks/result", "GetTaskPayloadResult", g1.TaskPayload)(
+        meta=_related, extra=contents.map(lambda blocks: {"content": blocks})
     ),
-    Sample(
-        g1,
-        "result",
-        "tasks/get",
-        _g1_tasks,
-        "GetTaskResult",
-        "GetTaskResult",
-        (CORE_2025, "GetTaskResult"),
+    _core_2025("tasks/list", "ListTasksRequest", g1.ListTasks)(cursor=maybe_text),
+    _core_2025("tasks/list", "ListTasksResult", g1.ListTasksResult)(
+        tasks=st.lists(_g1_tasks, max_size=2), nextCursor=maybe_text
     ),
-    Sample(
-        g1,
-        "request",
-        "tasks/result",
-        st.builds(g1.GetTaskPayload, taskId=ids),
-        "GetTaskPayloadRequest",
-        "GetTaskPayloadRequest",
-        (CORE_2025, "GetTaskPayloadRequest"),
+    _core_2025("tasks/cancel", "CancelTaskRequest", g1.CancelTask)(taskId=ids),
+    _core_2025("tasks/cancel", "CancelTaskResult", g1.Task)(
+        **_task_fields | {"status": st.just("cancelled")}
     ),
-    Sample(
-        g1,
-        "result",
-        "tasks/result",
-        st.builds(
-            g1.TaskPayload,
-            meta=_related,
-            extra=contents.map(lambda blocks: {"content": blocks}),
-        ),
-        "GetTaskPayloadResult",
-        "GetTaskPayloadResult",
-        (CORE_2025, "GetTaskPayloadResult"),
+    _core_2025("notifications/tasks/status", "TaskStatusNotification", g1.TaskStatus)(
+        **_task_fields
     ),
-    Sample(
-        g1,
-        "request",
-        "tasks/list",
-        st.builds(g1.ListTasks, cursor=maybe_text),
-        "ListTasksRequest",
-        "ListTasksRequest",
-        (CORE_2025, "ListTasksRequest"),
-    ),
-    Sample(
-        g1,
-        "result",
-        "tasks/list",
-        st.builds(g1.ListTasksResult, tasks=st.lists(_g1_tasks, max_size=2), nextCursor=maybe_text),
-        "ListTasksResult",
-        "ListTasksResult",
-        (CORE_2025, "ListTasksResult"),
-    ),
-    Sample(
-        g1,
-        "request",
-        "tasks/cancel",
-        st.builds(g1.CancelTask, taskId=ids),
-        "CancelTaskRequest",
-        "CancelTaskRequest",
-        (CORE_2025, "CancelTaskRequest"),
-    ),
-    Sample(
-        g1,
-        "result",
-        "tasks/cancel",
-        st.builds(g1.Task, **_task_fields | {"status": st.just("cancelled")}),
-        "CancelTaskResult",
-        "CancelTaskResult",
-        (CORE_2025, "CancelTaskResult"),
-    ),
-    Sample(
-        g1,
-        "notification",
-        "notifications/tasks/status",
-        st.builds(g1.TaskStatus, **_task_fields),
-        "TaskStatusNotification",
-        "TaskStatusNotification",
-        (CORE_2025, "TaskStatusNotification"),
-    ),
-    Sample(
-        g1,
-        "notification",
+    _core_2025(
         "notifications/progress",
-        st.builds(
-            g1.Progress,
-            progressToken=tokens,
-            progress=st.integers(0, 10) | st.floats(0, 10),
-            total=st.none() | st.integers(0, 10),
-            message=maybe_text,
-            meta=_related,
-        ),
-        "TaskProgressNotification",
         "ProgressNotification",
-        (CORE_2025, "ProgressNotification"),
+        g1.Progress,
+        schema="TaskProgressNotification",
+    )(
+        progressToken=tokens,
+        progress=st.integers(0, 10) | st.floats(0, 10),
+        total=st.none() | st.integers(0, 10),
+        message=maybe_text,
+        meta=_related,
     ),
-    Sample(
-        g1,
-        "notification",
-        "notifications/cancelled",
-        st.builds(g1.Cancelled, requestId=tokens, reason=maybe_text, meta=metas),
-        "CancelledNotification",
-        "CancelledNotification",
-        (CORE_2025, "CancelledNotification"),
+    _core_2025("notifications/cancelled", "CancelledNotification", g1.Cancelled)(
+        requestId=tokens, reason=maybe_text, meta=metas
     ),
 ]
 
@@ -406,46 +275,9 @@ _request_metas = st.builds(
     extra=st.dictionaries(ids.map("com.example/{}".format), json_objects, max_size=2),
 )
 _subscription_metas = st.builds(g2.SubscriptionMeta, subscriptionId=tokens, extra=st.just({}))
-_input_requests = st.dictionaries(
-    text,
-    st.sampled_from(
-        [
-            g2.InputRequest("elicitation/create", form),
-            g2.InputRequest("sampling/createMessage", sampling),
-            g2.InputRequest("roots/list"),
-        ]
-    ),
-    min_size=1,
-    max_size=3,
-)
 _input_responses = st.dictionaries(
     text, st.sampled_from([{"action": "accept", "content": {"name": "Ada"}}, {"action": "cancel"}])
 )
-_g2_task_fields = {
-    "taskId": ids,
-    "createdAt": stamps,
-    "lastUpdatedAt": stamps,
-    "ttlMs": st.none() | ms,
-    "statusMessage": maybe_text,
-    "pollIntervalMs": st.none() | ms,
-}
-_payloads: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "working": {},
-    "cancelled": {},
-    "input_required": {"inputRequests": _input_requests},
-    "completed": {"result": contents.map(lambda blocks: {"content": blocks})},
-    "failed": {"error": st.just({"code": -32603, "message": "boom"})},
-}
-
-
-def _detailed(shape: type, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    variants = [
-        st.builds(shape, status=st.just(status), **_g2_task_fields, **payload, **fields)
-        for status, payload in _payloads.items()
-    ]
-    return st.one_of(*variants)
-
-
 _filters = st.builds(
     g2.SubscriptionFilter,
     toolsListChanged=st.none() | st.booleans(),
@@ -454,233 +286,78 @@ _filters = st.builds(
 )
 
 SAMPLES_2026: Final = [
-    Sample(
-        g2,
-        "request",
-        "server/discover",
-        st.builds(g2.Discover, _request_metas),
-        "DiscoverRequest",
-        "DiscoverRequest",
-        (CORE_2026, "DiscoverRequest"),
+    _core_2026("server/discover", "DiscoverRequest", g2.Discover)(_request_metas),
+    _core_2026("server/discover", "DiscoverResult", g2.DiscoverResult)(
+        supportedVersions=st.just([g2.REVISION]),
+        capabilities=st.just({"tools": {}, **g2.TASKS_REQUIRED}),
+        ttlMs=ms,
+        cacheScope=st.sampled_from(["public", "private"]),
+        instructions=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g2,
-        "result",
-        "server/discover",
-        st.builds(
-            g2.DiscoverResult,
-            supportedVersions=st.just([g2.REVISION]),
-            capabilities=st.just({"tools": {}, **g2.TASKS_REQUIRED}),
-            ttlMs=ms,
-            cacheScope=st.sampled_from(["public", "private"]),
-            instructions=maybe_text,
-            meta=metas,
-        ),
-        "DiscoverResult",
-        "DiscoverResult",
-        (CORE_2026, "DiscoverResult"),
-    ),
-    Sample(
-        g2,
-        "request",
-        "tools/list",
-        st.builds(g2.ListTools, _request_metas, cursor=maybe_text),
-        "ListToolsRequest",
-        "ListToolsRequest",
-        (CORE_2026, "ListToolsRequest"),
-    ),
-    Sample(
-        g2,
-        "result",
-        "tools/list",
-        st.builds(
-            g2.ListToolsResult,
-            tools=st.lists(
-                st.builds(
-                    g2.Tool,
-                    name=text,
-                    inputSchema=input_schemas,
-                    extra=st.fixed_dictionaries({}, optional={"description": text}),
-                ),
-                max_size=2,
+    _core_2026("tools/list", "ListToolsRequest", g2.ListTools)(_request_metas, cursor=maybe_text),
+    _core_2026("tools/list", "ListToolsResult", g2.ListToolsResult)(
+        tools=st.lists(
+            st.builds(
+                g2.Tool,
+                name=text,
+                inputSchema=input_schemas,
+                extra=st.fixed_dictionaries({}, optional={"description": text}),
             ),
-            ttlMs=ms,
-            cacheScope=st.sampled_from(["public", "private"]),
-            nextCursor=maybe_text,
-            meta=metas,
+            max_size=2,
         ),
-        "ListToolsResult",
-        "ListToolsResult",
-        (CORE_2026, "ListToolsResult"),
+        ttlMs=ms,
+        cacheScope=st.sampled_from(["public", "private"]),
+        nextCursor=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g2,
-        "request",
-        "tools/call",
-        st.builds(
-            g2.CallTool,
-            text,
-            _request_metas,
-            arguments=arguments,
-            inputResponses=st.none() | _input_responses,
-            requestState=maybe_text,
-        ),
-        "CallToolRequest",
-        "CallToolRequest",
-        (CORE_2026, "CallToolRequest"),
+    _core_2026("tools/call", "CallToolRequest", g2.CallTool)(
+        text,
+        _request_metas,
+        arguments=arguments,
+        inputResponses=st.none() | _input_responses,
+        requestState=maybe_text,
     ),
-    Sample(
-        g2,
-        "result",
-        "tools/call",
-        st.builds(
-            g2.CallToolResult,
-            content=contents,
-            structuredContent=arguments,
-            isError=st.none() | st.booleans(),
-            meta=metas,
-        ),
-        "CallToolResult",
-        "CallToolResult",
-        (CORE_2026, "CallToolResult"),
+    _core_2026("tools/call", "CallToolResult", g2.CallToolResult)(
+        content=contents, structuredContent=arguments, isError=st.none() | st.booleans(), meta=metas
     ),
-    Sample(
-        g2,
-        "result",
-        "tools/call",
-        st.builds(
-            g2.InputRequiredResult,
-            inputRequests=_input_requests,
-            requestState=maybe_text,
-            meta=metas,
-        ),
-        "InputRequiredResult",
-        "InputRequiredResult",
-        (CORE_2026, "InputRequiredResult"),
+    _core_2026("tools/call", "InputRequiredResult", g2.InputRequiredResult)(
+        inputRequests=_input_requests, requestState=maybe_text, meta=metas
     ),
-    Sample(
-        g2,
-        "result",
-        "tools/call",
-        st.builds(g2.CreateTaskResult, status=statuses, **_g2_task_fields, meta=metas),
-        "CreateTaskResult",
-        None,
-        (TASKS, "CreateTaskResult"),
+    _tasks_2026("tools/call", "CreateTaskResult", g2.CreateTaskResult)(
+        status=statuses, **_g2_task_fields, meta=metas
     ),
-    Sample(
-        g2,
-        "request",
-        "tasks/get",
-        st.builds(g2.GetTask, ids, _request_metas),
-        "GetTaskRequest",
-        None,
-        (TASKS, "GetTaskRequest"),
+    _tasks_2026("tasks/get", "GetTaskRequest", g2.GetTask)(ids, _request_metas),
+    _tasks_2026("tasks/get", "GetTaskResult", g2.GetTaskResult)(meta=metas),
+    _tasks_2026("tasks/update", "UpdateTaskRequest", g2.UpdateTask)(
+        ids, _input_responses, _request_metas
     ),
-    Sample(
-        g2,
-        "result",
-        "tasks/get",
-        _detailed(g2.GetTaskResult, meta=metas),
-        "GetTaskResult",
-        None,
-        (TASKS, "GetTaskResult"),
+    _tasks_2026("tasks/update", "UpdateTaskResult", g2.Acknowledgement)(meta=metas),
+    _tasks_2026("tasks/cancel", "CancelTaskRequest", g2.CancelTask)(ids, _request_metas),
+    _tasks_2026("tasks/cancel", "CancelTaskResult", g2.Acknowledgement)(meta=metas),
+    _core_2026("subscriptions/listen", "SubscriptionsListenRequest", g2.Listen)(
+        _filters, _request_metas
     ),
-    Sample(
-        g2,
-        "request",
-        "tasks/update",
-        st.builds(g2.UpdateTask, ids, _input_responses, _request_metas),
-        "UpdateTaskRequest",
-        None,
-        (TASKS, "UpdateTaskRequest"),
+    _core_2026("subscriptions/listen", "SubscriptionsListenResult", g2.ListenResult)(
+        _subscription_metas
     ),
-    Sample(
-        g2,
-        "result",
-        "tasks/update",
-        st.builds(g2.Acknowledgement, meta=metas),
-        "UpdateTaskResult",
-        None,
-        (TASKS, "UpdateTaskResult"),
-    ),
-    Sample(
-        g2,
-        "request",
-        "tasks/cancel",
-        st.builds(g2.CancelTask, ids, _request_metas),
-        "CancelTaskRequest",
-        None,
-        (TASKS, "CancelTaskRequest"),
-    ),
-    Sample(
-        g2,
-        "result",
-        "tasks/cancel",
-        st.builds(g2.Acknowledgement, meta=metas),
-        "CancelTaskResult",
-        None,
-        (TASKS, "CancelTaskResult"),
-    ),
-    Sample(
-        g2,
-        "request",
-        "subscriptions/listen",
-        st.builds(g2.Listen, _filters, _request_metas),
-        "SubscriptionsListenRequest",
-        "SubscriptionsListenRequest",
-        (CORE_2026, "SubscriptionsListenRequest"),
-    ),
-    Sample(
-        g2,
-        "result",
-        "subscriptions/listen",
-        st.builds(g2.ListenResult, _subscription_metas),
-        "SubscriptionsListenResult",
-        "SubscriptionsListenResult",
-        (CORE_2026, "SubscriptionsListenResult"),
-    ),
-    Sample(
-        g2,
-        "notification",
+    _core_2026(
         "notifications/subscriptions/acknowledged",
-        st.builds(g2.ListenAcknowledged, _filters, _subscription_metas),
         "SubscriptionsAcknowledgedNotification",
-        "SubscriptionsAcknowledgedNotification",
-        (CORE_2026, "SubscriptionsAcknowledgedNotification"),
+        g2.ListenAcknowledged,
+    )(_filters, _subscription_metas),
+    _tasks_2026("notifications/tasks", "TaskStatusNotification", g2.TaskStatus)(
+        meta=_subscription_metas
     ),
-    Sample(
-        g2,
-        "notification",
-        "notifications/tasks",
-        _detailed(g2.TaskStatus, meta=_subscription_metas),
-        "TaskStatusNotification",
-        None,
-        (TASKS, "TaskStatusNotification"),
+    _core_2026("notifications/progress", "ProgressNotification", g2.Progress)(
+        progressToken=tokens,
+        progress=st.integers(0, 10) | st.floats(0, 10),
+        total=st.none() | st.integers(0, 10),
+        message=maybe_text,
+        meta=metas,
     ),
-    Sample(
-        g2,
-        "notification",
-        "notifications/progress",
-        st.builds(
-            g2.Progress,
-            progressToken=tokens,
-            progress=st.integers(0, 10) | st.floats(0, 10),
-            total=st.none() | st.integers(0, 10),
-            message=maybe_text,
-            meta=metas,
-        ),
-        "ProgressNotification",
-        "ProgressNotification",
-        (CORE_2026, "ProgressNotification"),
-    ),
-    Sample(
-        g2,
-        "notification",
-        "notifications/cancelled",
-        st.builds(g2.Cancelled, requestId=tokens, reason=maybe_text, meta=metas),
-        "CancelledNotification",
-        "CancelledNotification",
-        (CORE_2026, "CancelledNotification"),
+    _core_2026("notifications/cancelled", "CancelledNotification", g2.Cancelled)(
+        requestId=tokens, reason=maybe_text, meta=metas
     ),
 ]
 

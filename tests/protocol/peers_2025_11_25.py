@@ -44,7 +44,6 @@ RAISED: Final = Outcome.of_error(-32042, "rate limit exceeded", b'{"a":1}')
 
 
 def returned(body: dict[str, Any]) -> Outcome:
-    """A result of a tool."""
     return Outcome.of_result(json.dumps(body).encode(), is_error=body.get("isError") is True)
 
 
@@ -135,7 +134,6 @@ class Peer:
 
     @property
     def heard(self) -> list[Any]:
-        """Every message so far."""
         for send in self.connection.sent[len(self._heard) :]:
             message = plain(send)
             schema = {**NOTIFICATIONS, **QUESTIONS}.get(message.get("method"))
@@ -156,7 +154,6 @@ class Peer:
         return self.result("initialize", **hello)
 
     def ask(self, method: str, **params: Any) -> int:
-        """Send a request; its id."""
         id = next(self._ids)
         self.say({"id": id, "method": method, "params": params})
         return id
@@ -168,7 +165,6 @@ class Peer:
         return [m for m in self.heard if m.get("id") == id and "method" not in m]
 
     def call(self, method: str, **params: Any) -> Any:
-        """The one response, which is there at once."""
         [response] = self.responses(self.ask(method, **params))
         return response
 
@@ -182,7 +178,6 @@ class Peer:
         return self.call(method, **params)["error"]
 
     def create(self, name: str = "greet", **params: Any) -> str:
-        """The id of a new task."""
         created = self.result("tools/call", **{"name": name, "task": {}, **params})
         judge(REVISION, "CreateTaskResult").validate(created)
         task_id: str = created["task"]["taskId"]
@@ -196,7 +191,6 @@ class Peer:
         return [m["params"] for m in self.heard if m.get("method") == method and "id" not in m]
 
     def questions(self) -> list[Any]:
-        """The requests that came, answered or not."""
         return [m for m in self.heard if "method" in m and "id" in m]
 
     def answer(self, question: Any, result: dict[str, Any]) -> list[Any]:
@@ -206,7 +200,6 @@ class Peer:
     # --- what a worker does meanwhile --------------------------------------------------------
 
     def move(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
-        """A moment later, this happens to the task."""
         self.driver.now += 10
         self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
@@ -214,17 +207,14 @@ class Peer:
         self.move(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
 
     def ask_from(self, task_id: str, *questions: Question) -> None:
-        """The task is started and asks."""
         self.start(task_id)
         self.move(task_id, lambda task, now: lifecycle.ask(task, now, questions or (NAME,)))
 
     def report(self, task_id: str, *progress: float | str | None) -> None:
-        """The tool says how far it is: value, total, message."""
         report = Progress(*progress)  # type: ignore[arg-type]
         self.move(task_id, lambda task, now: lifecycle.report(task, now, progress=report))
 
     def end(self, task_id: str, how: Outcome | None = None) -> None:
-        """The tool returns or raises."""
         ended = how or returned(HELLO)
         verb = lifecycle.fail if ended.result is None else lifecycle.complete
         self.move(task_id, lambda task, now: verb(task, now, ended))
@@ -253,7 +243,6 @@ class Caller:
         return told
 
     def start(self, name: str = "job", call: Call | None = None, ttl_ms: int | None = None) -> Any:
-        """The request that was sent."""
         call = call or Call("tools/call", "greet")
         self.do(self.requestor.start(name, call, now=self.now, ttl_ms=ttl_ms))
         return self.sent[-1]
@@ -264,7 +253,6 @@ class Caller:
         return self.do(self.requestor.receive(decode_message(data), now=self.now))
 
     def reply(self, result: dict[str, Any], to: Any = None) -> list[Output]:
-        """Answer a request, by default the last one."""
         return self.hear(id=(to or self.sent[-1])["id"], result=result)
 
     def refuse(self, code: int, message: str, to: Any = None) -> list[Output]:
@@ -281,13 +269,11 @@ class Caller:
         return self.sent[before:]
 
     def create(self, name: str = "job", task_id: str = "t1", **fields: Any) -> None:
-        """A call that runs as a task."""
         self.start(name)
         self.reply({"task": shown(task_id, **fields)})
 
 
 def shown(task_id: str = "t1", status: str = "working", **fields: Any) -> dict[str, Any]:
-    """A task as a receiver shows it."""
     stamp = "2025-11-25T10:30:00Z"
     task = {"taskId": task_id, "status": status, "createdAt": stamp, "lastUpdatedAt": stamp}
     return {**task, "ttl": 60_000, "pollInterval": 1_000, **fields}

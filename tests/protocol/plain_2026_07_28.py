@@ -4,7 +4,7 @@ Every message that comes out is judged by the hand-written schema of its envelop
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_20
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
 from taskmachine.protocol.offer import Offer
+from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
@@ -85,11 +86,9 @@ class Peer:
 
     @property
     def transcript(self) -> list[Any]:
-        """All that the server has sent."""
         return [on_the_wire(send.message) for send in self.connection.sent]
 
     def news(self) -> list[Any]:
-        """Return the messages sent since the last call."""
         before, self._read = self._read, len(self.connection.sent)
         return self.transcript[before:]
 
@@ -110,23 +109,28 @@ class Peer:
         )
 
     def post(self, message: dict[str, Any]) -> list[Any]:
-        """Send a message; return the messages received."""
         self.news()
         self.connection.receive(decode_message(json.dumps({"jsonrpc": "2.0", **message}).encode()))
         return self.news()
 
+    def do(self, outputs: Sequence[Any]) -> list[Any]:
+        """Carry out outputs of the receiver; return the messages received."""
+        self.driver.handle(self.connection, outputs)
+        return self.news()
+
+    @property
+    def receiver(self) -> Receiver:
+        return self.connection.receiver
+
     def result(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
-        """The result, which is the only response that comes."""
         (answer,) = (seen for seen in self.send(method, able, **rest) if "id" in seen)
         return answer["result"]
 
     def error(self, method: str, able: Any = ABLE, **rest: Any) -> Any:
-        """The error, which is all that comes."""
         (answer,) = self.send(method, able, **rest)
         return answer["error"]
 
     def create(self, tool: str = "greet", **rest: Any) -> str:
-        """A task that a worker has taken up; its id."""
         created = self.result("tools/call", name=tool, **rest)
         judge(REVISION, "CreateTaskResult").validate(created)
         task_id: str = created["taskId"]
@@ -134,19 +138,16 @@ class Peer:
         return task_id
 
     def get(self, task_id: str, able: Any = ABLE) -> Any:
-        """What `tasks/get` shows."""
         shown = self.result("tasks/get", able, taskId=task_id)
         judge(REVISION, "GetTaskResult").validate(shown)
         return shown
 
     def update(self, task_id: str, **answers: Any) -> Any:
-        """Answer questions; the acknowledgement."""
         ack = self.result("tasks/update", taskId=task_id, inputResponses=answers)
         judge(REVISION, "UpdateTaskResult").validate(ack)
         return ack
 
     def cancel(self, task_id: str) -> Any:
-        """Ask to stop; the acknowledgement."""
         ack = self.result("tasks/cancel", taskId=task_id)
         judge(REVISION, "CancelTaskResult").validate(ack)
         return ack
@@ -158,18 +159,14 @@ class Peer:
     # --- workers ---
 
     def work(self, task_id: str, act: Callable[[Task, int], Step | None]) -> None:
-        """A second passes, then a worker does something."""
         self.driver.now += 1_000
         self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
     def ask(self, task_id: str, *questions: Question) -> None:
-        """The tool asks."""
         self.work(task_id, lambda task, now: lifecycle.ask(task, now, questions))
 
     def complete(self, task_id: str, result: dict[str, Any] = RESULT) -> None:
-        """The tool returns."""
         self.work(task_id, lambda task, now: lifecycle.complete(task, now, returned(result)))
 
     def fail(self, task_id: str, outcome: Outcome) -> None:
-        """The tool raises, or something else goes wrong."""
         self.work(task_id, lambda task, now: lifecycle.fail(task, now, outcome))

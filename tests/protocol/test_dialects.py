@@ -4,9 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from taskmachine.protocol import DIALECTS, MCP, dialect, receivers
+from taskmachine.protocol import DIALECTS, MCP, Dialect, dialect, receivers
 from taskmachine.protocol.dialects.dialect import answerable_kinds, capabilities_for
-from taskmachine.protocol.errors import MethodNotFound
+from taskmachine.protocol.errors import (
+    AlreadyEnded,
+    HeaderMismatch,
+    InvalidParams,
+    InvalidResult,
+    MalformedMessage,
+    MethodNotFound,
+    MissingCapability,
+    TaskSupportMismatch,
+    UnsupportedVersion,
+)
+from taskmachine.protocol.jsonrpc import Error, Notification, Request
 from taskmachine.protocol.operations import Get, Watch
 from taskmachine.protocol.timestamps import decode_timestamp, encode_timestamp
 from taskmachine.statemachine import (
@@ -15,6 +26,7 @@ from taskmachine.statemachine import (
     Outcome,
     Progress,
     Reply,
+    TaskmachineError,
     lifecycle,
 )
 
@@ -31,34 +43,25 @@ def test_an_unknown_dialect_lists_the_known_ones() -> None:
         dialect("2024")
 
 
-@pytest.mark.parametrize(
-    ("ms", "stamp"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1_700_000_000_001, "2023-11-14T22:13:20.001Z"),
-        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
-    ],
-)
-def test_timestamps_are_utc_with_milliseconds(ms: int, stamp: str) -> None:
-    assert encode_timestamp(ms) == stamp
-    assert decode_timestamp(stamp) == ms
-
-
 def test_a_server_supports_both_revisions_or_one_named_dialect() -> None:
     assert receivers() == MCP
     assert receivers("erlmcp") == (DIALECTS["erlmcp"].receiver,)
 
 
 @pytest.mark.parametrize(
-    ("stamp", "ms"),
+    ("stamp", "ms", "is_ours"),
     [
-        ("2025-11-25T10:30:00Z", 1_764_066_600_000),
-        ("2025-11-25T11:30:00+01:00", 1_764_066_600_000),
-        ("2025-11-25T10:30:00.9999Z", 1_764_066_600_999),
+        ("1970-01-01T00:00:00.000Z", 0, True),
+        ("2023-11-14T22:13:20.001Z", 1_700_000_000_001, True),
+        ("9999-12-31T23:59:59.999Z", 253_402_300_799_999, True),
+        ("2025-11-25T10:30:00Z", 1_764_066_600_000, False),
+        ("2025-11-25T11:30:00+01:00", 1_764_066_600_000, False),
+        ("2025-11-25T10:30:00.9999Z", 1_764_066_600_999, False),
     ],
 )
-def test_timestamps_of_others_are_understood(stamp: str, ms: int) -> None:
+def test_timestamps_are_utc_with_milliseconds(stamp: str, ms: int, is_ours: bool) -> None:
     assert decode_timestamp(stamp) == ms
+    assert (encode_timestamp(ms) == stamp) is is_ours
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "2025-11-25T10:30:00"])
@@ -119,3 +122,57 @@ def test_a_capability_that_is_not_an_object_is_not_declared(value: object) -> No
 def test_a_url_and_a_form_need_both_modes_declared() -> None:
     both = capabilities_for({"elicitation/create", "elicitation/create url"})
     assert both == {"elicitation": {"form": {}, "url": {}}}
+
+
+@pytest.mark.parametrize("spoken", [d.messages for d in DIALECTS.values()], ids=DIALECTS)
+def test_an_unknown_method_is_named_in_the_answer(spoken: Dialect) -> None:
+    attempts: list[Callable[[], object]] = [
+        lambda: spoken.decode_request(Request(1, "no/such", {})),
+        lambda: spoken.decode_notification(Notification("no/such")),
+    ]
+    for decode in attempts:
+        with pytest.raises(MethodNotFound) as error:
+            decode()
+        answer = spoken.encode_error(1, error.value).error
+        assert answer == Error(-32601, "Method not found: no/such")
+
+
+@pytest.mark.parametrize(
+    ("error", "fields", "words"),
+    [
+        (
+            MalformedMessage(-32600, "Invalid request: x", 7),
+            {"code": -32600, "reason": "Invalid request: x", "id": 7},
+            "Invalid request: x",
+        ),
+        (MethodNotFound("no/such"), {"method": "no/such"}, "unknown method 'no/such'"),
+        (InvalidParams("params is x"), {"reason": "params is x"}, "params is x"),
+        (
+            InvalidResult("tasks/get", "result is x"),
+            {"method": "tasks/get", "reason": "result is x"},
+            "invalid answer to tasks/get: result is x",
+        ),
+        (
+            MissingCapability({"roots": {}}),
+            {"required": {"roots": {}}},
+            "the client did not declare {'roots': {}}",
+        ),
+        (
+            UnsupportedVersion("1900", ["2026-07-28"]),
+            {"requested": "1900", "supported": ("2026-07-28",)},
+            "protocol version '1900' is not among ['2026-07-28']",
+        ),
+        (HeaderMismatch("Mcp-Name is x"), {"reason": "Mcp-Name is x"}, "Mcp-Name is x"),
+        (
+            TaskSupportMismatch("greet", "required"),
+            {"tool": "greet", "support": "required"},
+            "task support of tool 'greet' is 'required'",
+        ),
+        (AlreadyEnded("failed"), {"status": "failed"}, "the task is already failed"),
+    ],
+)
+def test_an_error_carries_its_fields_and_says_them(
+    error: TaskmachineError, fields: dict[str, object], words: str
+) -> None:
+    assert vars(error) == fields
+    assert str(error) == words

@@ -58,7 +58,6 @@ def attempt(dialect: Dialect, decode: Callable[[], object]) -> str:
 
 
 def valid_messages() -> list[bytes]:
-    """Some real messages of each class to start from."""
     return [encode(sample, message) for sample in SAMPLES for message in examples(sample)]
 
 

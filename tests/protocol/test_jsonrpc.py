@@ -17,14 +17,9 @@ from taskmachine.protocol.jsonrpc import (
     ResultResponse,
     decode_message,
     encode_message,
+    json_type,
 )
-from taskmachine.protocol.jsonvalue import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    Encoded,
-    decode_json,
-    encode_json,
-)
+from taskmachine.protocol.jsonvalue import MAX_BYTES, MAX_DEPTH, Encoded, decode_json, encode_json
 from tests.requirements import covers
 from tests.strategies import json_objects, json_values, text
 
@@ -131,23 +126,6 @@ def test_bad_input_is_refused_with_a_code_and_a_reason(data: bytes, code: int, r
     assert reason in error.value.reason
 
 
-@covers("2025-11-25:error-same-id")
-@pytest.mark.parametrize(
-    ("data", "id"),
-    [
-        (b'{"jsonrpc":"1.0","id":"a","method":"m"}', "a"),
-        (b'{"jsonrpc":"2.0","id":3,"method":"m","params":5}', 3),
-        (b'{"jsonrpc":"2.0","id":0,"method":5}', 0),
-        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', None),
-        (b"{", None),
-    ],
-)
-def test_a_malformed_message_error_carries_a_readable_request_id(data: bytes, id: Any) -> None:
-    with pytest.raises(MalformedMessage) as error:
-        decode_message(data)
-    assert error.value.id == id
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -206,3 +184,58 @@ def test_encoded_json_is_copied_verbatim() -> None:
 def test_a_lone_surrogate_cannot_be_sent() -> None:
     with pytest.raises(ValueError, match="surrogates not allowed"):
         encode_json("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"code":"1","message":"x"}', "error.code must be an integer, got string"),
+        (b'{"code":1,"message":5}', "error.message must be a string, got number"),
+    ],
+)
+def test_the_refusal_of_a_malformed_error_names_the_actual_type(body: bytes, reason: str) -> None:
+    with pytest.raises(MalformedMessage) as error:
+        decode_message(b'{"jsonrpc":"2.0","id":1,"error":' + body + b"}")
+    assert (error.value.code, error.value.reason) == (-32600, f"Invalid request: {reason}")
+
+
+def test_a_string_of_brackets_alone_has_no_depth() -> None:
+    words = "[" * (MAX_DEPTH + 1)
+    assert decode_json(encode_json(words)) == words
+
+
+def test_siblings_at_the_largest_depth_are_not_too_deep() -> None:
+    outer = MAX_DEPTH - 1
+    decode_json(b"[" * outer + b"[],{}" + b"]" * outer)
+    with pytest.raises(ValueError, match="nested deeper than 128"):
+        decode_json(b"[" * outer + b"[],[[]]" + b"]" * outer)
+
+
+@pytest.mark.parametrize("sibling", [b"[],", b"{},"])
+def test_closed_siblings_do_not_change_the_nesting_limit(sibling: bytes) -> None:
+    before = b"[" + sibling * 200
+    decode_json(before + b"[" * (MAX_DEPTH - 1) + b"]" * MAX_DEPTH)
+    with pytest.raises(ValueError, match="nested deeper than 128"):
+        decode_json(before + b"[" * MAX_DEPTH + b"]" * (MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("", "string"),
+        (1, "number"),
+        (1.5, "number"),
+        (True, "boolean"),
+        ({}, "object"),
+        ([], "array"),
+        (None, "null"),
+        (b"", "bytes"),
+    ],
+)
+def test_json_type_returns_the_json_name_of_a_type_if_it_has_one(value: Any, name: str) -> None:
+    assert json_type(value) == name
+
+
+def test_a_message_of_the_largest_size_is_read() -> None:
+    assert MAX_BYTES == 4 * 1024 * 1024
+    assert decode_json(b" " * (MAX_BYTES - 2) + b"{}") == {}

@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.protocol.dialects.dialect import answerable_kinds
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.errors import (
     AlreadyEnded,
@@ -23,11 +22,12 @@ from taskmachine.statemachine import (
     LimitExceeded,
     NotFound,
     Outcome,
-    Progress,
     Question,
     Task,
     lifecycle,
 )
+from tests.oracle import judge
+from tests.protocol.peers_2025_11_25 import RAISED
 from tests.requirements import covers
 
 DIALECT = g1.DIALECT
@@ -51,43 +51,23 @@ def ended(outcome: Outcome) -> Task:
         ("tasks/get", {}, "params.taskId is required"),
         ("tasks/get", {"taskId": None}, "params.taskId must be a string, got null"),
         ("tasks/list", {"cursor": 5}, "params.cursor must be a string, got number"),
-        ("tools/call", {"name": "x", "task": []}, "params.task must be an object, got array"),
-        ("tools/call", {"name": "x", "task": True}, "params.task must be an object, got boolean"),
+        ("tools/call", {"task": []}, "params.task must be an object, got array"),
+        ("tools/call", {"task": True}, "params.task must be an object, got boolean"),
+        ("tools/call", {"task": {"ttl": -1}}, f"params.task.ttl must be from 0 to {2**53 - 1}"),
+        ("tools/call", {"task": {"ttl": 2**53}}, f"params.task.ttl must be from 0 to {2**53 - 1}"),
+        ("tools/call", {"task": {"ttl": 1.5}}, "params.task.ttl must be an integer, got number"),
+        ("tools/call", {"task": {"ttl": True}}, "params.task.ttl must be an integer, got boolean"),
+        ("tools/call", {"arguments": "{}"}, "params.arguments must be an object, got string"),
         (
             "tools/call",
-            {"name": "x", "task": {"ttl": -1}},
-            "params.task.ttl must be from 0 to 9007199254740991",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": 2**53}},
-            "params.task.ttl must be from 0 to 9007199254740991",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": 1.5}},
-            "params.task.ttl must be an integer, got number",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "task": {"ttl": True}},
-            "params.task.ttl must be an integer, got boolean",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "arguments": "{}"},
-            "params.arguments must be an object, got string",
-        ),
-        (
-            "tools/call",
-            {"name": "x", "_meta": {"progressToken": 1}, "arguments": 1},
+            {"_meta": {"progressToken": 1}, "arguments": 1},
             "params.arguments must be an object, got number",
         ),
     ],
 )
 def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) -> None:
     with pytest.raises(InvalidParams) as error:
-        DIALECT.decode_request(Request(1, method, params))
+        DIALECT.decode_request(Request(1, method, {"name": "x", **params}))
     assert error.value.reason == reason
     assert DIALECT.encode_error(1, error.value).error == Error(-32602, f"Invalid params: {reason}")
 
@@ -222,23 +202,6 @@ def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) ->
     assert DIALECT.encode_error(1, error.value).error.code == -32601
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "methods"),
-    [
-        ({}, set()),
-        ({"elicitation": {}}, {"elicitation/create"}),
-        ({"elicitation": {"url": {}}}, {"elicitation/create url"}),
-        ({"sampling": {}}, {"sampling/createMessage"}),
-        ({"sampling": {"tools": {}}}, {"sampling/createMessage", "sampling/createMessage tools"}),
-        ({"roots": {}, "elicitation": None}, {"roots/list"}),
-    ],
-)
-def test_answerable_kinds_follow_the_declared_client_capabilities(
-    capabilities: Any, methods: set[str]
-) -> None:
-    assert answerable_kinds(capabilities) == methods
-
-
 # --- what a receiver shows -------------------------------------------------------------------
 
 
@@ -256,19 +219,6 @@ def test_a_snapshot() -> None:
     )
 
 
-@covers("2025-11-25:related-task-on-result")
-def test_the_result_keeps_its_own_meta_and_gets_related_task() -> None:
-    shown = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":{"a/b":1}}')))
-    assert isinstance(shown, g1.TaskPayload)
-    assert DIALECT.shapes.encode(shown) == {
-        "content": [],
-        "_meta": {"a/b": 1, "io.modelcontextprotocol/related-task": {"taskId": "t1"}},
-    }
-    odd = g1.encode_outcome(ended(Outcome.of_result(b'{"content":[],"_meta":null}')))
-    assert isinstance(odd, g1.TaskPayload)
-    assert odd._meta == g1.related_task("t1")
-
-
 @covers("2025-11-25:failed-on-is-error", "2025-11-25:failed-status-message")
 def test_a_failed_tool_says_why() -> None:
     failed = ended(Outcome.of_result(b'{"content":[],"isError":true}', is_error=True))
@@ -280,8 +230,9 @@ def test_a_failed_tool_says_why() -> None:
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Outcome.of_error(-32042, "no", b'{"x":1}'), Error(-32042, "no", {"x": 1})),
+        (RAISED, Error(-32042, "rate limit exceeded", {"a": 1})),
         (Outcome.of_error(7, "no"), Error(7, "no")),
+        (Outcome(Cause.ERROR, code=7), Error(7, "")),
         (Outcome(Cause.TIMED_OUT, message="too slow"), Error(-32603, "too slow")),
         (Outcome(Cause.WORKER_LOST), Error(-32603, "Internal error")),
         (
@@ -299,16 +250,6 @@ def test_a_failed_task_encodes_to_the_error_of_the_plain_call(
 def test_encode_outcome_rejects_a_task_that_has_not_ended() -> None:
     with pytest.raises(AssertionError, match="blocks until the end"):
         g1.encode_outcome(task())
-
-
-def test_progress_carries_the_token_of_the_requestor_until_the_end() -> None:
-    assert g1.encode_progress(task(0)) is None
-    moving = lifecycle.report(task(0), 2, progress=Progress(3, 10, "third")).task
-    shown = g1.encode_progress(moving)
-    assert shown == g1.Progress(0, 3, 10, "third", g1.related_task("t1"))
-    assert g1.encode_progress(lifecycle.cancel(moving, 3, reason="enough").task) is None
-    silent = lifecycle.report(task(None), 2, progress=Progress(3)).task
-    assert g1.encode_progress(silent) is None
 
 
 @covers("2025-11-25:related-task-on-question")
@@ -330,11 +271,7 @@ def test_a_question_is_tied_to_its_task() -> None:
     ("error", "code", "words"),
     [
         (NotFound("t1"), -32602, "Failed to retrieve task: Task not found"),
-        (
-            AlreadyEnded("failed"),
-            -32602,
-            "Cannot cancel task: already in terminal status 'failed'",
-        ),
+        (AlreadyEnded("failed"), -32602, "Cannot cancel task: already in terminal status 'failed'"),
         (TaskSupportMismatch("x", "required"), -32601, "Tool 'x' must be called as a task"),
         (TaskSupportMismatch("x", "forbidden"), -32601, "Tool 'x' cannot be called as a task"),
         (LimitExceeded("1000 live tasks", 500), -32603, "Limit reached: 1000 live tasks"),
@@ -351,3 +288,24 @@ def test_error_table(error: Exception, code: int, words: str) -> None:
 def test_a_limit_says_when_to_come_back() -> None:
     error = DIALECT.encode_error(1, LimitExceeded("x", 500)).error
     assert error.data == {"retryAfterMs": 500}
+
+
+def test_a_wrong_value_is_not_taken_for_a_place() -> None:
+    odd = {"taskId": "x", "status": "a @ b", "createdAt": "", "lastUpdatedAt": "", "ttl": None}
+    with pytest.raises(InvalidResult) as error:
+        DIALECT.decode_result("tasks/get", ResultResponse(1, odd))
+    assert error.value.reason.startswith("result.status must be 'cancelled' or ")
+    assert error.value.reason.endswith(", got 'a @ b'")
+
+
+@pytest.mark.parametrize("number", [-1, 2**53])
+def test_only_durations_have_bounds(number: int) -> None:
+    params = {"messages": [], "maxTokens": number}
+    request = Request(1, "sampling/createMessage", params)
+    assert DIALECT.decode_request(request, sender="server").maxTokens == number
+
+
+def test_the_answer_to_the_call_is_the_task_inside_an_object() -> None:
+    created = DIALECT.shapes.encode(g1.encode_created(task(), 250))
+    assert created == {"task": DIALECT.shapes.encode(g1.encode_task(task(), 250))}
+    judge(g1.REVISION, "CreateTaskResult").validate(created)

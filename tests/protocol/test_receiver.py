@@ -14,7 +14,7 @@ from taskmachine.protocol.operations import Answer, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Call, NotFound, Outcome, Question, Reply, Task, lifecycle
-from tests.protocol.memory_driver import OFFER
+from tests.protocol.memory_driver import OFFER, only
 from tests.requirements import covers
 
 TASK = lifecycle.submit("t", "alice", Call("tools/call"), 0, ttl_ms=None).task
@@ -78,10 +78,8 @@ def test_an_answer_to_nothing_that_was_asked_is_ignored() -> None:
 def test_an_error_of_a_tool_is_the_answer_to_a_plain_call() -> None:
     receiver = receiver_2026()
     call = g2.CallTool("quick", META)
-    [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
-    assert isinstance(wanted, Perform)
-    [send] = receiver.ran(1, Outcome.of_error(7, "no"))
-    assert isinstance(send, Send)
+    only(receiver.receive(g2.DIALECT.encode_request(1, call)), Perform)
+    send = only(receiver.ran(1, Outcome.of_error(7, "no")), Send)
     assert send.message == ErrorResponse(1, Error(7, "no"))
 
 
@@ -110,7 +108,6 @@ def test_a_question_moves_to_the_general_stream_when_its_own_is_lost() -> None:
 
 
 def create_with(meta: dict[str, object], name: str = "greet") -> list[object]:
-    """What follows from a call that can be a task, in every dialect."""
     hello = g1.DIALECT.encode_request(0, g1.Initialize(g1.REVISION, {}, {}))
     answers: list[object] = []
     for rules, method, params in (

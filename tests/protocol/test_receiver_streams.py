@@ -5,18 +5,13 @@ from itertools import count
 from typing import Any
 
 import attrs
+import pytest
 
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
 from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import RECEIVER as RECEIVER_2026
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request, ResultResponse
 from taskmachine.protocol.operations import Answer, Create, Run
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver
@@ -31,7 +26,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.protocol.memory_driver import OFFER
+from tests.protocol.memory_driver import OFFER, only
 
 FORM = Question("k", "elicitation/create", b'{"message":"?"}')
 CALL = Call("tools/call", "greet", progress_token="p")
@@ -59,6 +54,11 @@ def restored(sealer: Sealer | None = None, first: int = 100) -> Receiver:
     )
 
 
+@pytest.fixture
+def receiver() -> Receiver:
+    return restored()
+
+
 def sent(outputs: Any) -> list[tuple[Any, Any]]:
     """Return method, or id of a response, and stream of each message sent."""
     shown = []
@@ -84,11 +84,9 @@ def look(receiver: Receiver, task: Task) -> Any:
 # --- sessions that are taken up again --------------------------------------------------------
 
 
-def test_a_session_that_is_taken_up_again_needs_no_introduction() -> None:
-    receiver = restored()
+def test_a_session_that_is_taken_up_again_needs_no_introduction(receiver: Receiver) -> None:
     assert receiver.capabilities == {"elicitation": {}}
-    [wanted] = receiver.receive(Request(1, "tools/call", {"name": "quick"}))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(Request(1, "tools/call", {"name": "quick"})), Perform)
     assert isinstance(wanted.operation, Run)
     assert wanted.operation.call.answers == {"elicitation/create"}
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
@@ -128,8 +126,7 @@ def test_the_same_question_never_has_the_same_id_twice() -> None:
 # --- streams that come and go ----------------------------------------------------------------
 
 
-def test_a_wait_survives_its_lost_stream_and_its_question_moves() -> None:
-    receiver = restored()
+def test_a_wait_survives_its_lost_stream_and_its_question_moves(receiver: Receiver) -> None:
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
     assert sent(receiver.lost(1)) == [("elicitation/create", None)], "the general stream has it"
     assert receiver.opened(1) == [], "it is in flight, on one stream at a time"
@@ -140,8 +137,7 @@ def test_a_wait_survives_its_lost_stream_and_its_question_moves() -> None:
     assert not receiver.is_pending(1)
 
 
-def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait() -> None:
-    receiver = restored()
+def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait(receiver: Receiver) -> None:
     receiver.lost(None)
     collect(receiver, 1, asked())
     assert receiver.lost(1) == []
@@ -149,8 +145,7 @@ def test_a_reopened_general_stream_carries_the_question_of_a_lost_wait() -> None
     assert receiver.follow(asked()) == [], "once is enough"
 
 
-def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> None:
-    receiver = restored()
+def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one(receiver: Receiver) -> None:
     collect(receiver, 1, asked())
     assert receiver.closed(1) == [Abandoned(1)], "the general stream is open, but no request waits"
     assert sent(collect(receiver, 2, asked())) == [("elicitation/create", 2)]
@@ -160,8 +155,9 @@ def test_a_question_of_a_wait_that_was_given_up_comes_with_the_next_one() -> Non
     assert sent(receiver.lost(None)) == [("elicitation/create", 3)]
 
 
-def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait() -> None:
-    receiver = restored()
+def test_a_question_that_a_look_brought_comes_again_with_the_next_look_or_wait(
+    receiver: Receiver,
+) -> None:
     receiver.follow(asked())
     assert sent(look(receiver, asked())) == [("elicitation/create", None)]
     assert look(receiver, asked()) == [], "it is in flight"
@@ -177,8 +173,7 @@ def test_a_look_at_a_task_that_is_not_followed_brings_nothing() -> None:
     assert look(restored(), asked()) == [], "the question could not be withdrawn"
 
 
-def test_a_question_waits_for_a_reader() -> None:
-    receiver = restored()
+def test_a_question_waits_for_a_reader(receiver: Receiver) -> None:
     receiver.lost(None)
     assert not receiver.is_listening
     collect(receiver, 1, WORKING)
@@ -187,8 +182,9 @@ def test_a_question_waits_for_a_reader() -> None:
     assert sent(receiver.opened(1)) == [("elicitation/create", 1)]
 
 
-def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream() -> None:
-    receiver = restored()
+def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream(
+    receiver: Receiver,
+) -> None:
     tasks = [WORKING]
     for n in range(1, 5):
         tasks.append(lifecycle.report(tasks[-1], n, progress=Progress(n, 4)).task)
@@ -202,8 +198,7 @@ def test_progress_uses_the_stream_of_the_wait_or_else_the_general_stream() -> No
     assert sent(receiver.moved(tasks[4], now=4)) == [("notifications/progress", 1)]
 
 
-def test_the_receiver_sends_no_status_to_a_lost_general_stream() -> None:
-    receiver = restored()
+def test_the_receiver_sends_no_status_to_a_lost_general_stream(receiver: Receiver) -> None:
     receiver.lost(None)
     collect(receiver, 1, WORKING)
     busy = lifecycle.report(WORKING, 1, message="busy").task
@@ -213,15 +208,13 @@ def test_the_receiver_sends_no_status_to_a_lost_general_stream() -> None:
     assert sent(receiver.moved(busier, now=2)) == [("notifications/tasks/status", None)]
 
 
-def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end() -> None:
-    receiver = restored()
+def test_a_stream_that_has_carried_nothing_of_a_task_gets_its_end(receiver: Receiver) -> None:
     done = lifecycle.cancel(WORKING, 1, reason="enough").task
     assert receiver.follow(done, is_news=True) == []
     assert sent(receiver.moved(done, now=1)) == [("notifications/tasks/status", None)]
 
 
-def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks() -> None:
-    receiver = restored()
+def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks(receiver: Receiver) -> None:
     receiver.lost(None)
     receiver.receive(Request(1, "tools/call", {"name": "greet", "task": {}}))
     receiver.answered(1, TASK, now=0)
@@ -237,8 +230,7 @@ def test_a_reopened_general_stream_carries_statuses_of_earlier_tasks() -> None:
     assert receiver.follow(attrs.evolve(asked(), owner="bob")) == []
 
 
-def test_a_wait_for_a_removed_task_ends_with_not_found() -> None:
-    receiver = restored()
+def test_a_wait_for_a_removed_task_ends_with_not_found(receiver: Receiver) -> None:
     assert sent(collect(receiver, 1, WORKING)) == []
     [refusal] = receiver.removed("t")
     assert refusal == Send(g1.DIALECT.encode_error(1, NotFound("t")), 1)
@@ -246,8 +238,9 @@ def test_a_wait_for_a_removed_task_ends_with_not_found() -> None:
     assert receiver.removed("t") == []
 
 
-def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back() -> None:
-    receiver = restored()
+def test_questions_of_a_task_that_was_forgotten_meanwhile_are_taken_back(
+    receiver: Receiver,
+) -> None:
     assert sent(collect(receiver, 1, asked())) == [("elicitation/create", 1)]
     told = sent(receiver.removed("t"))
     assert told == [("notifications/cancelled", 1), (1, 1)]
@@ -284,8 +277,7 @@ def plain_call(receiver: Receiver, token: object = "p") -> None:
     receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
 
 
-def test_a_plain_call_reports_progress_on_its_own_stream() -> None:
-    receiver = restored()
+def test_a_plain_call_reports_progress_on_its_own_stream(receiver: Receiver) -> None:
     plain_call(receiver)
     [told] = receiver.reported(1, Progress(1, 2, "half"))
     params = {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
@@ -300,15 +292,15 @@ def test_a_2026_plain_call_reports_progress_and_a_2026_task_does_not() -> None:
     receiver = Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
     for name, capabilities, tells in (("quick", {}, 1), ("slow", g2.TASKS_REQUIRED, 0)):
         meta = g2.RequestMeta(g2.REVISION, capabilities, progressToken="p")
-        [wanted] = receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta)))
-        assert isinstance(wanted, Perform)
+        wanted = only(
+            receiver.receive(g2.DIALECT.encode_request(name, g2.CallTool(name, meta))), Perform
+        )
         assert isinstance(wanted.operation, Run | Create)
         assert (wanted.operation.call.progress_token == "p") is bool(tells)
         assert len(receiver.reported(name, Progress(1))) == tells
 
 
-def test_a_plain_call_asks_and_is_answered_on_its_own_stream() -> None:
-    receiver = restored()
+def test_a_plain_call_asks_and_is_answered_on_its_own_stream(receiver: Receiver) -> None:
     plain_call(receiver)
     [question] = receiver.asked(1, [FORM])
     assert question == Send(Request(100, "elicitation/create", {"message": "?"}), 1)
@@ -318,8 +310,7 @@ def test_a_plain_call_asks_and_is_answered_on_its_own_stream() -> None:
     assert receiver.receive(answer) == [], "the first answer counts"
     receiver.asked(1, [FORM])
     refusal = ErrorResponse(101, Error(-1, "no"))
-    [replied] = receiver.receive(refusal)
-    assert isinstance(replied, Replied)
+    replied = only(receiver.receive(refusal), Replied)
     assert replied.reply.is_error
 
 
@@ -353,12 +344,10 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
-    [wanted] = receiver.receive(g2.DIALECT.encode_request(1, call))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(g2.DIALECT.encode_request(1, call)), Perform)
     assert isinstance(wanted.operation, Create)
     assert wanted.operation.first == (FORM,)
-    [paused] = receiver.paused(1, [FORM], "sealed")
-    assert isinstance(paused, Send)
+    paused = only(receiver.paused(1, [FORM], "sealed"), Send)
     assert isinstance(paused.message, ResultResponse)
     result = paused.message.result
     assert result["resultType"] == "input_required"
@@ -367,8 +356,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
     assert "taskId" not in result
     answers = {"k": {"action": "accept", "content": {}}}
     again = attrs.evolve(call, inputResponses=answers, requestState="sealed")
-    [wanted] = receiver.receive(g2.DIALECT.encode_request(2, again))
-    assert isinstance(wanted, Perform)
+    wanted = only(receiver.receive(g2.DIALECT.encode_request(2, again)), Perform)
     assert isinstance(wanted.operation, Create)
     assert wanted.operation.state == "sealed"
     assert wanted.operation.answers.keys() == {"k"}
@@ -380,7 +368,6 @@ def test_a_client_that_cannot_answer_the_first_question_gets_32021() -> None:
     receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
     receiver.receive(g2.DIALECT.encode_request(1, call))
-    [refused] = receiver.paused(1, [FORM], "sealed")
-    assert isinstance(refused, Send)
+    refused = only(receiver.paused(1, [FORM], "sealed"), Send)
     assert isinstance(refused.message, ErrorResponse)
     assert refused.message.error.code == -32021

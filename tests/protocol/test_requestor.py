@@ -9,16 +9,11 @@ from taskmachine.protocol.dialects.erlmcp import requestor as requestor_erlmcp
 from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
 from taskmachine.protocol.dialects.requestor import RequestorDialect
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request, ResultResponse
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_FAILURES, Output, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
+from tests.protocol.memory_driver import only
 
 G1 = requestor_2025_11_25.REQUESTOR
 G2 = requestor_2026_07_28.Requestor2026({"elicitation": {}})
@@ -86,16 +81,20 @@ class Caller:
         return self.do(self.requestor.receive(request, now=self.now))
 
 
-def working_2025() -> Caller:
-    caller = Caller(G1)
+def started(dialect: RequestorDialect) -> Caller:
+    caller = Caller(dialect)
     caller.start()
+    return caller
+
+
+def working_2025() -> Caller:
+    caller = started(G1)
     caller.reply({"task": shown_2025()})
     return caller
 
 
 def working_2026() -> Caller:
-    caller = Caller(G2)
-    caller.start()
+    caller = started(G2)
     caller.reply({"resultType": "task", **shown_2026()})
     return caller
 
@@ -112,8 +111,7 @@ def answers(outputs: list[Output]) -> list[Any]:
 def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any]) -> None:
     caller = working_2025()
     caller.wait(60_000)
-    [asked] = caller.question("q-1", **meta)
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q-1", **meta), Asked)
     assert caller.methods()[-1] == "tasks/get"
     caller.reply(shown_2025())
     sent = caller.requestor.answer("job", asked.key, YES, now=caller.now)
@@ -121,18 +119,9 @@ def test_a_question_stays_open_while_older_news_says_working(meta: dict[str, Any
 
 
 def test_two_calls_cannot_have_one_name() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     with pytest.raises(ValueError, match="'job' is in progress"):
         caller.start()
-
-
-def test_the_ttl_that_was_asked_for_is_sent() -> None:
-    peer: dict[str, Any] = {"tasks": {"requests": {"tools": {"call": {}}}}}
-    for dialect in (G1, requestor_2025_11_25.Requestor2025({}, peer, {"greet": "optional"})):
-        caller = Caller(dialect)
-        caller.do(caller.requestor.start("job", CALL, now=0, ttl_ms=5_000))
-        assert caller.requests[0].params["task"] == {"ttl": 5_000}
 
 
 def test_nothing_is_done_for_a_call_that_is_unknown() -> None:
@@ -142,6 +131,8 @@ def test_nothing_is_done_for_a_call_that_is_unknown() -> None:
     assert caller.requestor.next_tick() is None
     assert caller.requestor.receive(ResultResponse(99, {}), now=0) == []
     assert caller.requestor.receive(ErrorResponse(None, Error(1, "x")), now=0) == []
+    assert caller.requestor.receive(ErrorResponse(9, Error(1, "x")), now=0) == []
+    assert caller.requestor.receive(Request(1, "ping", {}), now=0) != []
 
 
 # --- polling -----------------------------------------------------------------------------------
@@ -187,8 +178,7 @@ def test_a_receiver_can_say_how_long_to_wait() -> None:
 def test_the_requestor_bounds_suggested_poll_and_retry_intervals(
     suggested: int, interval: int
 ) -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     caller.reply({"task": shown_2025(pollInterval=suggested)})
     assert caller.requestor.next_tick() == interval
     caller.wait(interval)
@@ -281,8 +271,7 @@ def test_the_requestor_does_not_poll_while_it_waits_for_the_result() -> None:
 
 
 def test_a_wire_without_cancelled_requests_gives_up_in_silence() -> None:
-    caller = Caller(requestor_erlmcp.REQUESTOR)
-    caller.start()
+    caller = started(requestor_erlmcp.REQUESTOR)
     times = {"createdAt": 0, "updatedAt": 0}
     task = {"taskId": "t", "status": "processing", "action": {"name": "x"}, "metadata": {}}
     caller.reply({"task": {**task, **times}})
@@ -297,8 +286,7 @@ def test_a_wire_without_cancelled_requests_gives_up_in_silence() -> None:
 def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_again() -> None:
     caller = working_2025()
     key = {"io.taskmachine/question-key": "k"}
-    [asked] = caller.question("q1", **key)
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1", **key), Asked)
     assert caller.question("q2", **key) == []
     [answer] = answers(caller.requestor.answer("job", asked.key, YES, now=0))
     assert answer.id == "q2"
@@ -308,8 +296,7 @@ def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_agai
 
 def test_the_requestor_asks_a_2025_question_again_after_its_answer() -> None:
     caller = working_2025()
-    [asked] = caller.question("q1")
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1"), Asked)
     assert answers(caller.requestor.answer("job", asked.key, YES, now=0))
     caller.wait(1000)
     caller.reply(shown_2025("working", statusMessage="thank you"))
@@ -318,8 +305,7 @@ def test_the_requestor_asks_a_2025_question_again_after_its_answer() -> None:
 
 def test_an_answer_waits_until_its_question_is_open() -> None:
     caller = working_2025()
-    [asked] = caller.question("q1", **{"io.taskmachine/question-key": "k"})
-    assert isinstance(asked, Asked)
+    asked = only(caller.question("q1", **{"io.taskmachine/question-key": "k"}), Asked)
     taken_back = Notification("notifications/cancelled", {"requestId": "q1"})
     assert caller.requestor.receive(taken_back, now=0) == []
     assert caller.requestor.answer("job", asked.key, YES, now=0) == []
@@ -362,20 +348,17 @@ def paused(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_paused_call_that_is_given_up_has_ended(refuses: bool) -> None:
-    caller = Caller(G2)
-    caller.start()
+    caller = started(G2)
     caller.reply(paused())
     if refuses:
         [told] = caller.requestor.answer("job", "k", NO, now=0)
     else:
-        [told] = caller.requestor.cancel("job", now=0)
-    assert isinstance(told, Finished)
+        told = only(caller.requestor.cancel("job", now=0), Finished)
     assert told.outcome.cause is Cause.CANCELLED
 
 
 def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
-    caller = Caller(requestor_2026_07_28.Requestor2026({}))
-    caller.start()
+    caller = started(requestor_2026_07_28.Requestor2026({}))
     told = caller.do(caller.requestor.cancel("job", now=0))
     assert [type(output) for output in told] == [Send, Finished]
     forgotten = Notification("notifications/cancelled", {"requestId": caller.requests[0].id})
@@ -390,8 +373,7 @@ def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
 
 
 def test_the_requestor_cancels_a_task_created_for_a_cancelled_call() -> None:
-    caller = Caller(G2)
-    caller.start()
+    caller = started(G2)
     caller.requestor.cancel("job", now=0)
     create = caller.requests[0]
     caller.start()  # the name is free again, and its new call is another one
@@ -402,8 +384,7 @@ def test_the_requestor_cancels_a_task_created_for_a_cancelled_call() -> None:
 
 @pytest.mark.parametrize("result", [{"content": []}, {"resultType": "odd"}])
 def test_the_requestor_sends_no_cancel_for_a_result_without_a_task(result: dict[str, Any]) -> None:
-    caller = Caller(G2)
-    caller.start()
+    caller = started(G2)
     caller.requestor.cancel("job", now=0)
     assert caller.reply(result, caller.requests[0]) == []
 
@@ -420,25 +401,14 @@ def test_an_answer_to_a_call_that_has_ended_is_ignored() -> None:
     assert caller.requestor.receive(error, now=caller.now) == []
 
 
-def test_an_early_cancel_is_sent_when_the_create_result_names_the_task() -> None:
-    caller = Caller(G1)
-    caller.start()
-    assert caller.requestor.cancel("job", now=0) == []
-    caller.reply({"task": shown_2025()})
-    assert caller.methods() == ["tools/call", "tasks/cancel"]
-
-
 def test_a_lost_connection_ends_calls_without_a_create_result() -> None:
-    caller = Caller(G1)
-    caller.start()
-    [told] = caller.requestor.disconnected(now=0)
-    assert isinstance(told, Finished)
+    caller = started(G1)
+    told = only(caller.requestor.disconnected(now=0), Finished)
     assert told.outcome.cause is Cause.ERROR
 
 
 def test_the_requestor_ends_an_unanswered_request_after_the_timeout() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     assert caller.requestor.next_tick() == 60_000
     [told] = caller.wait(60_000)
     assert told == Finished("job", Outcome.of_error(-32603, "the request timed out"))

@@ -7,16 +7,11 @@ import pytest
 
 from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-    ResultResponse,
-)
+from taskmachine.protocol.jsonrpc import Notification, ResultResponse
 from taskmachine.protocol.outputs import Asked, Finished, Moved, Send
 from taskmachine.protocol.requestor import MOST_EARLY, MOST_FAILURES, Requestor
 from taskmachine.statemachine import Call, Cause, Outcome, Progress
+from tests.protocol.memory_driver import only
 from tests.protocol.test_requestor import (
     FORM,
     G1,
@@ -26,6 +21,7 @@ from tests.protocol.test_requestor import (
     answers,
     shown_2025,
     shown_2026,
+    started,
     working_2025,
     working_2026,
 )
@@ -35,7 +31,6 @@ GONE = Outcome.of_error(-32603, "gone")
 
 
 def lose(caller: Caller) -> list[Any]:
-    """The last request that was sent."""
     return caller.do(caller.requestor.lost(caller.requests[-1].id, "gone", now=caller.now))
 
 
@@ -44,8 +39,7 @@ def early(caller: Caller, id: str = "q") -> list[Any]:
 
 
 def test_a_call_that_is_lost_has_ended() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     assert lose(caller) == [Finished("job", GONE)]
     assert lose(caller) == [], "losing it has no effect"
 
@@ -68,8 +62,7 @@ def test_an_outcome_that_is_lost_is_asked_for_again() -> None:
     caller.wait((caller.requestor.next_tick() or 0) - caller.now)
     caller.reply(shown_2025("completed"))
     assert caller.methods()[-3:] == ["tasks/result", "tasks/get", "tasks/result"]
-    [end] = caller.reply({"content": []})
-    assert isinstance(end, Finished)
+    only(caller.reply({"content": []}), Finished)
 
 
 def test_a_cancel_that_is_lost_is_made_again() -> None:
@@ -97,8 +90,7 @@ def test_the_requestor_repeats_tasks_result_after_the_collect_timeout() -> None:
     assert blocked.method == "tasks/result"
     assert caller.requestor.next_tick() == 90_000
     assert caller.wait(89_999) == []
-    [forgotten] = caller.wait(1)
-    assert isinstance(forgotten, Send)
+    forgotten = only(caller.wait(1), Send)
     assert forgotten.message == Notification("notifications/cancelled", {"requestId": blocked.id})
     caller.wait((caller.requestor.next_tick() or 0) - caller.now)
     caller.reply(shown_2025("input_required"))
@@ -118,22 +110,19 @@ def test_a_task_is_known_from_the_answer_to_the_end() -> None:
 
 
 def test_the_requestor_holds_an_early_question_until_the_create_result() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     assert early(caller) == []
     out = caller.reply({"task": shown_2025()})
     assert [output.call for output in out if isinstance(output, Asked)] == ["job"]
     [asked] = [output for output in out if isinstance(output, Asked)]
-    [sent] = caller.requestor.answer("job", asked.key, YES, now=0)
-    assert isinstance(sent, Send)
+    sent = only(caller.requestor.answer("job", asked.key, YES, now=0), Send)
     assert isinstance(sent.message, ResultResponse)
     assert sent.message.id == "q"
 
 
 @pytest.mark.parametrize("end", ["result", "error", "loss"])
 def test_the_requestor_refuses_an_early_question_if_no_task_follows(end: str) -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     early(caller)
     match end:
         case "result":
@@ -147,8 +136,7 @@ def test_the_requestor_refuses_an_early_question_if_no_task_follows(end: str) ->
 
 
 def test_an_early_question_that_is_taken_back_is_not_asked() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     early(caller)
     withdrawn = Notification("notifications/cancelled", {"requestId": "q"})
     assert caller.requestor.receive(withdrawn, now=0) == []
@@ -156,16 +144,14 @@ def test_an_early_question_that_is_taken_back_is_not_asked() -> None:
 
 
 def test_early_questions_are_bounded() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     for number in range(MOST_EARLY):
         assert early(caller, f"q-{number}") == []
     assert answers(early(caller, "one more"))[0].error.code == -32602
 
 
 def test_early_questions_end_with_the_connection() -> None:
-    caller = Caller(G1)
-    caller.start()
+    caller = started(G1)
     early(caller)
     caller.requestor.disconnected(now=0)
     caller.start()
@@ -177,8 +163,7 @@ def test_early_questions_end_with_the_connection() -> None:
 
 def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
     peer = requestor_2025_11_25.Requestor2025({}, TAKES_TASKS, {"greet": "forbidden"})
-    caller = Caller(peer)
-    caller.start()
+    caller = started(peer)
     told, end = caller.requestor.cancel("job", now=0)
     assert isinstance(told, Send)
     assert told.message == Notification(
@@ -191,8 +176,7 @@ def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
 
 def test_the_requestor_sends_no_cancel_if_the_receiver_declares_none() -> None:
     peer = requestor_2025_11_25.Requestor2025({}, {}, {})
-    caller = Caller(peer)
-    caller.start()
+    caller = started(peer)
     caller.requestor.cancel("job", now=0)
     assert caller.reply({"task": shown_2025()}) == []
 
@@ -236,9 +220,3 @@ def test_an_inlined_result_is_a_plain_one() -> None:
     caller.wait(750)
     out = caller.reply(shown_2026("completed", result={"content": [], "resultType": "complete"}))
     assert out[-1] == Finished("job", Outcome.of_result(b'{"content":[]}'))
-
-
-def test_the_requestor_ignores_an_error_for_an_unknown_request() -> None:
-    caller = Caller(G1)
-    assert caller.requestor.receive(ErrorResponse(9, Error(1, "x")), now=0) == []
-    assert caller.requestor.receive(Request(1, "ping", {}), now=0) != []

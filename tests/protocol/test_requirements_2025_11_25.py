@@ -111,8 +111,7 @@ def test_every_message_is_one_of_the_four_kinds(life: Any) -> None:
     "2025-11-25:result-same-id", "2025-11-25:error-same-id", "2025-11-25:base-protocol-supported"
 )
 @pytest.mark.parametrize("id", [0, 1, -5, 2**70, "", "1", "a b", "\u00e9"], ids=repr)
-def test_an_answer_has_the_id_of_its_request(id: Any) -> None:
-    peer = Peer(MemoryDriver())
+def test_an_answer_has_the_id_of_its_request(peer: Peer, id: Any) -> None:
     for method, member in [("ping", "result"), ("no/such", "error"), ("tasks/get", "error")]:
         [answer] = peer.say({"id": id, "method": method})
         assert answer["id"] == id
@@ -121,8 +120,7 @@ def test_an_answer_has_the_id_of_its_request(id: Any) -> None:
 
 
 @covers("2025-11-25:result-same-id")
-def test_answers_find_their_requests_in_any_order() -> None:
-    peer = Peer(MemoryDriver())
+def test_answers_find_their_requests_in_any_order(peer: Peer) -> None:
     tasks = [peer.create() for _ in range(5)]
     waits = {peer.ask("tasks/result", taskId=task_id): task_id for task_id in tasks}
     for task_id in [tasks[i] for i in (3, 0, 4, 2, 1)]:
@@ -206,8 +204,7 @@ def test_our_meta_keys_are_well_formed_and_none_is_invented_under_a_reserved_pre
         None,
     ],
 )
-def test_the_server_accepts_requests_with_any_metadata(meta: Any) -> None:
-    peer = Peer(MemoryDriver())
+def test_the_server_accepts_requests_with_any_metadata(peer: Peer, meta: Any) -> None:
     task_id = peer.create(_meta=meta)
     assert peer.result("tasks/get", taskId=task_id, _meta=meta)["taskId"] == task_id
     peer.ask("tasks/result", taskId=task_id, _meta=meta)
@@ -245,11 +242,7 @@ def test_a_ping_is_answered_at_any_time() -> None:
 @covers("2025-11-25:initialize-first")
 @pytest.mark.parametrize(
     ("method", "params"),
-    [
-        ("tools/call", {"name": "greet", "task": {}}),
-        ("tasks/list", {}),
-        ("tools/list", {}),
-    ],
+    [("tools/call", {"name": "greet", "task": {}}), ("tasks/list", {}), ("tools/list", {})],
 )
 def test_nothing_but_a_ping_is_served_before_the_handshake(method: str, params: Any) -> None:
     peer = Peer(MemoryDriver(), greets=False)
@@ -291,24 +284,6 @@ def test_a_list_shows_only_tasks_of_the_requestor(kind: type[MemoryDriver]) -> N
     hers, his = alice.create(), bob.create()
     assert [task["taskId"] for task in alice.result("tasks/list")["tasks"]] == [hers]
     assert [task["taskId"] for task in bob.result("tasks/list")["tasks"]] == [his]
-
-
-# dialect.answerable_methods keeps methods only, so a runtime cannot refuse by mode.
-@covers("2025-11-25:elicitation-declared-modes-only", "2025-11-25:sampling-tools-only-if-declared")
-@pytest.mark.parametrize(
-    ("less", "more"),
-    [
-        ({"elicitation": {}}, {"elicitation": {"form": {}, "url": {}}}),
-        ({"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}),
-        ({"sampling": {}}, {"sampling": {"tools": {}}}),
-    ],
-)
-def test_a_task_records_the_modes_that_its_requestor_declared(less: Any, more: Any) -> None:
-    calls = [
-        peer.driver.tasks[peer.create()].call
-        for peer in (Peer(MemoryDriver(), declares=less), Peer(MemoryDriver(), declares=more))
-    ]
-    assert calls[0] != calls[1]
 
 
 # Requestor.tick gives up in silence.  Not for a create: a task is cancelled by tasks/cancel only.

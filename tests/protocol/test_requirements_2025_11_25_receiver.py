@@ -25,7 +25,7 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver
+from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver, only
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     BROKEN,
@@ -43,12 +43,6 @@ from tests.protocol.peers_2025_11_25 import (
     returned,
 )
 from tests.requirements import covers
-
-
-@pytest.fixture
-def peer() -> Peer:
-    return Peer(MemoryDriver())
-
 
 # --- capabilities ----------------------------------------------------------------------------
 
@@ -169,13 +163,23 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
     assert peer.connection.runs == {}
 
 
-@covers("2025-11-25:tool-protocol-errors")
+@covers(
+    "2025-11-25:tool-protocol-errors",
+    "2025-11-25:ttl-parameter-number",
+    "2025-11-25:progress-token-type",
+)
 @pytest.mark.parametrize(
-    "params", [{"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}]
+    "params",
+    [
+        *({"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}),
+        *({"name": "greet", "task": {"ttl": ttl}} for ttl in ("60", -1, 0.5, True, [], 2**53)),
+        *({"name": "greet", "_meta": {"progressToken": token}} for token in (True, 1.5, [], {})),
+    ],
 )
 def test_an_unknown_tool_or_a_malformed_call_is_a_protocol_error(peer: Peer, params: Any) -> None:
-    assert peer.error("tools/call", **params, task={})["code"] == -32602
+    assert peer.error("tools/call", **{"task": {}, **params})["code"] == -32602
     assert peer.driver.tasks == {}
+    assert peer.result("ping") == {}
 
 
 # --- creating and looking --------------------------------------------------------------------
@@ -208,16 +212,6 @@ def test_a_requestor_cannot_choose_the_id(peer: Peer) -> None:
     task_id = peer.create(task={"taskId": "mine"}, taskId="mine")
     assert task_id != "mine"
     assert peer.error("tasks/get", taskId="mine")["code"] == -32602
-
-
-@covers("2025-11-25:tool-protocol-errors", "2025-11-25:ttl-parameter-number")
-@pytest.mark.parametrize("ttl", ["60", -1, 0.5, True, [], 2**53])
-def test_the_server_refuses_a_ttl_that_is_not_a_number_of_milliseconds(
-    peer: Peer, ttl: Any
-) -> None:
-    assert peer.error("tools/call", name="greet", task={"ttl": ttl})["code"] == -32602
-    assert peer.driver.tasks == {}
-    assert peer.result("ping") == {}
 
 
 class Thrifty(MemoryDriver):
@@ -260,8 +254,7 @@ def test_the_ttl_in_force_is_shown_and_does_not_count_down(
 
 
 @covers("2025-11-25:get-returns-task-flat", "2025-11-25:status-working")
-def test_tasks_get_immediately_returns_the_task_itself(peer: Peer) -> None:
-    task_id = peer.create()
+def test_tasks_get_immediately_returns_the_task_itself(peer: Peer, task_id: str) -> None:
     for _ in range(2):
         shown = peer.result("tasks/get", taskId=task_id)
         assert (shown["taskId"], shown["status"]) == (task_id, "working")
@@ -357,8 +350,9 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
 )
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_happens_the_status_takes_an_allowed_path(peer: Peer, way: str, verb: str) -> None:
-    task_id = peer.create()
+def test_whatever_happens_the_status_takes_an_allowed_path(
+    peer: Peer, task_id: str, way: str, verb: str
+) -> None:
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])
     before = peer.result("tasks/get", taskId=task_id)
@@ -375,8 +369,9 @@ def test_whatever_happens_the_status_takes_an_allowed_path(peer: Peer, way: str,
 
 @covers("2025-11-25:cancelled-sticks")
 @pytest.mark.parametrize("outcome", [returned(HELLO), returned(BROKEN), RAISED])
-def test_work_that_runs_on_after_a_cancel_changes_nothing(peer: Peer, outcome: Outcome) -> None:
-    task_id = peer.create()
+def test_work_that_runs_on_after_a_cancel_changes_nothing(
+    peer: Peer, task_id: str, outcome: Outcome
+) -> None:
     peer.start(task_id)
     fence = peer.driver.tasks[task_id].fence
     cancelled = peer.result("tasks/cancel", taskId=task_id)
@@ -421,8 +416,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
 
 @covers("2025-11-25:cancel-terminal-refused", "2025-11-25:informative-error-messages")
 @pytest.mark.parametrize("way", ["completed", "failed", "broken", "cancelled"])
-def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None:
-    task_id = peer.create()
+def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way: str) -> None:
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])
     before = peer.result("tasks/get", taskId=task_id)
@@ -434,8 +428,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, way: str) -> None
 
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
-def test_a_status_notification_carries_the_whole_task(peer: Peer) -> None:
-    task_id = peer.create()
+def test_a_status_notification_carries_the_whole_task(peer: Peer, task_id: str) -> None:
     peer.ask("tasks/result", taskId=task_id)
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], ACCEPT)
@@ -528,8 +521,9 @@ def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 @pytest.mark.parametrize("params", [{"taskId": "never issued"}, {"taskId": ""}, {"taskId": 5}, {}])
-def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, params: Any) -> None:
-    task_id = peer.create()
+def test_an_unknown_or_invalid_id_is_32602_at_once(
+    peer: Peer, task_id: str, method: str, params: Any
+) -> None:
     error = peer.error(method, **params)
     assert error["code"] == -32602
     assert error["message"]
@@ -544,8 +538,9 @@ def test_an_unknown_or_invalid_id_is_32602_at_once(peer: Peer, method: str, para
     "2025-11-25:may-delete-cancelled",
 )
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
-def test_a_task_that_was_purged_reads_as_one_that_never_was(peer: Peer, method: str) -> None:
-    task_id = peer.create()
+def test_a_task_that_was_purged_reads_as_one_that_never_was(
+    peer: Peer, task_id: str, method: str
+) -> None:
     peer.result("tasks/cancel", taskId=task_id)
     lifecycle.purge(peer.driver.tasks.pop(task_id), peer.driver.now)
     assert peer.error(method, taskId=task_id) == peer.error(method, taskId="never issued")
@@ -567,8 +562,7 @@ def test_an_internal_failure_is_32603_without_details(error: Exception) -> None:
     receiver = Receiver(RECEIVER, OFFER, owner="alice", new_id=lambda: 1)
     receiver.receive(DIALECT.encode_request(0, Initialize(REVISION, {}, {})))
     receiver.receive(DIALECT.encode_request(1, GetTask("x")))
-    [send] = receiver.refused(1, error)
-    assert isinstance(send, Send)
+    send = only(receiver.refused(1, error), Send)
     shown = json.dumps(attrs.asdict(send.message))
     assert "-32603" in shown
     assert "secret" not in shown

@@ -6,7 +6,6 @@ import pytest
 
 from taskmachine.statemachine import Cause, Outcome
 from tests.oracle import judge
-from tests.protocol.memory_driver import MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     BROKEN,
     ENDED,
@@ -23,11 +22,6 @@ from tests.protocol.peers_2025_11_25 import (
 from tests.requirements import covers
 
 RICH = {**HELLO, "structuredContent": {"n": [1]}, "_meta": {"com.example/a": 1}, "future": {}}
-
-
-@pytest.fixture
-def peer() -> Peer:
-    return Peer(MemoryDriver())
 
 
 # --- results ---------------------------------------------------------------------------------
@@ -85,21 +79,12 @@ def test_tasks_result_returns_exactly_the_outcome_of_the_plain_call(
     assert "content" in answer["result"]
 
 
-@covers("2025-11-25:result-same-error")
-def test_an_error_keeps_its_code_its_message_and_its_data(peer: Peer) -> None:
-    task_id = peer.create()
-    peer.end(task_id, RAISED)
-    expected = {"code": -32042, "message": "rate limit exceeded", "data": {"a": 1}}
-    assert peer.error("tasks/result", taskId=task_id) == expected
-
-
 @covers(
     "2025-11-25:result-of-cancelled-task",
     "2025-11-25:related-task-on-error",
     "2025-11-25:result-of-terminal-task",
 )
-def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer) -> None:
-    task_id = peer.create()
+def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer, task_id: str) -> None:
     peer.result("tasks/cancel", taskId=task_id)
     error = peer.error("tasks/result", taskId=task_id)
     assert error["code"] == -32000
@@ -115,8 +100,9 @@ def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer) -> 
 )
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("way", ["queued", "working", "input_required"])
-def test_tasks_result_blocks_until_the_task_is_terminal(peer: Peer, way: str, end: str) -> None:
-    task_id = peer.create()
+def test_tasks_result_blocks_until_the_task_is_terminal(
+    peer: Peer, task_id: str, way: str, end: str
+) -> None:
     for step in WAYS[way]:
         peer.move(task_id, VERBS[step])
     for id in (100, "100"):
@@ -136,8 +122,7 @@ def test_tasks_result_blocks_until_the_task_is_terminal(peer: Peer, way: str, en
     "2025-11-25:cancelled-request-not-answered",
     "2025-11-25:cancellation-races-handled",
 )
-def test_a_cancelled_wait_ends_alone(peer: Peer) -> None:
-    task_id = peer.create()
+def test_a_cancelled_wait_ends_alone(peer: Peer, task_id: str) -> None:
     left, kept = (peer.ask("tasks/result", taskId=task_id) for _ in range(2))
     assert peer.notify("notifications/cancelled", requestId=left, reason="bored") == []
     assert peer.connection.abandoned == [left]
@@ -180,8 +165,7 @@ def test_cancelling_the_request_that_created_a_task_does_not_touch_the_task(
 @pytest.mark.parametrize(
     "params", [{"requestId": 99}, {"requestId": "1"}, {"requestId": 1}, {"requestId": {}}, {}]
 )
-def test_a_cancellation_of_nothing_is_ignored(peer: Peer, params: Any) -> None:
-    task_id = peer.create()
+def test_a_cancellation_of_nothing_is_ignored(peer: Peer, task_id: str, params: Any) -> None:
     waiting = peer.ask("tasks/result", taskId=task_id)
     assert peer.notify("notifications/cancelled", **params) == []
     peer.end(task_id)

@@ -74,7 +74,6 @@ class Client:
         self.outputs: list[Output] = []
 
     def _take(self, outputs: list[Output]) -> list[Any]:
-        """The messages among the outputs."""
         self.outputs += outputs
         sent = [on_the_wire(output.message) for output in outputs if isinstance(output, Send)]
         for message in sent:
@@ -98,7 +97,6 @@ class Client:
         return self.hear({"id": request["id"], "error": body})
 
     def hear(self, message: Any) -> list[Any]:
-        """Receive a message of the server; return the messages sent in response."""
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
         return self._take(self.requestor.receive(decode_message(data), now=self.now))
 
@@ -110,14 +108,12 @@ class Client:
         return self._take(self.requestor.cancel(name, now=self.now))
 
     def wait(self) -> list[Any]:
-        """Until the client has something to do."""
         due = self.requestor.next_tick()
         assert due is not None, "it has nothing more to do"
         self.now = max(self.now, due)
         return self._take(self.requestor.tick(self.now))
 
     def poll(self) -> Any:
-        """The next `tasks/get`."""
         (request,) = self.wait()
         assert request["method"] == "tasks/get"
         return request
@@ -131,7 +127,6 @@ class Client:
         return [output for output in self.outputs if isinstance(output, Finished)]
 
     def outcome(self) -> Any:
-        """How the one call ended: its result, or its error."""
         (end,) = self.finished
         if end.outcome.result is not None:
             return json.loads(end.outcome.result)
@@ -139,9 +134,18 @@ class Client:
 
 
 def with_task(client: Client, created: Any = CREATED) -> Any:
-    """A call that became a task; its first poll."""
     assert client.respond(client.call(), created) == []
     return client.poll()
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+@pytest.fixture
+def poll(client: Client) -> Any:
+    return with_task(client)
 
 
 # --- what every request says ------------------------------------------------------------------
@@ -172,9 +176,7 @@ def with_task(client: Client, created: Any = CREATED) -> Any:
     "2026-07-28:mcp-method-is-method",
     "2026-07-28:tools-call-headers-built",
 )
-def test_every_request_declares_the_client_info_and_capabilities() -> None:
-    client = Client()
-    poll = with_task(client)
+def test_every_request_declares_the_client_info_and_capabilities(client: Client, poll: Any) -> None:
     client.respond(poll, waiting("name"))
     client.answer("name")
     client.cancel()
@@ -201,8 +203,7 @@ def test_every_request_declares_the_client_info_and_capabilities() -> None:
 
 
 @covers("2026-07-28:request-id-not-in-use")
-def test_ids_of_requests_in_flight_all_differ() -> None:
-    client = Client()
+def test_ids_of_requests_in_flight_all_differ(client: Client) -> None:
     calls = [client.call(f"call-{n}") for n in range(20)]
     for n, call in enumerate(calls[:10]):
         client.respond(call, {**CREATED, "taskId": f"t-{n}"})
@@ -219,8 +220,9 @@ def test_ids_of_requests_in_flight_all_differ() -> None:
         ("=?base64?dA==?=", "=?base64?PT9iYXNlNjQ/ZEE9PT89?="),
     ],
 )
-def test_a_task_id_that_no_header_can_carry_is_encoded(task_id: str, header: str) -> None:
-    client = Client()
+def test_a_task_id_that_no_header_can_carry_is_encoded(
+    client: Client, task_id: str, header: str
+) -> None:
     poll = with_task(client, {**CREATED, "taskId": task_id})
     assert poll["params"]["taskId"] == task_id
     headers = headers_of(Request(poll["id"], poll["method"], poll["params"]))
@@ -229,8 +231,7 @@ def test_a_task_id_that_no_header_can_carry_is_encoded(task_id: str, header: str
 
 @covers("2026-07-28:x-mcp-header-safe-integers")
 @pytest.mark.parametrize("sign", [1, -1])
-def test_an_integer_that_is_not_safe_is_sent_in_no_header(sign: int) -> None:
-    client = Client()
+def test_an_integer_that_is_not_safe_is_sent_in_no_header(client: Client, sign: int) -> None:
     for number in (2**53 - 1, 2**53):
         call = client.call(str(number), arguments=json.dumps({"n": sign * number}).encode())
         request = Request(call["id"], call["method"], call["params"])
@@ -257,8 +258,7 @@ def test_a_plain_result_and_a_task_end_the_same_way(plain: Any) -> None:
 
 @covers("2026-07-28:seed-status", "2026-07-28:client-handles-both-results")
 @pytest.mark.parametrize("seed", ["working", "input_required", "completed", "failed", "cancelled"])
-def test_whatever_the_first_status_is_the_outcome_is_polled_for(seed: str) -> None:
-    client = Client()
+def test_whatever_the_first_status_is_the_outcome_is_polled_for(client: Client, seed: str) -> None:
     poll = with_task(client, {**CREATED, "status": seed})
     client.respond(poll, COMPLETED)
     assert client.outcome() == RESULT
@@ -285,8 +285,7 @@ def test_a_task_in_answer_to_anything_but_a_call_is_invalid(method: str, body: A
 
 @covers("2026-07-28:unknown-result-type-invalid")
 @pytest.mark.parametrize("kind", ["nonsense", "Task", "", 5])
-def test_an_unknown_kind_of_result_is_an_error(kind: Any) -> None:
-    client = Client()
+def test_an_unknown_kind_of_result_is_an_error(client: Client, kind: Any) -> None:
     client.respond(client.call(), {**RESULT, **CREATED, "resultType": kind})
     assert client.outcome() == -32603
     assert client.requestor.next_tick() is None, "nothing is polled"
@@ -306,12 +305,10 @@ def test_unknown_members_of_results_are_tolerated() -> None:
 
 
 @covers(
-    "2026-07-28:legacy-codes-without-meaning",
-    "2026-07-28:client-retries-with-supported-version",
+    "2026-07-28:legacy-codes-without-meaning", "2026-07-28:client-retries-with-supported-version"
 )
 @pytest.mark.parametrize("code", [-32000, -32001, -32002, -32019, -32022, -32603, 7])
-def test_an_error_ends_the_call_as_that_error(code: int) -> None:
-    client = Client()
+def test_an_error_ends_the_call_as_that_error(client: Client, code: int) -> None:
     data = {"supported": ["2099-01-01"], "requested": REVISION}
     assert client.refuse(client.call(), code, data=data) == []
     assert client.outcome() == code
@@ -322,9 +319,9 @@ def test_an_error_ends_the_call_as_that_error(code: int) -> None:
 
 @covers("2026-07-28:legacy-codes-without-meaning")
 @pytest.mark.parametrize("code", [-32000, -32001, -32004, -32603])
-def test_a_poll_that_fails_for_unknown_reasons_is_made_again(code: int) -> None:
-    client = Client()
-    poll = with_task(client)
+def test_a_poll_that_fails_for_unknown_reasons_is_made_again(
+    client: Client, poll: Any, code: int
+) -> None:
     assert client.refuse(poll, code) == []
     client.respond(client.poll(), COMPLETED)
     assert client.outcome() == RESULT
@@ -340,9 +337,9 @@ def test_a_poll_that_fails_for_unknown_reasons_is_made_again(code: int) -> None:
     "2026-07-28:ttl-ms-may-change",
 )
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_the_client_polls_at_the_latest_interval_until_the_task_ends(end: str) -> None:
-    client = Client()
-    poll = with_task(client)
+def test_the_client_polls_at_the_latest_interval_until_the_task_ends(
+    client: Client, poll: Any, end: str
+) -> None:
     for interval in (2_000, 500, 7_000, 500):
         client.respond(poll, {**WORKING, "pollIntervalMs": interval, "ttlMs": interval})
         before = client.now
@@ -355,8 +352,7 @@ def test_the_client_polls_at_the_latest_interval_until_the_task_ends(end: str) -
 
 
 @covers("2026-07-28:poll-beside-notifications", "2026-07-28:notification-is-whole-task")
-def test_a_notification_is_as_good_as_a_poll() -> None:
-    client = Client()
+def test_a_notification_is_as_good_as_a_poll(client: Client) -> None:
     with_task(client)
     params = {**COMPLETED, "_meta": {SUBSCRIPTION_KEY: 9}}
     del params["resultType"]
@@ -377,9 +373,9 @@ def test_a_notification_is_as_good_as_a_poll() -> None:
         {"error": {"code": 1, "message": "x"}},
     ],
 )
-def test_the_client_does_not_answer_unexpected_messages(message: Any) -> None:
-    client = Client()
-    poll = with_task(client)
+def test_the_client_does_not_answer_unexpected_messages(
+    client: Client, poll: Any, message: Any
+) -> None:
     assert client.hear(message) == []
     client.respond(poll, COMPLETED)
     assert client.outcome() == RESULT
@@ -397,9 +393,7 @@ def test_the_client_does_not_answer_unexpected_messages(message: Any) -> None:
     "2026-07-28:update-ack-before-effect",
     "2026-07-28:elicitation-no-mode-is-form",
 )
-def test_a_question_is_asked_once_and_answered_once() -> None:
-    client = Client()
-    poll = with_task(client)
+def test_a_question_is_asked_once_and_answered_once(client: Client, poll: Any) -> None:
     for _ in range(3):  # shown in several polls before it is answered
         client.respond(poll, waiting("a", "b"))
         poll = client.poll()
@@ -420,9 +414,7 @@ def test_a_question_is_asked_once_and_answered_once() -> None:
 
 
 @covers("2026-07-28:elicitation-no-mode-is-form", "2026-07-28:client-inspects-input-requests")
-def test_the_client_passes_each_question_to_the_caller_unchanged() -> None:
-    client = Client()
-    poll = with_task(client)
+def test_the_client_passes_each_question_to_the_caller_unchanged(client: Client, poll: Any) -> None:
     no_mode = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     requests = {
         "a": {"method": "elicitation/create", "params": no_mode},
@@ -447,9 +439,9 @@ def test_the_client_passes_each_question_to_the_caller_unchanged() -> None:
     "2026-07-28:cancel-may-lose",
 )
 @pytest.mark.parametrize("end", ["cancelled", "completed"])
-def test_the_client_sends_tasks_cancel_and_accepts_any_terminal_status(end: str) -> None:
-    client = Client()
-    poll = with_task(client)
+def test_the_client_sends_tasks_cancel_and_accepts_any_terminal_status(
+    client: Client, poll: Any, end: str
+) -> None:
     (cancel,) = client.cancel()
     assert (cancel["method"], cancel["params"]["taskId"]) == ("tasks/cancel", "t-1")
     client.respond(cancel, ACKNOWLEDGED)
@@ -461,8 +453,7 @@ def test_the_client_sends_tasks_cancel_and_accepts_any_terminal_status(end: str)
 
 
 @covers("2026-07-28:cancellation-races-handled", "2026-07-28:cancelled-still-running")
-def test_a_cancel_that_crosses_the_create_answer_reaches_the_task() -> None:
-    client = Client()
+def test_a_cancel_that_crosses_the_create_answer_reaches_the_task(client: Client) -> None:
     call = client.call()
     client.cancel()
     (cancel,) = client.respond(call, CREATED)
@@ -475,8 +466,7 @@ def test_a_cancel_that_crosses_the_create_answer_reaches_the_task() -> None:
     "2026-07-28:request-timeouts",
 )
 @pytest.mark.parametrize("late", [{**RESULT, "resultType": "complete"}, CREATED])
-def test_an_answer_to_a_call_that_was_given_up_is_ignored(late: Any) -> None:
-    client = Client()
+def test_an_answer_to_a_call_that_was_given_up_is_ignored(client: Client, late: Any) -> None:
     call = client.call()
     client.wait()
     assert client.outcome() == -32603
@@ -497,8 +487,9 @@ ARGUMENTS = b'{"city":"New York"}'
     "2026-07-28:answers-only-for-retry",
 )
 @pytest.mark.parametrize("state", ["s", "", ' {"a": 1}\n', "ü" * 5_000, "=?base64?x?="])
-def test_a_paused_call_comes_again_with_all_answers_and_its_state(state: str) -> None:
-    client = Client()
+def test_a_paused_call_comes_again_with_all_answers_and_its_state(
+    client: Client, state: str
+) -> None:
     first = client.call(arguments=ARGUMENTS)
     assert client.respond(first, paused("a", "b", requestState=state)) == []
     assert client.asked == ["a", "b"]
@@ -517,8 +508,7 @@ def test_a_paused_call_comes_again_with_all_answers_and_its_state(state: str) ->
 
 
 @covers("2026-07-28:no-invented-request-state", "2026-07-28:mrtr-may-ask-again")
-def test_each_round_sends_the_state_of_the_round_before() -> None:
-    client = Client()
+def test_each_round_sends_the_state_of_the_round_before(client: Client) -> None:
     request = client.call()
     for state in ("one", None, "three"):
         rest = {} if state is None else {"requestState": state}
@@ -530,8 +520,7 @@ def test_each_round_sends_the_state_of_the_round_before() -> None:
 
 
 @covers("2026-07-28:mrtr-immediate-retry", "2026-07-28:request-state-echoed")
-def test_the_client_immediately_retries_a_call_paused_without_questions() -> None:
-    client = Client()
+def test_the_client_immediately_retries_a_call_paused_without_questions(client: Client) -> None:
     first = client.call()
     (again,) = client.respond(first, paused(requestState="s"))
     assert again["params"]["requestState"] == "s"
@@ -540,8 +529,7 @@ def test_the_client_immediately_retries_a_call_paused_without_questions() -> Non
 
 
 @covers("2026-07-28:response-keys-outstanding")
-def test_the_client_does_not_send_an_answer_to_a_closed_question() -> None:
-    client = Client()
+def test_the_client_does_not_send_an_answer_to_a_closed_question(client: Client) -> None:
     client.respond(with_task(client), waiting("a", "b"))
     client.respond(client.poll(), waiting("b"))  # withdrawn, or answered elsewhere
     assert client.answer("a") == []
@@ -550,9 +538,7 @@ def test_the_client_does_not_send_an_answer_to_a_closed_question() -> None:
 
 
 @covers("2026-07-28:stdio-no-responses", "2026-07-28:client-sends-no-responses")
-def test_a_request_of_a_server_is_not_answered() -> None:
-    client = Client()
-    poll = with_task(client)
+def test_a_request_of_a_server_is_not_answered(client: Client, poll: Any) -> None:
     assert client.hear({"id": 5, "method": "elicitation/create", "params": FORM}) == []
     client.respond(poll, COMPLETED)
     assert client.outcome() == RESULT
@@ -566,8 +552,7 @@ def test_a_request_of_a_server_is_not_answered() -> None:
     "2026-07-28:timeout-cancels",
 )
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
-def test_a_call_that_is_given_up_before_its_answer_is_cancelled(how: str) -> None:
-    client = Client()
+def test_a_call_that_is_given_up_before_its_answer_is_cancelled(client: Client, how: str) -> None:
     client.respond(client.call("other"), {**RESULT, "resultType": "complete"})
     call = client.call()
     (told,) = client.wait() if how == "timeout" else client.cancel()
@@ -575,8 +560,7 @@ def test_a_call_that_is_given_up_before_its_answer_is_cancelled(how: str) -> Non
     assert told["params"]["requestId"] == call["id"]
 
 
-def test_a_paused_call_has_nothing_to_do_after_a_broken_connection() -> None:
-    client = Client()
+def test_a_paused_call_has_nothing_to_do_after_a_broken_connection(client: Client) -> None:
     client.respond(client.call(), paused("a", requestState="s"))
     client.requestor.disconnected(now=client.now)
     assert client.requestor.tick(client.now) == []
@@ -584,8 +568,7 @@ def test_a_paused_call_has_nothing_to_do_after_a_broken_connection() -> None:
 
 
 @covers("2026-07-28:key-scope-is-task", "2026-07-28:answers-only-for-retry")
-def test_a_paused_call_may_become_a_task_that_asks_the_same_key_again() -> None:
-    client = Client()
+def test_a_paused_call_may_become_a_task_that_asks_the_same_key_again(client: Client) -> None:
     client.respond(client.call(), paused("name"))
     (again,) = client.answer("name")
     client.respond(again, CREATED)

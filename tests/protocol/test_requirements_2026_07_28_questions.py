@@ -27,12 +27,10 @@ from tests.requirements import covers
     "2026-07-28:get-input-required-has-requests",
     "2026-07-28:input-request-kinds",
 )
-def test_all_open_questions_are_in_every_answer() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form("a"), form("b", message="And yours?"))
-    peer.ask(task, sampling("c"))
-    assert peer.get(task)["inputRequests"] == {
+def test_all_open_questions_are_in_every_answer(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form("a"), form("b", message="And yours?"))
+    peer.ask(task_id, sampling("c"))
+    assert peer.get(task_id)["inputRequests"] == {
         "a": {"method": "elicitation/create", "params": FORM},
         "b": {"method": "elicitation/create", "params": {**FORM, "message": "And yours?"}},
         "c": {"method": "sampling/createMessage", "params": SAMPLING},
@@ -45,30 +43,26 @@ def test_all_open_questions_are_in_every_answer() -> None:
     "2026-07-28:update-ack-empty",
     "2026-07-28:update-result-type-complete",
 )
-def test_an_answer_by_update_lets_the_tool_go_on() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form())
-    ack = peer.update(task, name=ACCEPTED)
+def test_an_answer_by_update_lets_the_tool_go_on(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form())
+    ack = peer.update(task_id, name=ACCEPTED)
     assert ack["resultType"] == "complete"
     assert ack.keys() <= {"resultType", "_meta"}
-    (question,) = peer.driver.tasks[task].questions
+    (question,) = peer.driver.tasks[task_id].questions
     assert question.answer is not None
     assert json.loads(question.answer.body) == ACCEPTED
     assert not question.answer.is_error
-    assert peer.get(task)["status"] == "working"
+    assert peer.get(task_id)["status"] == "working"
 
 
 @covers("2026-07-28:partial-answers", "2026-07-28:partial-stays-input-required")
-def test_an_answer_to_one_of_two_questions_leaves_the_other_open() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form("a"), form("b"))
-    peer.update(task, a=ACCEPTED)
-    shown = peer.get(task)
+def test_an_answer_to_one_of_two_questions_leaves_the_other_open(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form("a"), form("b"))
+    peer.update(task_id, a=ACCEPTED)
+    shown = peer.get(task_id)
     assert (shown["status"], set(shown["inputRequests"])) == ("input_required", {"b"})
-    peer.update(task, b=ACCEPTED)
-    assert peer.get(task)["status"] == "working"
+    peer.update(task_id, b=ACCEPTED)
+    assert peer.get(task_id)["status"] == "working"
 
 
 @covers(
@@ -77,24 +71,22 @@ def test_an_answer_to_one_of_two_questions_leaves_the_other_open() -> None:
     "2026-07-28:ignore-superseded-keys",
     "2026-07-28:input-responses-extra-ignored",
 )
-def test_the_server_acknowledges_and_ignores_unexpected_answers() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form("a"), form("b"), form("c"))
-    before = peer.get(task)
-    peer.update(task, nobody=ACCEPTED)
-    assert peer.get(task) == before
-    peer.update(task, a=ACCEPTED, nobody=ACCEPTED)
-    peer.update(task, a={"action": "decline"})  # the first one counts
-    peer.update(task, a={"action": "decline"}, c=ACCEPTED)  # also beside one that is wanted
-    peer.work(task, lambda t, now: lifecycle.withdraw(t, now))
-    peer.update(task, b=ACCEPTED)
-    answers = {q.key: q.answer for q in peer.driver.tasks[task].questions}
+def test_the_server_acknowledges_and_ignores_unexpected_answers(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form("a"), form("b"), form("c"))
+    before = peer.get(task_id)
+    peer.update(task_id, nobody=ACCEPTED)
+    assert peer.get(task_id) == before
+    peer.update(task_id, a=ACCEPTED, nobody=ACCEPTED)
+    peer.update(task_id, a={"action": "decline"})  # the first one counts
+    peer.update(task_id, a={"action": "decline"}, c=ACCEPTED)  # also beside one that is wanted
+    peer.work(task_id, lambda t, now: lifecycle.withdraw(t, now))
+    peer.update(task_id, b=ACCEPTED)
+    answers = {q.key: q.answer for q in peer.driver.tasks[task_id].questions}
     assert answers["a"] is not None
     assert json.loads(answers["a"].body) == ACCEPTED
     assert answers["b"] is None
     assert answers["c"] is not None
-    assert peer.get(task)["status"] == "working"
+    assert peer.get(task_id)["status"] == "working"
 
 
 @covers(
@@ -103,28 +95,24 @@ def test_the_server_acknowledges_and_ignores_unexpected_answers() -> None:
     "2026-07-28:key-not-two-requests",
 )
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_key_stands_for_one_question_for_life(answered: bool) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form("name"), form("other"))
+def test_a_key_stands_for_one_question_for_life(peer: Peer, task_id: str, answered: bool) -> None:
+    peer.ask(task_id, form("name"), form("other"))
     if answered:
-        peer.update(task, name=ACCEPTED)
-    before = peer.get(task)
+        peer.update(task_id, name=ACCEPTED)
+    before = peer.get(task_id)
     with pytest.raises(KeyReused):
-        peer.ask(task, form("name", message="Something else?"))
-    peer.ask(task, form("name"))  # a re-run asks the same again: it is the same question
-    assert still(peer.get(task)) == still(before)
+        peer.ask(task_id, form("name", message="Something else?"))
+    peer.ask(task_id, form("name"))  # a re-run asks the same again: it is the same question
+    assert still(peer.get(task_id)) == still(before)
     assert ("name" in before["inputRequests"]) is not answered
 
 
 @covers("2026-07-28:key-scope-is-task", "2026-07-28:mrtr-before-create")
-def test_a_plain_call_and_a_task_may_use_the_same_key() -> None:
-    peer = Peer()
+def test_a_plain_call_and_a_task_may_use_the_same_key(peer: Peer) -> None:
     peer.send("tools/call", {"elicitation": {}}, name="greet", id="plain")
-    outputs = peer.connection.receiver.paused("plain", [form("name")], None)
-    peer.driver.handle(peer.connection, outputs)
-    assert peer.news()[0]["result"]["resultType"] == "input_required"
-    # Who was asked before a task was made gets no task any more, also if it declares now.
+    (paused,) = peer.do(peer.receiver.paused("plain", [form("name")], None))
+    assert paused["result"]["resultType"] == "input_required"
+    # A retry with answers stays a plain call, even if it declares the extension now.
     peer.send("tools/call", name="greet", id="again", inputResponses={"name": ACCEPTED})
     assert "again" in peer.connection.runs
     task = peer.create()
@@ -137,27 +125,29 @@ def test_a_plain_call_and_a_task_may_use_the_same_key() -> None:
     "2026-07-28:sampling-declared",
     "2026-07-28:elicitation-declared",
 )
-def test_a_poll_returns_only_questions_of_kinds_that_it_declares() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form("a"), sampling("b"))
-    reduced = peer.get(task, {**TASKS, "elicitation": {}})
+def test_a_poll_returns_only_questions_of_kinds_that_it_declares(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form("a"), sampling("b"))
+    reduced = peer.get(task_id, {**TASKS, "elicitation": {}})
     assert set(reduced["inputRequests"]) == {"a"}
-    assert "sampling/createMessage" in reduced["statusMessage"]
-    assert peer.get(task, TASKS)["inputRequests"] == {}
-    assert set(peer.get(task)["inputRequests"]) == {"a", "b"}
+    assert reduced["statusMessage"] == "Waiting for answers to: sampling/createMessage"
+    nothing = peer.get(task_id, TASKS)
+    assert nothing["inputRequests"] == {}
+    assert nothing["statusMessage"] == (
+        "Waiting for answers to: elicitation/create, sampling/createMessage"
+    )
+    whole = peer.get(task_id)
+    assert set(whole["inputRequests"]) == {"a", "b"}
+    assert "statusMessage" not in whole
 
 
 @covers("2026-07-28:elicitation-refusals-handled")
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_refused_elicitation_is_an_answer(action: str) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form())
-    peer.update(task, name={"action": action})
-    assert peer.get(task)["status"] == "working"
-    peer.complete(task)
-    assert peer.get(task)["status"] == "completed"
+def test_a_refused_elicitation_is_an_answer(peer: Peer, task_id: str, action: str) -> None:
+    peer.ask(task_id, form())
+    peer.update(task_id, name={"action": action})
+    assert peer.get(task_id)["status"] == "working"
+    peer.complete(task_id)
+    assert peer.get(task_id)["status"] == "completed"
 
 
 @covers("2026-07-28:input-responses-validated", "2026-07-28:input-responses-malformed-error")
@@ -176,15 +166,15 @@ def test_a_refused_elicitation_is_an_answer(action: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["tasks/update", "tools/call"])
-def test_the_server_refuses_malformed_input_responses(method: str, answers: Any) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form())
-    params = {"taskId": task} if method == "tasks/update" else {"name": "greet"}
+def test_the_server_refuses_malformed_input_responses(
+    peer: Peer, task_id: str, method: str, answers: Any
+) -> None:
+    peer.ask(task_id, form())
+    params = {"taskId": task_id} if method == "tasks/update" else {"name": "greet"}
     error = peer.error(method, inputResponses=answers, **params)
     assert error["code"] == -32602
     assert "inputResponses" in error["message"]
-    assert peer.get(task)["status"] == "input_required"
+    assert peer.get(task_id)["status"] == "input_required"
     assert not peer.connection.runs
 
 
@@ -208,11 +198,9 @@ def test_the_server_stores_every_kind_of_answer_unchanged(answer: Any) -> None:
 
 
 @covers("2026-07-28:elicitation-required-params", "2026-07-28:elicitation-form-schema")
-def test_the_one_question_in_our_own_words_is_a_proper_form() -> None:
-    peer = Peer()
-    task = peer.create()
-    for step in decide(Amend(task, asks=True), peer.driver.tasks[task], peer.driver.now):
+def test_the_one_question_in_our_own_words_is_a_proper_form(peer: Peer, task_id: str) -> None:
+    for step in decide(Amend(task_id, asks=True), peer.driver.tasks[task_id], peer.driver.now):
         peer.driver.commit(step)
-    (request,) = peer.get(task)["inputRequests"].values()
+    (request,) = peer.get(task_id)["inputRequests"].values()
     judge(REVISION, "ElicitRequest").validate(request)
     assert request["params"]["message"]

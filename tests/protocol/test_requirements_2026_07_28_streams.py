@@ -41,14 +41,14 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
     "2026-07-28:notifications-optional",
 )
 @pytest.mark.parametrize("id", [7, "seven", 0, ""])
-def test_a_subscription_starts_with_an_acknowledgement_of_its_tasks(id: Id) -> None:
-    peer = Peer()
-    task = peer.create()
-    begun, *told = peer.listen(task, "never-issued", id=id)
+def test_a_subscription_starts_with_an_acknowledgement_of_its_tasks(
+    peer: Peer, task_id: str, id: Id
+) -> None:
+    begun, *told = peer.listen(task_id, "never-issued", id=id)
     judge(REVISION, "SubscriptionsAcknowledgedNotification").validate(begun)
     assert begun["method"] == ACKNOWLEDGED
-    assert begun["params"]["notifications"] == {"taskIds": [task]}
-    peer.complete(task)
+    assert begun["params"]["notifications"] == {"taskIds": [task_id]}
+    peer.complete(task_id)
     told += peer.news()
     assert [seen["params"]["status"] for seen in told] == ["working", "completed"]
     for seen in told:
@@ -73,13 +73,13 @@ def test_a_subscription_starts_with_an_acknowledgement_of_its_tasks(id: Id) -> N
         {"resourceSubscriptions": ["file:///a"], "promptsListChanged": True},
     ],
 )
-def test_the_acknowledgement_omits_unrequested_or_absent_notifications(wanted: Any) -> None:
-    peer = Peer()
-    task = peer.create()
+def test_the_acknowledgement_omits_unrequested_or_absent_notifications(
+    peer: Peer, task_id: str, wanted: Any
+) -> None:
     (begun,) = peer.send("subscriptions/listen", notifications=wanted)
     judge(REVISION, "SubscriptionsAcknowledgedNotification").validate(begun)
     assert begun["params"]["notifications"] == {}
-    peer.complete(task)
+    peer.complete(task_id)
     assert peer.news() == []
 
 
@@ -105,27 +105,27 @@ def test_the_server_notifies_only_subscribers_about_subscribed_tasks() -> None:
 
 @covers("2026-07-28:notification-is-whole-task", "2026-07-28:poll-beside-notifications")
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_a_task_notification_equals_the_tasks_get_result(end: str) -> None:
-    peer = Peer()
-    task = peer.create()
+def test_a_task_notification_equals_the_tasks_get_result(
+    peer: Peer, task_id: str, end: str
+) -> None:
     acts: list[Any] = [
-        lambda: peer.work(task, lambda t, now: lifecycle.report(t, now, message="busy")),
-        lambda: peer.ask(task, form(), sampling()),
-        lambda: peer.update(task, name=ACCEPTED),
-        lambda: peer.work(task, lambda t, now: lifecycle.withdraw(t, now)),
+        lambda: peer.work(task_id, lambda t, now: lifecycle.report(t, now, message="busy")),
+        lambda: peer.ask(task_id, form(), sampling()),
+        lambda: peer.update(task_id, name=ACCEPTED),
+        lambda: peer.work(task_id, lambda t, now: lifecycle.withdraw(t, now)),
         {
-            "completed": lambda: peer.complete(task),
-            "failed": lambda: peer.work(task, lifecycle.expire),
-            "cancelled": lambda: peer.cancel(task),
+            "completed": lambda: peer.complete(task_id),
+            "failed": lambda: peer.work(task_id, lifecycle.expire),
+            "cancelled": lambda: peer.cancel(task_id),
         }[end],
     ]
-    peer.listen(task, id="w")
+    peer.listen(task_id, id="w")
     seen = []
     for act in acts:
         before = len(peer.transcript)
         act()
         (told,) = (m["params"] for m in peer.transcript[before:] if "method" in m)
-        polled = peer.get(task)
+        polled = peer.get(task_id)
         del polled["resultType"], told["_meta"]
         polled.pop("_meta", None)
         assert told == polled
@@ -134,23 +134,21 @@ def test_a_task_notification_equals_the_tasks_get_result(end: str) -> None:
 
 
 @covers("2026-07-28:undeclared-capability-not-used")
-def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared() -> None:
-    peer = Peer()
-    task = peer.create()
+def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared(
+    peer: Peer, task_id: str
+) -> None:
     able = {**TASKS, "elicitation": {}}
-    peer.send("subscriptions/listen", able, notifications={"taskIds": [task]})
-    peer.ask(task, form("a"), sampling("b"))
+    peer.send("subscriptions/listen", able, notifications={"taskIds": [task_id]})
+    peer.ask(task_id, form("a"), sampling("b"))
     (told,) = peer.news()
     assert set(told["params"]["inputRequests"]) == {"a"}
 
 
 @covers("2026-07-28:many-subscriptions", "2026-07-28:stdio-interleaving")
-def test_two_subscriptions_to_one_task_both_receive_notifications() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.listen(task, id=1001)
-    peer.listen(task, id="b")
-    peer.complete(task)
+def test_two_subscriptions_to_one_task_both_receive_notifications(peer: Peer, task_id: str) -> None:
+    peer.listen(task_id, id=1001)
+    peer.listen(task_id, id="b")
+    peer.complete(task_id)
     told = peer.news()
     assert [seen["params"]["_meta"][SUBSCRIPTION_KEY] for seen in told] == [1001, "b"]
     assert {seen["params"]["status"] for seen in told} == {"completed"}
@@ -164,8 +162,7 @@ def test_two_subscriptions_to_one_task_both_receive_notifications() -> None:
     "2026-07-28:progress-operation-running",
     "2026-07-28:progress-stops-after-completion",
 )
-def test_tasks_have_neither_progress_nor_log_messages() -> None:
-    peer = Peer()
+def test_tasks_have_neither_progress_nor_log_messages(peer: Peer) -> None:
     says = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
     task = peer.create(says=says)
     peer.listen(task)
@@ -189,35 +186,30 @@ def test_tasks_have_neither_progress_nor_log_messages() -> None:
     "2026-07-28:subscription-id-in-meta",
 )
 @pytest.mark.parametrize("id", [7, "seven"])
-def test_a_server_that_ends_a_subscription_says_so(id: Id) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.listen(task, id=id)
+def test_a_server_that_ends_a_subscription_says_so(peer: Peer, task_id: str, id: Id) -> None:
+    peer.listen(task_id, id=id)
     peer.news()
-    peer.driver.handle(peer.connection, peer.connection.receiver.ended(id))
-    cancelled, answer = peer.news()
+    cancelled, answer = peer.do(peer.receiver.ended(id))
     judge(REVISION, "CancelledNotification").validate(cancelled)
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == id
     assert cancelled["params"]["_meta"][SUBSCRIPTION_KEY] == id
     judge(REVISION, "SubscriptionsListenResult").validate(answer["result"])
     assert answer["id"] == answer["result"]["_meta"][SUBSCRIPTION_KEY] == id
-    peer.complete(task)
+    peer.complete(task_id)
     assert peer.news() == [], "nothing follows"
-    assert peer.connection.receiver.ended(id) == []
+    assert peer.receiver.ended(id) == []
 
 
 @covers("2026-07-28:server-cancelled-only-for-listen")
 @pytest.mark.parametrize("end", ["complete", "cancel", "expire"])
-def test_the_end_of_a_task_cancels_nothing_on_the_wire(end: str) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.listen(task)
-    peer.ask(task, form())
+def test_the_end_of_a_task_cancels_nothing_on_the_wire(peer: Peer, task_id: str, end: str) -> None:
+    peer.listen(task_id)
+    peer.ask(task_id, form())
     if end == "expire":
-        peer.work(task, lifecycle.expire)
+        peer.work(task_id, lifecycle.expire)
     else:
-        getattr(peer, end)(task)
+        getattr(peer, end)(task_id)
     assert "notifications/cancelled" not in {seen.get("method") for seen in peer.transcript}
 
 
@@ -233,24 +225,18 @@ def cancelled(request_id: Any) -> dict[str, Any]:
     "2026-07-28:cancelled-request-not-answered",
     "2026-07-28:cancellation-races-handled",
 )
-def test_nothing_more_is_said_of_a_cancelled_request() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.listen(task, id="watch")
+def test_nothing_more_is_said_of_a_cancelled_request(peer: Peer, task_id: str) -> None:
+    peer.listen(task_id, id="watch")
     peer.send("tools/call", {}, name="greet", id="call")
     assert peer.post(cancelled("call")) == []
     assert peer.post(cancelled("watch")) == []
     assert peer.connection.abandoned == ["call", "watch"], "the worker is notified"
-    peer.driver.handle(
-        peer.connection, peer.connection.receiver.ran("call", returned())
-    )  # it crossed
-    peer.driver.handle(peer.connection, peer.connection.receiver.paused("call", [form()], None))
-    peer.driver.handle(
-        peer.connection, peer.connection.receiver.refused("call", ZeroDivisionError())
-    )
-    peer.complete(task)
+    assert peer.do(peer.receiver.ran("call", returned())) == []  # it crossed
+    assert peer.do(peer.receiver.paused("call", [form()], None)) == []
+    assert peer.do(peer.receiver.refused("call", ZeroDivisionError())) == []
+    peer.complete(task_id)
     assert peer.news() == []
-    assert peer.get(task)["status"] == "completed"
+    assert peer.get(task_id)["status"] == "completed"
 
 
 @covers(
@@ -272,8 +258,7 @@ def test_nothing_more_is_said_of_a_cancelled_request() -> None:
         {"method": "notifications/cancelled", "params": {"requestId": "the call", "reason": 5}},
     ],
 )
-def test_cancellations_of_nothing_that_runs_are_ignored(message: Any) -> None:
-    peer = Peer()
+def test_cancellations_of_nothing_that_runs_are_ignored(peer: Peer, message: Any) -> None:
     task = peer.create(id="the call")
     assert peer.post(message) == []
     # The call has been answered by a task: taking it back would be `tasks/cancel`.
@@ -304,8 +289,7 @@ DIGEST = request_digest("tools/call", "greet", b'{"n":1}')
 
 def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
     peer.news()
-    peer.driver.handle(peer.connection, peer.connection.receiver.paused(id, questions, state))
-    (answer,) = peer.news()
+    (answer,) = peer.do(peer.receiver.paused(id, questions, state))
     return answer
 
 
@@ -322,11 +306,9 @@ def pause(peer: Peer, id: Id, *questions: Any, state: str | None = None) -> Any:
     "2026-07-28:result-type-input-required-means-more",
 )
 @pytest.mark.parametrize(
-    ("questions", "state"),
-    [([form("a"), sampling("b")], "s"), ([form("a")], None), ([], "s")],
+    ("questions", "state"), [([form("a"), sampling("b")], "s"), ([form("a")], None), ([], "s")]
 )
-def test_a_plain_call_asks_by_its_result(questions: Any, state: str | None) -> None:
-    peer = Peer()
+def test_a_plain_call_asks_by_its_result(peer: Peer, questions: Any, state: str | None) -> None:
     peer.send("tools/call", {"elicitation": {}, "sampling": {}}, name="greet", id=1)
     answer = pause(peer, 1, *questions, state=state)
     judge(REVISION, "InputRequiredResult").validate(answer["result"])
@@ -339,11 +321,10 @@ def test_a_plain_call_asks_by_its_result(questions: Any, state: str | None) -> N
     assert all("method" not in seen for seen in peer.transcript)
 
 
-def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime() -> None:
-    peer = Peer()
+def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     with pytest.raises(ValueError, match="must have inputRequests or requestState"):
-        peer.connection.receiver.paused(1, [], None)
+        peer.receiver.paused(1, [], None)
 
 
 @covers(
@@ -351,8 +332,7 @@ def test_a_pause_without_anything_to_do_is_a_mistake_of_the_runtime() -> None:
     "2026-07-28:mrtr-may-ask-again",
     "2026-07-28:input-responses-extra-ignored",
 )
-def test_a_paused_call_leaves_nothing_behind_and_may_come_again() -> None:
-    peer = Peer()
+def test_a_paused_call_leaves_nothing_behind_and_may_come_again(peer: Peer) -> None:
     for _ in range(3):  # the same id each time: none of them is still in use
         peer.send("tools/call", {"elicitation": {}}, name="greet", id=1, requestState="s")
         assert pause(peer, 1, form())["result"]["resultType"] == "input_required"
@@ -375,10 +355,9 @@ def retry(peer: Peer, state: str, *, owner: str = "alice", now: int = 0, digest:
     try:
         SEALER.open_state(owner, run.state, now, digest)
     except InvalidParams as error:
-        peer.driver.handle(peer.connection, peer.connection.receiver.refused("retry", error))
+        (answer,) = peer.do(peer.receiver.refused("retry", error))
     else:
-        peer.driver.handle(peer.connection, peer.connection.receiver.ran("retry", returned()))
-    (answer,) = peer.news()
+        (answer,) = peer.do(peer.receiver.ran("retry", returned()))
     return answer
 
 
@@ -422,9 +401,8 @@ def damaged(state: str) -> str:
     ],
 )
 def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
-    state: str, changes: Any
+    peer: Peer, state: str, changes: Any
 ) -> None:
-    peer = Peer()
     good = SEALER.seal_state("alice", RequestState({"name": b"{}"}, 60_000, DIGEST))
     assert "result" in retry(peer, good, digest=DIGEST)
     state = {"damaged": damaged(good), "good": good}.get(state, state)
@@ -435,19 +413,16 @@ def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
 
 
 @covers("2026-07-28:undeclared-capability-32021", "2026-07-28:reserved-codes-as-defined")
-def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name() -> None:
-    peer = Peer()
+def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(peer: Peer) -> None:
     peer.send("tools/call", {}, name="greet", id=1)
     error = MissingCapability({"elicitation": {}})
-    peer.driver.handle(peer.connection, peer.connection.receiver.refused(1, error))
-    (answer,) = peer.news()
+    (answer,) = peer.do(peer.receiver.refused(1, error))
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 
 
 @covers("2026-07-28:mrtr-declared-kinds-only", "2026-07-28:undeclared-capability-32021")
-def test_a_plain_call_receives_no_question_of_an_undeclared_kind() -> None:
-    peer = Peer()
+def test_a_plain_call_receives_no_question_of_an_undeclared_kind(peer: Peer) -> None:
     peer.send("tools/call", {"sampling": {}}, name="greet", id=1)
     answer = pause(peer, 1, form("a"), sampling("b"))
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
@@ -455,14 +430,13 @@ def test_a_plain_call_receives_no_question_of_an_undeclared_kind() -> None:
 
 
 @covers("2026-07-28:elicitation-declared-modes-only")
-def test_a_client_that_declares_only_url_elicitation_gets_no_form() -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, form())
+def test_a_client_that_declares_only_url_elicitation_gets_no_form(peer: Peer, task_id: str) -> None:
+    peer.ask(task_id, form())
     assert (
-        "name" in peer.get(task, {**TASKS, "elicitation": {"form": {}, "url": {}}})["inputRequests"]
+        "name"
+        in peer.get(task_id, {**TASKS, "elicitation": {"form": {}, "url": {}}})["inputRequests"]
     )
-    assert peer.get(task, {**TASKS, "elicitation": {"url": {}}})["inputRequests"] == {}
+    assert peer.get(task_id, {**TASKS, "elicitation": {"url": {}}})["inputRequests"] == {}
 
 
 @covers("2026-07-28:elicitation-declared-modes-only", "2026-07-28:sampling-tools-only-if-declared")
@@ -474,9 +448,9 @@ def test_a_client_that_declares_only_url_elicitation_gets_no_form() -> None:
         (sampling("q", tools=[{"name": "t", "inputSchema": {"type": "object"}}]), {}),
     ],
 )
-def test_a_question_in_a_form_that_was_not_declared_is_not_shown(question: Any, able: Any) -> None:
-    peer = Peer()
-    task = peer.create()
-    peer.ask(task, question)
+def test_a_question_in_a_form_that_was_not_declared_is_not_shown(
+    peer: Peer, task_id: str, question: Any, able: Any
+) -> None:
+    peer.ask(task_id, question)
     declared = {**TASKS, "elicitation": able, "sampling": able}
-    assert peer.result("tasks/get", declared, taskId=task)["inputRequests"] == {}
+    assert peer.result("tasks/get", declared, taskId=task_id)["inputRequests"] == {}

@@ -62,9 +62,7 @@ def test_any_text_survives_the_header(value: str) -> None:
     assert decode_header_value("Mcp-Name", header) == value
 
 
-@covers(
-    "2026-07-28:param-header-bad-characters",
-)
+@covers("2026-07-28:param-header-bad-characters")
 @pytest.mark.parametrize(
     "header", ["caf\xe9", "a\x00b", "a\x7f", "=?base64?!!?=", "=?base64?/w==?=", "=?base64?YQ?="]
 )
@@ -73,9 +71,7 @@ def test_an_undecodable_header_value_is_refused(header: str) -> None:
         decode_header_value("Mcp-Name", header)
 
 
-@covers(
-    "2026-07-28:header-sentinel-exact",
-)
+@covers("2026-07-28:header-sentinel-exact")
 def test_the_sentinel_is_case_sensitive() -> None:
     assert decode_header_value("Mcp-Name", "=?BASE64?YQ==?=") == "=?BASE64?YQ==?="
 
@@ -312,3 +308,66 @@ def test_whatever_the_arguments_are_both_sides_agree(arguments: dict[str, Any]) 
     mirrored = mirrored_parameters(schema(region=marked("Region")))
     if not isinstance(arguments.get("region"), int):
         check_headers(headers_of(call(**arguments), mirrored).items(), call(**arguments), mirrored)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (schema(a=schema(b=marked("a b"))), "x-mcp-header of 'a.b' is not a header name"),
+        (
+            schema(a=schema(b=marked("A", "array"))),
+            "x-mcp-header of 'a.b' needs type string, integer or boolean",
+        ),
+        (schema(a=marked("A"), b=schema(c=marked("a"))), "x-mcp-header 'a' is used twice"),
+        (
+            {"$defs": {"x": marked("A")}, **schema(a={"type": "array", "items": marked("B")})},
+            "x-mcp-header is only allowed on properties nested in `properties`",
+        ),
+    ],
+)
+def test_a_mark_against_the_rules_is_named_by_its_place(broken: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match="x-mcp-header") as error:
+        mirrored_parameters(broken)
+    assert str(error.value) == reason
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Mcp-Method": "=?base64?dGFza3MvZ2V0?="},
+        {"MCP-Protocol-Version": "=?base64?MjAyNi0wNy0yOA==?="},
+    ],
+)
+def test_only_names_and_parameters_may_come_in_base64(header: dict[str, str]) -> None:
+    headers = {**headers_of(request(taskId="t1")), **header}
+    with pytest.raises(HeaderMismatch, match="differs from the body"):
+        check_headers(headers.items(), request(taskId="t1"))
+
+
+def test_a_long_header_is_not_repeated_in_full() -> None:
+    headers = {**headers_of(request(taskId="t1")), "Mcp-Name": "x" * 1000}
+    with pytest.raises(HeaderMismatch) as error:
+        check_headers(headers.items(), request(taskId="t1"))
+    assert error.value.reason == f"Mcp-Name is '{'x' * 80}', which differs from the body"
+
+
+def test_mirrored_text_keeps_its_case() -> None:
+    mirrored = mirrored_parameters(schema(region=marked("Region")))
+    headers = headers_of(call(region="US-West"), mirrored)
+    assert headers["Mcp-Param-Region"] == "US-West"
+    check_headers(headers.items(), call(region="US-West"), mirrored)
+    with pytest.raises(HeaderMismatch):
+        check_headers(headers.items(), call(region="us-west"), mirrored)
+
+
+@pytest.mark.parametrize("count", [2**53 - 1, -(2**53 - 1)])
+def test_the_largest_safe_integer_can_be_mirrored(count: int) -> None:
+    mirrored = mirrored_parameters(schema(count=marked("Count", "integer")))
+    sent = headers_of(call(count=count), mirrored)
+    assert sent["Mcp-Param-Count"] == str(count)
+    check_headers(sent.items(), call(count=count), mirrored)
+    beyond = count + (1 if count > 0 else -1)
+    with pytest.raises(HeaderMismatch):
+        check_headers(
+            {**sent, "Mcp-Param-Count": str(beyond)}.items(), call(count=beyond), mirrored
+        )

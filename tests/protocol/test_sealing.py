@@ -517,10 +517,7 @@ def test_other_texts_open_no_login() -> None:
 def test_a_form_belongs_to_one_login() -> None:
     token = SEALER.seal_form(LOGIN)
     assert SEALER.is_form_of(LOGIN, token)
-    for other in (
-        attrs.evolve(LOGIN, id="v-2"),
-        attrs.evolve(LOGIN, owner="bob"),
-    ):
+    for other in (attrs.evolve(LOGIN, id="v-2"), attrs.evolve(LOGIN, owner="bob")):
         assert not SEALER.is_form_of(other, token)
     for forged in ("", "x", "\u00e4", token[:-1], SEALER.seal_browser_session(LOGIN)):
         assert not SEALER.is_form_of(LOGIN, forged)

@@ -18,6 +18,8 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.statemachine import TaskmachineError
+from tests.oracle import judge
+from tests.protocol.plain_2026_07_28 import on_the_wire
 from tests.requirements import covers
 
 OLD, NEW, ERLMCP = (DIALECTS[name].receiver for name in ("2025-11-25", "2026-07-28", "erlmcp"))
@@ -26,10 +28,7 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-SCHEMA = {
-    "type": "object",
-    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
-}
+SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 OFFER = Offer({}, {"greet": Tool({"name": "greet", "inputSchema": SCHEMA})})
 PLAIN = Request(1, "tools/list")
 MODERN = Request(1, "tools/list", {"_meta": META})
@@ -152,9 +151,14 @@ def test_clients_send_no_responses(message: Message) -> None:
 
 
 @covers(
+    "2026-07-28:header-mismatch-32020",
     "2026-07-28:header-missing-rejected",
     "2026-07-28:header-body-mismatch-rejected",
+    "2026-07-28:http-version-mismatch-32020",
+    "2026-07-28:http-version-header-missing-refused",
+    "2026-07-28:param-header-failure-32020",
     "2026-07-28:param-header-missing-rejected",
+    "2026-07-28:reserved-codes-as-defined",
 )
 def test_headers_of_a_request_repeat_its_body() -> None:
     params = {"name": "greet", "arguments": {"region": "north"}, "_meta": META}
@@ -168,8 +172,11 @@ def test_headers_of_a_request_repeat_its_body() -> None:
     bad += [{**headers, name: "x"} for name in headers]
     assert len(bad) == 8, "version, method, name and one parameter"
     for sent in bad:
-        with pytest.raises(HeaderMismatch):
+        with pytest.raises(HeaderMismatch) as error:
             NEW.check_headers(sent, call, mirrored)
+        seen = on_the_wire(NEW.messages.encode_error(call.id, error.value))
+        judge("2026-07-28", "HeaderMismatchError").validate(seen)
+        assert seen["error"]["code"] == -32020
     with pytest.raises(HeaderMismatch, match="mcp-name is repeated"):
         NEW.check_headers(headers, call, mirrored, repeated=["accept", "mcp-name"])
 

@@ -7,21 +7,10 @@ from typing import Any
 
 import attrs
 
-from taskmachine.protocol.jsonrpc import (
-    Notification,
-    Request,
-    encode_message,
-)
+from taskmachine.protocol.jsonrpc import Notification, Request, encode_message
 from taskmachine.protocol.operations import FREE_FORM, Browse, Create
 from taskmachine.protocol.outputs import Perform
-from taskmachine.statemachine import (
-    Call,
-    LimitExceeded,
-    Outcome,
-    Question,
-    Task,
-    lifecycle,
-)
+from taskmachine.statemachine import Call, LimitExceeded, Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.protocol.memory_driver import Connection, MemoryDriver
 
@@ -89,13 +78,11 @@ class Client:
         return status
 
     def started(self) -> str:
-        """A new task that a worker has."""
         task_id = self.create()
         self.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
         return task_id
 
     def waiting(self, **partial: Any) -> str:
-        """A new task whose worker waits for input."""
         task_id = self.started()
         self.request_input(task_id, "k1", **partial)
         return task_id
@@ -114,7 +101,6 @@ class Client:
         return self.work(task_id, lambda task, now: act(task, now, outcome))
 
     def pushed(self, method: str) -> list[Any]:
-        """The parameters of the notifications so far."""
         messages = [send.message for send in self.connection.sent]
         return [
             json.loads(encode_message(message))["params"]
@@ -123,7 +109,6 @@ class Client:
         ]
 
     def changes(self) -> list[str]:
-        """Every status that was pushed since a worker has the task."""
         told = self.pushed("notifications/tasks/status")
         statuses = [params["task"]["status"] for params in told]
         return [status for status in statuses if status != "pending"]

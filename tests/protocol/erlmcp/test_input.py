@@ -9,21 +9,10 @@ from hypothesis import given
 
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.messages import DIALECT
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Request,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Request
 from taskmachine.protocol.operations import FREE_FORM
 from taskmachine.protocol.outputs import Send
-from taskmachine.statemachine import (
-    Cause,
-    Outcome,
-    Progress,
-    Question,
-    Reply,
-    lifecycle,
-)
+from taskmachine.statemachine import Cause, Outcome, Progress, Question, Reply, lifecycle
 from tests.protocol.erlmcp.client import DONE, Client, over_the_wire, started_task
 from tests.strategies import json_values
 
@@ -31,7 +20,6 @@ from tests.strategies import json_values
 
 
 def test_the_lifecycle_of_input(client: Client) -> None:
-    """No result while input is wanted, only what there is of it."""
     task_id = client.started()
     assert client.ask("tasks/result", taskId=task_id) == -32089
     client.request_input(task_id, "k1", processed=100, total=200)
@@ -69,7 +57,6 @@ def test_partial_results_are_free_form_and_gone_afterwards(partial: Any) -> None
     ],
 )
 def test_input_resumes_the_task(client: Client, params: Any, content: Any) -> None:
-    """To the worker it is a form that was filled in."""
     task_id = client.waiting()
     updated = client.ask("tasks/update", taskId=task_id, **params)
     assert updated["status"] == "processing"
@@ -180,7 +167,6 @@ def test_progress_in_fractions(client: Client) -> None:
 
 
 def test_progress_in_units(client: Client) -> None:
-    """The highest so far is kept."""
     task_id = client.started()
     for value in (25, 100, 50):
         echo = client.ask("tasks/progress", progressToken=task_id, progress=value, total=100)

@@ -132,53 +132,48 @@ def test_notifications_decode_to_the_same(method: str, data: st.DataObject) -> N
     assert (notification.method, DIALECT.decode_notification(notification)) == (method, params)
 
 
+ACTION = {"name": "x"}
+
+
 @pytest.mark.parametrize(
     ("method", "params", "reason"),
     [
-        ("tasks/create", {}, "params.action is required"),
-        ("tasks/create", {"action": "x"}, "params.action must be an object, got string"),
-        ("tasks/create", {"action": {}}, "params.action.name is required"),
+        ("tasks/create", {}, "action is required"),
+        ("tasks/create", {"action": "x"}, "action must be an object, got string"),
+        ("tasks/create", {"action": {}}, "action.name is required"),
         (
             "tasks/create",
             {"action": {"name": "x", "arguments": []}},
-            "params.action.arguments must be an object, got array",
+            "action.arguments must be an object, got array",
         ),
         (
             "tasks/create",
-            {"action": {"name": "x"}, "metadata": 1},
-            "params.metadata must be an object, got number",
+            {"action": ACTION, "metadata": 1},
+            "metadata must be an object, got number",
         ),
         (
             "tasks/create",
-            {"action": {"name": "x"}, "options": {"ttl_ms": -1}},
-            "params.options.ttl_ms must be from 0 to 9007199254740991",
+            {"action": ACTION, "options": {"ttl_ms": -1}},
+            "options.ttl_ms must be from 0 to 9007199254740991",
         ),
-        ("tasks/list", {"cursor": 1}, "params.cursor must be a string, got number"),
-        ("tasks/list", {"limit": "1"}, "params.limit must be an integer, got string"),
-        ("tasks/list", {"limit": 0}, "params.limit must be at least 1"),
-        ("tasks/get", {}, "params.taskId is required"),
-        ("tasks/result", {"taskId": 1}, "params.taskId must be a string, got number"),
-        (
-            "tasks/cancel",
-            {"taskId": "x", "reason": 1},
-            "params.reason must be a string, got number",
-        ),
-        ("tasks/update", {"metadata": {}}, "params.taskId is required"),
-        (
-            "tasks/update",
-            {"taskId": "x", "status": 1},
-            "params.status must be a string, got number",
-        ),
+        ("tasks/list", {"cursor": 1}, "cursor must be a string, got number"),
+        ("tasks/list", {"limit": "1"}, "limit must be an integer, got string"),
+        ("tasks/list", {"limit": 0}, "limit must be at least 1"),
+        ("tasks/get", {}, "taskId is required"),
+        ("tasks/result", {"taskId": 1}, "taskId must be a string, got number"),
+        ("tasks/cancel", {"taskId": "x", "reason": 1}, "reason must be a string, got number"),
+        ("tasks/update", {"metadata": {}}, "taskId is required"),
+        ("tasks/update", {"taskId": "x", "status": 1}, "status must be a string, got number"),
         (
             "tasks/update",
             {"taskId": "x", "inputResponses": {"k": 1}},
-            "params.inputResponses['k'] must be an object, got number",
+            "inputResponses['k'] must be an object, got number",
         ),
-        ("tasks/progress", {}, "params.progressToken is required"),
+        ("tasks/progress", {}, "progressToken is required"),
         (
             "tasks/progress",
             {"progressToken": []},
-            "params.progressToken must be a string or an integer, got array",
+            "progressToken must be a string or an integer, got array",
         ),
     ],
 )
@@ -186,7 +181,7 @@ def test_wrong_parameters_name_the_place(
     client: Client, method: str, params: Any, reason: str
 ) -> None:
     [answer] = client.connection.receive(Request(1, method, params))
-    assert answer == ErrorResponse(1, Error(-32602, reason))
+    assert answer == ErrorResponse(1, Error(-32602, f"params.{reason}"))
 
 
 @pytest.mark.parametrize("method", ["tools/call", "initialize", "tasks/subscribe", ""])

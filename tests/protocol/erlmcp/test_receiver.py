@@ -1,5 +1,6 @@
 """The lifecycle of a task in erlmcp: create, list, cancel and update."""
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -8,21 +9,12 @@ import pytest
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.messages import DIALECT
 from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER
-from taskmachine.protocol.jsonrpc import (
-    Error,
-    ErrorResponse,
-    Notification,
-    Request,
-)
+from taskmachine.protocol.jsonrpc import Error, ErrorResponse, Notification, Request
 from taskmachine.protocol.operations import FREE_FORM
-from taskmachine.statemachine import (
-    Cause,
-    Outcome,
-    Question,
-    lifecycle,
-)
+from taskmachine.statemachine import Cause, Outcome, Question, lifecycle
 from tests.protocol.erlmcp.client import DONE, Client
 from tests.protocol.memory_driver import OFFER
+from tests.protocol.peers_2025_11_25 import ENDED
 
 # --- the life of a task -------------------------------------------------------------
 
@@ -111,7 +103,6 @@ def test_a_tool_that_reports_an_error_has_completed(client: Client) -> None:
     ],
 )
 def test_a_failed_task_says_why(client: Client, outcome: Outcome, error: Any) -> None:
-    """A timeout has a code of its own."""
     task_id = client.started()
     client.finish(task_id, outcome)
     task = client.get(task_id)
@@ -151,7 +142,6 @@ def test_the_server_refuses_every_change_to_a_terminal_task(client: Client) -> N
 
 
 def test_ttl(client: Client) -> None:
-    """The task of 100 ms fails at its end, and is then forgotten."""
     task_id = client.create(options={"ttl_ms": 100})
     created = client.get(task_id)
     assert created["expiresAt"] - created["createdAt"] == 100
@@ -166,7 +156,6 @@ def test_ttl(client: Client) -> None:
 
 
 def test_the_cap_of_live_tasks(client: Client) -> None:
-    """A task that has ended frees its place."""
     client.driver.room = 2
     first, _ = client.create(), client.create()
     assert client.ask("tasks/create", action={"name": "greet"}) == -32087
@@ -175,7 +164,6 @@ def test_the_cap_of_live_tasks(client: Client) -> None:
 
 
 def test_50_tasks_in_pages_of_20(client: Client) -> None:
-    """20, 20, 10, and no cursor on the last page."""
     made = [client.create() for _ in range(50)]
     Client(client.driver, client.driver.connect(RECEIVER, owner="bob")).create()
     pages = [client.ask("tasks/list", limit=20)]
@@ -195,7 +183,6 @@ def test_the_server_refuses_tasks_list_to_anonymous_callers(client: Client) -> N
 
 
 def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
-    """As if it did not exist, in every method."""
     task_id = client.waiting()
     before = client.record(task_id)
     stranger = Client(client.driver, client.driver.connect(RECEIVER, owner="bob"))
@@ -216,9 +203,7 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
 
 def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
     created = client.ask(
-        "tasks/create",
-        action={"name": "greet", "type": "x"},
-        metadata={"a": 1, "b": {"x": 1}},
+        "tasks/create", action={"name": "greet", "type": "x"}, metadata={"a": 1, "b": {"x": 1}}
     )["task"]
     task_id = created["taskId"]
     updated = client.ask("tasks/update", taskId=task_id, metadata={"b": {"y": 2}, "c": None})
@@ -234,7 +219,6 @@ def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:
 
 
 def test_input_can_be_requested_by_status(client: Client) -> None:
-    """Only while processing; every question has a key of its own."""
     task_id = client.started()
     for number in (1, 2):
         updated = client.ask("tasks/update", taskId=task_id, status="input_required")
@@ -245,30 +229,23 @@ def test_input_can_be_requested_by_status(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "status", ["pending", "processing", "completed", "failed", "cancelled", "working", ""]
+    ("begin", "status"),
+    [
+        *(
+            (Client.started, status)
+            for status in ["", "working", "pending", "processing", *sorted(ENDED)]
+        ),
+        (Client.create, "input_required"),
+        (Client.waiting, "input_required"),
+    ],
 )
-def test_no_other_status_can_be_set(client: Client, status: str) -> None:
-    """An error, and nothing changes."""
-    task_id = client.started()
+def test_only_input_can_be_requested_and_only_while_processing(
+    client: Client, begin: Callable[[Client], str], status: str
+) -> None:
+    task_id = begin(client)
     before = client.record(task_id)
     wanted = {"taskId": task_id, "status": status, "metadata": {"a": 1}}
     assert client.ask("tasks/update", **wanted) == -32086
-    assert client.record(task_id) == before
-
-
-def test_input_is_requested_only_while_processing(client: Client) -> None:
-    task_id = client.create()
-    before = client.record(task_id)
-    wanted = {"taskId": task_id, "status": "input_required", "metadata": {"a": 1}}
-    assert client.ask("tasks/update", **wanted) == -32086
-    assert client.record(task_id) == before
-
-
-def test_input_is_not_requested_twice(client: Client) -> None:
-    """From processing only."""
-    task_id = client.waiting()
-    before = client.record(task_id)
-    assert client.ask("tasks/update", taskId=task_id, status="input_required") == -32086
     assert client.record(task_id) == before
 
 

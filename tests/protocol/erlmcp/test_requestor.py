@@ -9,10 +9,7 @@ import pytest
 
 from taskmachine.protocol.dialects.erlmcp import messages as erlmcp
 from taskmachine.protocol.dialects.erlmcp.requestor import REQUESTOR
-from taskmachine.protocol.jsonrpc import (
-    decode_message,
-    encode_message,
-)
+from taskmachine.protocol.jsonrpc import decode_message, encode_message
 from taskmachine.protocol.operations import FREE_FORM
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved, Send
 from taskmachine.protocol.requestor import Output, Requestor
@@ -140,7 +137,6 @@ def test_a_call_that_is_refused_has_failed(caller: Caller) -> None:
 
 
 def test_the_requestor_asks_the_caller_each_question_once(caller: Caller) -> None:
-    """A person is asked each question once, by its name, also within one millisecond."""
     task_id, work = caller.start(), caller.client
     work.work(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
     for key in ("k1", "k2"):

@@ -114,16 +114,13 @@ def test_error_that_a_handshake_cannot_solve_is_raised(
 
 
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
-def test_a_generation_can_be_demanded(generation: str) -> None:
-    async def main() -> None:
-        script = legacy if generation == "2025-11-25" else modern
-        async with serving(script(nothing)) as server:
-            async with connect(server.url, generation=generation) as session:
-                assert session.server.generation == generation
-            first = "initialize" if generation == "2025-11-25" else "server/discover"
-            assert server.seen[0].what == first
-
-    run(main())
+async def test_a_generation_can_be_demanded(generation: str) -> None:
+    script = legacy if generation == "2025-11-25" else modern
+    async with serving(script(nothing)) as server:
+        async with connect(server.url, generation=generation) as session:
+            assert session.server.generation == generation
+        first = "initialize" if generation == "2025-11-25" else "server/discover"
+        assert server.seen[0].what == first
 
 
 def test_client_rejects_an_unknown_revision() -> None:
@@ -156,21 +153,18 @@ def test_a_server_of_an_older_revision_is_left() -> None:
     "2025-11-25:client-version-supported",
     "2025-11-25:client-version-latest",
 )
-def test_initialize_sends_the_client_info_and_only_supported_capabilities() -> None:
-    async def main() -> None:
-        async with serving(legacy(nothing)) as server:
-            async with connect(
-                server.url, generation="2025-11-25", info={"name": "me", "version": "2"}
-            ):
-                pass
-            said = server.of("initialize")[0].params
-            assert said == {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "me", "version": "2"},
-            }
-
-    run(main())
+async def test_initialize_sends_the_client_info_and_only_supported_capabilities() -> None:
+    async with serving(legacy(nothing)) as server:
+        async with connect(
+            server.url, generation="2025-11-25", info={"name": "me", "version": "2"}
+        ):
+            pass
+        said = server.of("initialize")[0].params
+        assert said == {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "me", "version": "2"},
+        }
 
 
 @covers("2025-11-25:request-timeouts")

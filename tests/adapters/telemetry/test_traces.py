@@ -96,112 +96,100 @@ def test_a_task_is_one_trace_that_begins_with_the_caller(revision: str) -> None:
     run(main())
 
 
-def test_a_tool_in_a_thread_has_its_span_around_it() -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await caller.create("greet_in_thread", {"name": "Ada"}, **WITH_TRACE)
-            await ended(telemetry, "greet_in_thread")
-        inside = telemetry.one("inside a thread")
-        assert inside.parent is not None
-        assert inside.parent.span_id == span_id(telemetry.one("execute_tool greet_in_thread"))
-
-    run(main())
+async def test_a_tool_in_a_thread_has_its_span_around_it() -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        await caller.create("greet_in_thread", {"name": "Ada"}, **WITH_TRACE)
+        await ended(telemetry, "greet_in_thread")
+    inside = telemetry.one("inside a thread")
+    assert inside.parent is not None
+    assert inside.parent.span_id == span_id(telemetry.one("execute_tool greet_in_thread"))
 
 
 @BOTH
-def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await meet(caller, revision)
-            caller.capabilities = {}
-            params = {"name": "greet", "arguments": {"name": "Ada"}, **WITH_TRACE}
-            assert "result" in await caller.call("tools/call", params)
-            params = {"name": "fail", "arguments": {"text": "no"}, **WITH_TRACE}
-            await caller.call("tools/call", params)
-            params = {"name": "crash", "arguments": {"text": "secret"}, **WITH_TRACE}
-            await caller.call("tools/call", params)
-        inside, request = telemetry.one("inside"), telemetry.one("tools/call greet")
-        assert inside.parent is not None
-        assert inside.parent.span_id == span_id(request)
-        assert attributes(telemetry.one("tools/call fail"))["error.type"] == "tool_error"
-        crash = telemetry.one("tools/call crash")
-        assert attributes(crash)["error.type"] == "-32603"
-        assert attributes(crash)["rpc.response.status_code"] == "-32603"
-        assert crash.status.status_code is StatusCode.ERROR
-        (raised,) = crash.events
-        assert (raised.name, (raised.attributes or {})["exception.type"]) == (
-            "exception",
-            "builtins.RuntimeError",
-        )
-        assert "in crash" in str((raised.attributes or {})["exception.stacktrace"])
-        assert "secret" not in str(crash.to_json())
-
-    run(main())
+async def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        await meet(caller, revision)
+        caller.capabilities = {}
+        params = {"name": "greet", "arguments": {"name": "Ada"}, **WITH_TRACE}
+        assert "result" in await caller.call("tools/call", params)
+        params = {"name": "fail", "arguments": {"text": "no"}, **WITH_TRACE}
+        await caller.call("tools/call", params)
+        params = {"name": "crash", "arguments": {"text": "secret"}, **WITH_TRACE}
+        await caller.call("tools/call", params)
+    inside, request = telemetry.one("inside"), telemetry.one("tools/call greet")
+    assert inside.parent is not None
+    assert inside.parent.span_id == span_id(request)
+    assert attributes(telemetry.one("tools/call fail"))["error.type"] == "tool_error"
+    crash = telemetry.one("tools/call crash")
+    assert attributes(crash)["error.type"] == "-32603"
+    assert attributes(crash)["rpc.response.status_code"] == "-32603"
+    assert crash.status.status_code is StatusCode.ERROR
+    (raised,) = crash.events
+    assert (raised.name, (raised.attributes or {})["exception.type"]) == (
+        "exception",
+        "builtins.RuntimeError",
+    )
+    assert "in crash" in str((raised.attributes or {})["exception.stacktrace"])
+    assert "secret" not in str(crash.to_json())
 
 
-def test_a_question_of_2025_carries_the_trace() -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await caller.introduce()
-            task_id = await caller.create("ask", {}, **WITH_TRACE)
-            async with caller.stream("tasks/result", {"taskId": task_id}) as events:
-                question = await events.until("elicitation/create")
-                await caller.answer(question)
-                assert "result" in await events.result()
-            task = await ended(telemetry, "ask")
-            await telemetry.until("tasks/result")
-        meta = question["params"]["_meta"]
-        request = telemetry.one("tools/call ask")
-        assert meta["traceparent"] == f"00-{CALLERS_TRACE:032x}-{span_id(request):016x}-01"
-        assert meta["tracestate"] == "vendor=1"
-        assert trace_id(task) == CALLERS_TRACE
-        assert attributes(telemetry.one("tasks/result"))["taskmachine.task.id"] == task_id
-        assert telemetry.unended() == [], "a request that waits has one span, and it ends"
-
-    run(main())
+async def test_a_question_of_2025_carries_the_trace() -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        await caller.introduce()
+        task_id = await caller.create("ask", {}, **WITH_TRACE)
+        async with caller.stream("tasks/result", {"taskId": task_id}) as events:
+            question = await events.until("elicitation/create")
+            await caller.answer(question)
+            assert "result" in await events.result()
+        task = await ended(telemetry, "ask")
+        await telemetry.until("tasks/result")
+    meta = question["params"]["_meta"]
+    request = telemetry.one("tools/call ask")
+    assert meta["traceparent"] == f"00-{CALLERS_TRACE:032x}-{span_id(request):016x}-01"
+    assert meta["tracestate"] == "vendor=1"
+    assert trace_id(task) == CALLERS_TRACE
+    assert attributes(telemetry.one("tasks/result"))["taskmachine.task.id"] == task_id
+    assert telemetry.unended() == [], "a request that waits has one span, and it ends"
 
 
-def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            task_id = await caller.create("ask_and_park", {}, **WITH_TRACE)
-            listen = {"notifications": {"taskIds": [task_id]}}
-            async with caller.stream("subscriptions/listen", listen) as events:
+async def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        task_id = await caller.create("ask_and_park", {}, **WITH_TRACE)
+        listen = {"notifications": {"taskIds": [task_id]}}
+        async with caller.stream("subscriptions/listen", listen) as events:
+            notice = await events.until("notifications/tasks")
+            while "inputRequests" not in notice["params"]:
                 notice = await events.until("notifications/tasks")
-                while "inputRequests" not in notice["params"]:
-                    notice = await events.until("notifications/tasks")
-                shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
-                answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
-                await caller.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
-                task = await ended(telemetry, "ask_and_park")
-        runs = await telemetry.until("execute_tool ask_and_park", 2)
-        assert [attributes(run)["taskmachine.run.end"] for run in runs] == ["parked", "result"]
-        assert {trace_id(span) for span in [task, *runs]} == {CALLERS_TRACE}
-        for meta in (notice["params"]["_meta"], shown["_meta"]):
-            assert meta["traceparent"].startswith(f"00-{CALLERS_TRACE:032x}-")
-        assert telemetry.one("subscriptions/listen").end_time, "however it was ended"
-
-    run(main())
+            shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
+            answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+            await caller.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
+            task = await ended(telemetry, "ask_and_park")
+    runs = await telemetry.until("execute_tool ask_and_park", 2)
+    assert [attributes(run)["taskmachine.run.end"] for run in runs] == ["parked", "result"]
+    assert {trace_id(span) for span in [task, *runs]} == {CALLERS_TRACE}
+    for meta in (notice["params"]["_meta"], shown["_meta"]):
+        assert meta["traceparent"].startswith(f"00-{CALLERS_TRACE:032x}-")
+    assert telemetry.one("subscriptions/listen").end_time, "however it was ended"
 
 
 @BOTH
@@ -245,26 +233,23 @@ def test_the_span_of_a_failed_task_names_the_error(
     run(main())
 
 
-def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> None:
-    async def main() -> None:
-        telemetry, clock = Telemetry(), Clock()
-        observed = Observed(telemetry.tracers)
-        world = Surroundings(clock=clock)
-        async with (
-            serving(observed.tools, observer=telemetry.observer, world=world) as url,
-            callers(url) as [caller],
-        ):
-            await caller.create("ask", {}, **WITH_TRACE)
-            await telemetry.until("tools/call ask")
-            created = clock.now
-            clock.now += 8 * 24 * 3_600_000
-            task = await ended(telemetry, "ask")
-        assert attributes(task)["taskmachine.task.outcome"] == "expired"
-        assert task.start_time == created * 1_000_000
-        assert task.end_time == clock.now * 1_000_000
-        assert trace_id(task) == CALLERS_TRACE
-
-    run(main())
+async def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> None:
+    telemetry, clock = Telemetry(), Clock()
+    observed = Observed(telemetry.tracers)
+    world = Surroundings(clock=clock)
+    async with (
+        serving(observed.tools, observer=telemetry.observer, world=world) as url,
+        callers(url) as [caller],
+    ):
+        await caller.create("ask", {}, **WITH_TRACE)
+        await telemetry.until("tools/call ask")
+        created = clock.now
+        clock.now += 8 * 24 * 3_600_000
+        task = await ended(telemetry, "ask")
+    assert attributes(task)["taskmachine.task.outcome"] == "expired"
+    assert task.start_time == created * 1_000_000
+    assert task.end_time == clock.now * 1_000_000
+    assert trace_id(task) == CALLERS_TRACE
 
 
 @BOTH
@@ -319,93 +304,81 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
         {"a": 1},
     ],
 )
-def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            meta = {"traceparent": traceparent, "tracestate": 3}
-            await caller.create("greet", {"name": "Ada"}, _meta=meta)
-            task = await ended(telemetry, "greet")
-        request = telemetry.one("tools/call greet")
-        assert request.parent is None
-        assert trace_id(task) == trace_id(request) != CALLERS_TRACE
-
-    run(main())
+async def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        meta = {"traceparent": traceparent, "tracestate": 3}
+        await caller.create("greet", {"name": "Ada"}, _meta=meta)
+        task = await ended(telemetry, "greet")
+    request = telemetry.one("tools/call greet")
+    assert request.parent is None
+    assert trace_id(task) == trace_id(request) != CALLERS_TRACE
 
 
-def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        wish = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
-        async with open_runtime(
-            "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
-        ) as runtime:
+async def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    wish = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
+    async with open_runtime(
+        "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
+    ) as runtime:
+        task = await runtime.create("alice", wish)
+        await runtime.service.collect("alice", task.id)
+        first = await ended(telemetry, "greet")
+        with telemetry.tracers.get_tracer("mine").start_as_current_span("mine"):
             task = await runtime.create("alice", wish)
-            await runtime.service.collect("alice", task.id)
-            first = await ended(telemetry, "greet")
-            with telemetry.tracers.get_tracer("mine").start_as_current_span("mine"):
-                task = await runtime.create("alice", wish)
-            await runtime.service.collect("alice", task.id)
-            _, second = await telemetry.until("task greet", 2)
-        assert first.parent is not None
-        assert first.parent.span_id == span_id(telemetry.one("submit greet"))
-        assert second.parent is not None
-        assert second.parent.span_id == span_id(telemetry.one("mine"))
-
-    run(main())
+        await runtime.service.collect("alice", task.id)
+        _, second = await telemetry.until("task greet", 2)
+    assert first.parent is not None
+    assert first.parent.span_id == span_id(telemetry.one("submit greet"))
+    assert second.parent is not None
+    assert second.parent.span_id == span_id(telemetry.one("mine"))
 
 
-def test_a_task_without_a_trace_joins_no_other_trace() -> None:
+async def test_a_task_without_a_trace_joins_no_other_trace() -> None:
     """A process without telemetry created it; a request to another process resumes it."""
 
-    async def main() -> None:
-        store = await open_store("memory:")
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with open_runtime("memory:", observed.tools) as runtime:
-            call = Call("tools/call", "greet", b'{"name": "Ada"}')
-            task = await runtime.service.create("alice", call, task_id=new_id())
-            history = await runtime.service.history("alice", task.id)
-        assert task.call.trace is None
-        await store.adopt(task, history[:1])
-        async with (
-            serving(observed.tools, store, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await caller.create("greet", {"name": "Bob"}, **WITH_TRACE)
-            runs = await telemetry.until("execute_tool greet", 2)
-            await telemetry.until("task greet", 2)
-            kept = await store.load(task.id)
-        assert kept is not None
-        assert kept.state is State.COMPLETED
-        mine = {attributes(run)["taskmachine.task.id"]: run for run in runs}
-        assert mine[task.id].parent is None
-        assert trace_id(mine[task.id]) != CALLERS_TRACE
-
-    run(main())
+    store = await open_store("memory:")
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with open_runtime("memory:", observed.tools) as runtime:
+        call = Call("tools/call", "greet", b'{"name": "Ada"}')
+        task = await runtime.service.create("alice", call, task_id=new_id())
+        history = await runtime.service.history("alice", task.id)
+    assert task.call.trace is None
+    await store.adopt(task, history[:1])
+    async with (
+        serving(observed.tools, store, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        await caller.create("greet", {"name": "Bob"}, **WITH_TRACE)
+        runs = await telemetry.until("execute_tool greet", 2)
+        await telemetry.until("task greet", 2)
+        kept = await store.load(task.id)
+    assert kept is not None
+    assert kept.state is State.COMPLETED
+    mine = {attributes(run)["taskmachine.task.id"]: run for run in runs}
+    assert mine[task.id].parent is None
+    assert trace_id(mine[task.id]) != CALLERS_TRACE
 
 
-def test_requests_that_are_refused_or_unknown_have_a_bounded_name_and_an_end() -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await caller.call("made/up")
-            await caller.call("tasks/get", {"taskId": "unknown"})
-            await caller.call("tools/call", {"name": "made up", "arguments": {}})
-            await caller.introduce()
-            await asyncio.gather(caller.call("ping"), caller.call("tools/list"))
-        assert attributes(telemetry.one("_OTHER"))["error.type"] == "-32601"
-        assert attributes(telemetry.one("tasks/get"))["error.type"] == "-32602"
-        assert attributes(telemetry.one("tools/call _OTHER"))["error.type"] == "-32602"
-        assert {"initialize", "ping", "tools/list"} <= {span.name for span in telemetry.spans}
-
-    run(main())
+async def test_requests_that_are_refused_or_unknown_have_a_bounded_name_and_an_end() -> None:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer) as url,
+        callers(url) as [caller],
+    ):
+        await caller.call("made/up")
+        await caller.call("tasks/get", {"taskId": "unknown"})
+        await caller.call("tools/call", {"name": "made up", "arguments": {}})
+        await caller.introduce()
+        await asyncio.gather(caller.call("ping"), caller.call("tools/list"))
+    assert attributes(telemetry.one("_OTHER"))["error.type"] == "-32601"
+    assert attributes(telemetry.one("tasks/get"))["error.type"] == "-32602"
+    assert attributes(telemetry.one("tools/call _OTHER"))["error.type"] == "-32602"
+    assert {"initialize", "ping", "tools/list"} <= {span.name for span in telemetry.spans}

@@ -316,85 +316,74 @@ def test_a_session_that_was_deleted_is_gone() -> None:
     serve(OLD, Gate, act)
 
 
-def test_a_session_outlives_the_process_and_so_do_its_streams(
+async def test_a_session_outlives_the_process_and_so_do_its_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "RESUME_S", 0.0)
 
-    async def main() -> None:
-        store, gate = MemoryStore(b"s" * 32), Gate()
-        async with serving(gate.tools, store) as url, callers(url) as [caller]:
-            await caller.introduce()
-            task_id, other = await caller.create("greet", {}), await caller.create("greet", {})
-            async with caller.stream("tasks/result", {"taskId": task_id}, id="r") as events:
-                question = await events.next()
-                last_id = events.last_id
-            call = {"name": "wait", "arguments": {}}
-            async with caller.stream("tools/call", call, id="c") as events:
-                lost_id = await primed(events)
-            headers = caller.headers
-        async with serving(gate.tools, store) as url, callers(url) as [caller]:
-            caller.headers, caller.is_legacy = headers, True
-            async with caller.listen(lost_id) as events:
-                lost = await events.next()
-                assert lost["id"] == "c"
-                assert lost["error"]["code"] == -32603
-            async with caller.listen() as general:
-                await caller.call("tasks/cancel", {"taskId": other})
-                notice = await general.next()
-                while notice["params"].get("status") != "cancelled":
-                    assert notice["method"] == "notifications/tasks/status", (
-                        "no question without a waiting request"
-                    )
-                    notice = await general.next()
-                assert notice["params"]["taskId"] == other, (
-                    "the general stream reports its tasks, too"
+    store, gate = MemoryStore(b"s" * 32), Gate()
+    async with serving(gate.tools, store) as url, callers(url) as [caller]:
+        await caller.introduce()
+        task_id, other = await caller.create("greet", {}), await caller.create("greet", {})
+        async with caller.stream("tasks/result", {"taskId": task_id}, id="r") as events:
+            question = await events.next()
+            last_id = events.last_id
+        call = {"name": "wait", "arguments": {}}
+        async with caller.stream("tools/call", call, id="c") as events:
+            lost_id = await primed(events)
+        headers = caller.headers
+    async with serving(gate.tools, store) as url, callers(url) as [caller]:
+        caller.headers, caller.is_legacy = headers, True
+        async with caller.listen(lost_id) as events:
+            lost = await events.next()
+            assert lost["id"] == "c"
+            assert lost["error"]["code"] == -32603
+        async with caller.listen() as general:
+            await caller.call("tasks/cancel", {"taskId": other})
+            notice = await general.next()
+            while notice["params"].get("status") != "cancelled":
+                assert notice["method"] == "notifications/tasks/status", (
+                    "no question without a waiting request"
                 )
-            async with caller.listen(last_id) as events:
-                again = await events.next()
-                assert again["method"] == "elicitation/create"
-                assert again["id"] != question["id"]
-                await caller.answer(question, "Eve")  # the question of another process
-                answer = await events.result()
-                assert answer["id"] == "r"
-                assert answer["result"]["content"][0]["text"] == "Hello, Eve!"
-            assert await caller.status(task_id) == "completed"
-
-    asyncio.run(main())
-
-
-def test_sessions_without_authentication_do_not_see_each_other() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools) as url, callers(url, 2) as [one, other]:
-            await one.introduce()
-            await other.introduce()
-            task_id = await one.create("wait", {})
-            for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-                foreign = await other.call(method, {"taskId": task_id})
-                unknown = await other.call(method, {"taskId": "x" * 32})
-                assert foreign["error"] == unknown["error"]
-            assert (await other.call("tasks/list"))["result"]["tasks"] == []
-            assert await one.status(task_id) == "working"
-
-    asyncio.run(main())
+                notice = await general.next()
+            assert notice["params"]["taskId"] == other, "the general stream reports its tasks, too"
+        async with caller.listen(last_id) as events:
+            again = await events.next()
+            assert again["method"] == "elicitation/create"
+            assert again["id"] != question["id"]
+            await caller.answer(question, "Eve")  # the question of another process
+            answer = await events.result()
+            assert answer["id"] == "r"
+            assert answer["result"]["content"][0]["text"] == "Hello, Eve!"
+        assert await caller.status(task_id) == "completed"
 
 
-def test_the_number_of_sessions_is_bounded() -> None:
-    async def main() -> None:
-        gate = Gate()
-        transport = Transport(sessions=2)
-        async with serving(gate.tools, transport=transport) as url, callers(url, 3) as many:
-            await many[0].introduce()
-            await many[1].introduce()
-            async with many[0].listen(), many[1].listen():
-                params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-                full = await many[2].post({"id": 1, "method": "initialize", "params": params})
-                assert full.status_code == 503
-                assert full.headers["retry-after"] == "60"
-                assert "2 sessions" in full.json()["error"]["message"]
+async def test_sessions_without_authentication_do_not_see_each_other() -> None:
+    gate = Gate()
+    async with serving(gate.tools) as url, callers(url, 2) as [one, other]:
+        await one.introduce()
+        await other.introduce()
+        task_id = await one.create("wait", {})
+        for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+            foreign = await other.call(method, {"taskId": task_id})
+            unknown = await other.call(method, {"taskId": "x" * 32})
+            assert foreign["error"] == unknown["error"]
+        assert (await other.call("tasks/list"))["result"]["tasks"] == []
+        assert await one.status(task_id) == "working"
 
-    asyncio.run(main())
+
+async def test_the_number_of_sessions_is_bounded() -> None:
+    gate = Gate()
+    transport = Transport(sessions=2)
+    async with serving(gate.tools, transport=transport) as url, callers(url, 3) as many:
+        await many[0].introduce()
+        await many[1].introduce()
+        async with many[0].listen(), many[1].listen():
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+            full = await many[2].post({"id": 1, "method": "initialize", "params": params})
+            assert full.status_code == 503
+            assert full.headers["retry-after"] == "60"
+            assert "2 sessions" in full.json()["error"]["message"]
 
 
 def test_an_id_in_use_is_refused() -> None:

@@ -117,25 +117,22 @@ def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
     serve(NEW, Gate, act)
 
 
-def test_subscriptions_are_ended_when_the_server_is() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with callers("unused") as [caller]:
-            async with serving(gate.tools) as url:
-                caller.url = url
-                task_id = await caller.create("wait", {})
-                wanted = {"notifications": {"taskIds": [task_id]}}
-                opened = caller.stream("subscriptions/listen", wanted, id="s")
-                events = await opened.__aenter__()
-                await events.next()
-            cancelled = await events.until("notifications/cancelled")
-            assert cancelled["params"]["requestId"] == "s"
-            final = await events.next()
-            assert final["id"] == "s"
-            assert final["result"]["resultType"] == "complete"
-            await opened.__aexit__(None, None, None)
-
-    asyncio.run(main())
+async def test_subscriptions_are_ended_when_the_server_is() -> None:
+    gate = Gate()
+    async with callers("unused") as [caller]:
+        async with serving(gate.tools) as url:
+            caller.url = url
+            task_id = await caller.create("wait", {})
+            wanted = {"notifications": {"taskIds": [task_id]}}
+            opened = caller.stream("subscriptions/listen", wanted, id="s")
+            events = await opened.__aenter__()
+            await events.next()
+        cancelled = await events.until("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == "s"
+        final = await events.next()
+        assert final["id"] == "s"
+        assert final["result"]["resultType"] == "complete"
+        await opened.__aexit__(None, None, None)
 
 
 def test_an_idle_stream_sends_comments() -> None:
@@ -170,28 +167,25 @@ def _x_mcp_tools() -> Tools:
     "2026-07-28:binding-may-mirror",
     "2026-07-28:param-headers-optional",
 )
-def test_headers_are_compared_with_the_body() -> None:
-    async def main() -> None:
-        async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
-            params: dict[str, Any] = {"name": "place", "arguments": {"region": "Köln"}}
-            coded = base64.b64encode("Köln".encode()).decode()
-            good = {"mcp-param-region": f"=?base64?{coded}?="}
-            for change, expected in (
-                ({}, 200),
-                ({"mcp-name": "=?base64?cGxhY2U=?="}, 200),
-                ({"mcp-param-region": "Bonn"}, 400),
-                ({"mcp-name": "other"}, 400),
-                ({"mcp-method": "tools/list"}, 400),
-                ({"mcp-protocol-version": "2025-11-25"}, 400),
-            ):
-                message, headers = caller.request("tools/call", params)
-                response = await caller.post(message, **{**headers, **good, **change})
-                assert response.status_code == expected, change
-                if expected == 400:
-                    assert response.json()["error"]["code"] == -32020
-                    assert response.json()["id"] == message["id"]
-
-    asyncio.run(main())
+async def test_headers_are_compared_with_the_body() -> None:
+    async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
+        params: dict[str, Any] = {"name": "place", "arguments": {"region": "Köln"}}
+        coded = base64.b64encode("Köln".encode()).decode()
+        good = {"mcp-param-region": f"=?base64?{coded}?="}
+        for change, expected in (
+            ({}, 200),
+            ({"mcp-name": "=?base64?cGxhY2U=?="}, 200),
+            ({"mcp-param-region": "Bonn"}, 400),
+            ({"mcp-name": "other"}, 400),
+            ({"mcp-method": "tools/list"}, 400),
+            ({"mcp-protocol-version": "2025-11-25"}, 400),
+        ):
+            message, headers = caller.request("tools/call", params)
+            response = await caller.post(message, **{**headers, **good, **change})
+            assert response.status_code == expected, change
+            if expected == 400:
+                assert response.json()["error"]["code"] == -32020
+                assert response.json()["id"] == message["id"]
 
 
 @covers("2026-07-28:undeclared-capability-400")

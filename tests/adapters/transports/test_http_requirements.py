@@ -90,43 +90,41 @@ def test_a_local_server_listens_at_one_address_only() -> None:
 
 @covers("2025-11-25:tool-access-controlled")
 @pytest.mark.parametrize("token", [None, "c" * 40])
-def test_an_unauthenticated_call_creates_no_task(token: str | None, tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
-            alice, nobody = Caller(client, address, "a" * 40), Caller(client, address, token)
-            await alice.introduce()
-            nobody.headers["mcp-session-id"] = alice.headers["mcp-session-id"]
-            nobody.is_legacy = True
-            call = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {}}
-            assert (await raw(nobody, "tools/call", call)).status_code == 401
-            assert (await alice.call("tasks/list"))["result"]["tasks"] == []
-
-    asyncio.run(main())
+async def test_an_unauthenticated_call_creates_no_task(
+    token: str | None, tokens: dict[str, Any]
+) -> None:
+    gate = Tools()
+    async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+        alice, nobody = Caller(client, address, "a" * 40), Caller(client, address, token)
+        await alice.introduce()
+        nobody.headers["mcp-session-id"] = alice.headers["mcp-session-id"]
+        nobody.is_legacy = True
+        call = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {}}
+        assert (await raw(nobody, "tools/call", call)).status_code == 401
+        assert (await alice.call("tasks/list"))["result"]["tasks"] == []
 
 
 @covers("2025-11-25:elicitation-state-per-user", "2025-11-25:elicitation-state-not-session-only")
-def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
-            alice, bob = Caller(client, address, "a" * 40), Caller(client, address, "b" * 40)
-            await alice.introduce()
-            await bob.introduce()
-            task_id = await alice.create("greet", {})
-            async with alice.stream("tasks/result", {"taskId": task_id}) as events:
-                question = await events.next()
-                stolen = {"mcp-session-id": alice.headers["mcp-session-id"]}
-                asked = await raw(bob, "tasks/result", {"taskId": task_id}, **stolen)
-                assert asked.status_code == 404
-                forged = {"action": "accept", "content": {"name": "Bob"}}
-                reply = {"id": question["id"], "result": forged}
-                assert (await bob.post(reply, **stolen)).status_code == 404
-                await bob.post(reply)  # in his own session, which has no question
-                await alice.answer(question)
-                assert text_of(await events.result()) == "Hello, Ada!"
-
-    asyncio.run(main())
+async def test_only_the_principal_of_a_session_can_answer_its_questions(
+    tokens: dict[str, Any],
+) -> None:
+    gate = Tools()
+    async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+        alice, bob = Caller(client, address, "a" * 40), Caller(client, address, "b" * 40)
+        await alice.introduce()
+        await bob.introduce()
+        task_id = await alice.create("greet", {})
+        async with alice.stream("tasks/result", {"taskId": task_id}) as events:
+            question = await events.next()
+            stolen = {"mcp-session-id": alice.headers["mcp-session-id"]}
+            asked = await raw(bob, "tasks/result", {"taskId": task_id}, **stolen)
+            assert asked.status_code == 404
+            forged = {"action": "accept", "content": {"name": "Bob"}}
+            reply = {"id": question["id"], "result": forged}
+            assert (await bob.post(reply, **stolen)).status_code == 404
+            await bob.post(reply)  # in his own session, which has no question
+            await alice.answer(question)
+            assert text_of(await events.result()) == "Hello, Ada!"
 
 
 # --- messages and answers --------------------------------------------------------------------
@@ -213,17 +211,14 @@ def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
     "2025-11-25:session-id-secure",
     "2025-11-25:session-id-visible-ascii",
 )
-def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
-    async def main() -> None:
-        async with serving(Tools().tools) as address, callers(address, 20) as many:
-            for caller in many:
-                await caller.introduce()
-            ids = {caller.headers["mcp-session-id"] for caller in many}
-            assert len(ids) == 20
-            assert all(re.fullmatch(r"[\x21-\x7e]{32,}", id) for id in ids)
-            assert all(len(set(column)) > 5 for column in zip(*ids, strict=True)), "no pattern"
-
-    asyncio.run(main())
+async def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
+    async with serving(Tools().tools) as address, callers(address, 20) as many:
+        for caller in many:
+            await caller.introduce()
+        ids = {caller.headers["mcp-session-id"] for caller in many}
+        assert len(ids) == 20
+        assert all(re.fullmatch(r"[\x21-\x7e]{32,}", id) for id in ids)
+        assert all(len(set(column)) > 5 for column in zip(*ids, strict=True)), "no pattern"
 
 
 @covers("2025-11-25:protocol-version-assumed")

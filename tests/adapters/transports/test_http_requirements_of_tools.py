@@ -239,60 +239,51 @@ def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str)
 
 
 @covers("2025-11-25:concurrency-limit", "2025-11-25:ttl-maximum")
-def test_tasks_of_one_caller_are_bounded_in_number_and_time() -> None:
-    async def main() -> None:
-        tools = Tools()
-        async with limited(tools, Limits(caps=Caps(live_of_owner=2))) as caller:
-            await caller.introduce()
-            call = {"name": "wait", "arguments": {}, "task": {"ttl": MUCH}}
-            for _ in range(2):
-                task = (await caller.call("tools/call", call))["result"]["task"]
-                assert 0 < task["ttl"] < MUCH
-            refused = (await caller.call("tools/call", call))["error"]
-            assert refused["data"]["retryAfterMs"] > 0
-            tools.open.set()
-
-    asyncio.run(main())
+async def test_tasks_of_one_caller_are_bounded_in_number_and_time() -> None:
+    tools = Tools()
+    async with limited(tools, Limits(caps=Caps(live_of_owner=2))) as caller:
+        await caller.introduce()
+        call = {"name": "wait", "arguments": {}, "task": {"ttl": MUCH}}
+        for _ in range(2):
+            task = (await caller.call("tools/call", call))["result"]["task"]
+            assert 0 < task["ttl"] < MUCH
+        refused = (await caller.call("tools/call", call))["error"]
+        assert refused["data"]["retryAfterMs"] > 0
+        tools.open.set()
 
 
 @covers("2025-11-25:tool-calls-rate-limited", "2026-07-28:tool-calls-rate-limited")
 @in_both
-def test_a_burst_of_calls_is_refused_at_some_point(revision: str) -> None:
-    async def main() -> None:
-        tools = Tools()
-        async with limited(tools, Limits(blocked_calls=2)) as caller:
-            if revision == OLD:
-                await caller.introduce()
-            caller.capabilities = {}
-            call = {"name": "wait", "arguments": {}}
-            calling = asyncio.as_completed(
-                [caller.call("tools/call", call) for _ in range(5)], timeout=10
-            )
-            for refused in islice(calling, 3):
-                assert (await refused)["error"]["data"]["retryAfterMs"] > 0
-            tools.open.set()
-            assert [text_of(await last) for last in calling] == ["open"] * 2
-
-    asyncio.run(main())
+async def test_a_burst_of_calls_is_refused_at_some_point(revision: str) -> None:
+    tools = Tools()
+    async with limited(tools, Limits(blocked_calls=2)) as caller:
+        if revision == OLD:
+            await caller.introduce()
+        caller.capabilities = {}
+        call = {"name": "wait", "arguments": {}}
+        calling = asyncio.as_completed(
+            [caller.call("tools/call", call) for _ in range(5)], timeout=10
+        )
+        for refused in islice(calling, 3):
+            assert (await refused)["error"]["data"]["retryAfterMs"] > 0
+        tools.open.set()
+        assert [text_of(await last) for last in calling] == ["open"] * 2
 
 
 @covers("2025-11-25:get-implies-list", "2025-11-25:list-no-duplicates")
-def test_every_task_is_on_one_page_of_the_list() -> None:
-    async def main() -> None:
-        async with limited(Tools(), Limits(page=2)) as caller:
-            await caller.introduce()
-            made = [await caller.create("add", {"a": 1, "b": 2}) for _ in range(5)]
-            listed: list[str] = []
-            cursor: dict[str, Any] = {}
-            for size in (2, 2, 1):
-                page = (await caller.call("tasks/list", cursor))["result"]
-                assert len(page["tasks"]) == size
-                listed += [task["taskId"] for task in page["tasks"]]
-                cursor = {"cursor": page.get("nextCursor")}
-            assert cursor == {"cursor": None}
-            assert sorted(listed) == sorted(made)
-
-    asyncio.run(main())
+async def test_every_task_is_on_one_page_of_the_list() -> None:
+    async with limited(Tools(), Limits(page=2)) as caller:
+        await caller.introduce()
+        made = [await caller.create("add", {"a": 1, "b": 2}) for _ in range(5)]
+        listed: list[str] = []
+        cursor: dict[str, Any] = {}
+        for size in (2, 2, 1):
+            page = (await caller.call("tasks/list", cursor))["result"]
+            assert len(page["tasks"]) == size
+            listed += [task["taskId"] for task in page["tasks"]]
+            cursor = {"cursor": page.get("nextCursor")}
+        assert cursor == {"cursor": None}
+        assert sorted(listed) == sorted(made)
 
 
 @covers("2025-11-25:elicitation-url-params")
@@ -337,21 +328,18 @@ def test_server_asks_again_only_for_the_missing_answers() -> None:
 
 
 @covers("2026-07-28:wait-for-consistency", "2026-07-28:ids-as-bearer-tokens")
-def test_new_task_is_visible_to_every_replica_at_once() -> None:
-    async def main() -> None:
-        tools, store = Tools(), MemoryStore(b"s" * 32)
-        async with (
-            serving(tools.tools, store) as here,
-            serving(tools.tools, store) as there,
-            callers(here) as [one],
-            callers(there) as [other],
-        ):
-            for _ in range(10):
-                task_id = await one.create("wait", {})
-                assert await other.status(task_id) == "working"
-            tools.open.set()
-
-    asyncio.run(main())
+async def test_new_task_is_visible_to_every_replica_at_once() -> None:
+    tools, store = Tools(), MemoryStore(b"s" * 32)
+    async with (
+        serving(tools.tools, store) as here,
+        serving(tools.tools, store) as there,
+        callers(here) as [one],
+        callers(there) as [other],
+    ):
+        for _ in range(10):
+            task_id = await one.create("wait", {})
+            assert await other.status(task_id) == "working"
+        tools.open.set()
 
 
 @covers("2026-07-28:many-conversations")

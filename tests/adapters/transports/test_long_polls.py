@@ -8,7 +8,7 @@ import pytest
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.statemachine import State
 from tests.adapters.connections import quiet
-from tests.adapters.memory_service import DONE, run
+from tests.adapters.memory_service import DONE
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
 
@@ -223,25 +223,22 @@ def test_a_task_that_is_removed_meanwhile_is_not_found() -> None:
     run_virtually(main())
 
 
-def test_a_disconnect_on_a_real_socket_makes_room() -> None:
-    async def main() -> None:
-        server = Endpoints(waiters_per_task=1)
-        task = await server.create()
+async def test_a_disconnect_on_a_real_socket_makes_room() -> None:
+    server = Endpoints(waiters_per_task=1)
+    task = await server.create()
 
-        async def until_waiting(count: int) -> None:
-            async with asyncio.timeout(10):
-                while server.service.waiting("alice") != count:
-                    await asyncio.sleep(0)
+    async def until_waiting(count: int) -> None:
+        async with asyncio.timeout(10):
+            while server.service.waiting("alice") != count:
+                await asyncio.sleep(0)
 
-        async with serving(server.app) as port:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(f"GET /tasks/{task.id}/poll HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await until_waiting(1)
-            writer.close()
-            await writer.wait_closed()
-            await until_waiting(0)
-            async with httpx.AsyncClient(timeout=10) as client:
-                poll = client.get(f"http://127.0.0.1:{port}/tasks/{task.id}/poll?timeout=1")
-                assert (await poll).status_code == 204
-
-    run(main())
+    async with serving(server.app) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /tasks/{task.id}/poll HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await until_waiting(1)
+        writer.close()
+        await writer.wait_closed()
+        await until_waiting(0)
+        async with httpx.AsyncClient(timeout=10) as client:
+            poll = client.get(f"http://127.0.0.1:{port}/tasks/{task.id}/poll?timeout=1")
+            assert (await poll).status_code == 204

@@ -17,7 +17,6 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS, EXAMPLE, document
 from taskmachine.statemachine import LimitExceeded
 from tests.adapters.connections import quiet
-from tests.adapters.memory_service import run
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
@@ -120,29 +119,26 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != name}
 
 
-def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
+async def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
     """Both schemas accept tasks of every status and refuse the same changes."""
 
-    async def main() -> None:
-        whole, server = document(needs_token=False), Endpoints()
-        tasks = await tasks_of_every_status(server)
-        bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
-        every = {name: value for body in bodies for name, value in body.items()}
-        assert {"inputRequests", "result", "error", "statusMessage"} < every.keys()
-        changed: list[dict[str, Any]] = [{}]
-        for body in bodies:
-            assert is_task(whole, body)
-            changed += [{**body, "status": status} for status in (*tasks, "submitted", "removed")]
-            changed += [{**body, name: value} for name, value in every.items()]
-            changed += [without(body, name) for name in body]
-            changed += [{**body, name: wrong} for name in body for wrong in WRONG]
-            for payload in body.keys() & {"result", "error"}:
-                inner = body[payload]
-                changed += [{**body, payload: without(inner, name)} for name in inner]
-        accepted = sum(is_task(whole, body) for body in changed)
-        assert 20 < accepted < len(changed) / 2
-
-    run(main())
+    whole, server = document(needs_token=False), Endpoints()
+    tasks = await tasks_of_every_status(server)
+    bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
+    every = {name: value for body in bodies for name, value in body.items()}
+    assert {"inputRequests", "result", "error", "statusMessage"} < every.keys()
+    changed: list[dict[str, Any]] = [{}]
+    for body in bodies:
+        assert is_task(whole, body)
+        changed += [{**body, "status": status} for status in (*tasks, "submitted", "removed")]
+        changed += [{**body, name: value} for name, value in every.items()]
+        changed += [without(body, name) for name in body]
+        changed += [{**body, name: wrong} for name in body for wrong in WRONG]
+        for payload in body.keys() & {"result", "error"}:
+            inner = body[payload]
+            changed += [{**body, payload: without(inner, name)} for name in inner]
+    accepted = sum(is_task(whole, body) for body in changed)
+    assert 20 < accepted < len(changed) / 2
 
 
 def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
@@ -210,7 +206,7 @@ def _refuse(owner: str, is_found: bool) -> None:
     raise LimitExceeded("no lookups", 1_000)
 
 
-def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
+async def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
     """Schemathesis with all its checks, a fixed seed, and a real socket."""
 
     async def identify(request: Request) -> str:
@@ -218,38 +214,35 @@ def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
             raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
         return "alice"
 
-    async def main() -> None:
-        server = Endpoints(identify=identify, needs_token=True)
-        # The task of the examples exists, or most responses would be "not found"; it has
-        # ended, so that no request waits.
-        task = await server.ended()
-        await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
-        config = tmp_path / "schemathesis.toml"
-        config.write_text(f'[parameters]\n"path.taskId" = "{EXAMPLE["taskId"]}"\n')
-        report = tmp_path / "report.json"
-        async with serving(server.app) as port:
-            fuzzer = await asyncio.create_subprocess_exec(
-                Path(sys.executable).with_name("schemathesis"),
-                *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),
-                *("--header", "Authorization: Bearer secret", "--checks", "all"),
-                *("--phases", "examples,coverage,fuzzing", "--max-examples", "10"),
-                *("--seed", str(SEED), "--request-timeout", "10", "--no-color"),
-                *("--report-json-path", report),
-                cwd=tmp_path,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            try:
-                async with asyncio.timeout(120):
-                    output, _ = await fuzzer.communicate()
-            finally:
-                if fuzzer.returncode is None:
-                    fuzzer.kill()
-                    await fuzzer.wait()
-        assert fuzzer.returncode == 0, f"seed {SEED}\n{output.decode()}"
-        rates = json.loads(report.read_text())["valid_rates"]
-        for path in ("/tasks/{taskId}", "/tasks/{taskId}/poll", "/tasks/{taskId}/events"):
-            fuzzed = rates[f"GET {path}"]["fuzzing"]
-            assert fuzzed["accepted"], f"only {fuzzed} of {path}"
-
-    run(main())
+    server = Endpoints(identify=identify, needs_token=True)
+    # The task of the examples exists, or most responses would be "not found"; it has
+    # ended, so that no request waits.
+    task = await server.ended()
+    await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(f'[parameters]\n"path.taskId" = "{EXAMPLE["taskId"]}"\n')
+    report = tmp_path / "report.json"
+    async with serving(server.app) as port:
+        fuzzer = await asyncio.create_subprocess_exec(
+            Path(sys.executable).with_name("schemathesis"),
+            *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),
+            *("--header", "Authorization: Bearer secret", "--checks", "all"),
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", "10"),
+            *("--seed", str(SEED), "--request-timeout", "10", "--no-color"),
+            *("--report-json-path", report),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(120):
+                output, _ = await fuzzer.communicate()
+        finally:
+            if fuzzer.returncode is None:
+                fuzzer.kill()
+                await fuzzer.wait()
+    assert fuzzer.returncode == 0, f"seed {SEED}\n{output.decode()}"
+    rates = json.loads(report.read_text())["valid_rates"]
+    for path in ("/tasks/{taskId}", "/tasks/{taskId}/poll", "/tasks/{taskId}/events"):
+        fuzzed = rates[f"GET {path}"]["fuzzing"]
+        assert fuzzed["accepted"], f"only {fuzzed} of {path}"

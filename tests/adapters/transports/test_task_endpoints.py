@@ -13,7 +13,6 @@ from taskmachine.adapters.transports.rest.openapi import ENDPOINTS
 from taskmachine.specs import load_schema
 from taskmachine.statemachine import LimitExceeded, Outcome, Question, Task
 from tests.adapters.connections import Connection
-from tests.adapters.memory_service import run
 from tests.adapters.transports.asgi_requests import Endpoints, run_virtually
 from tests.adapters.transports.loopback import serving
 
@@ -43,24 +42,21 @@ async def tasks_of_every_status(server: Endpoints) -> dict[str, Task]:
     }
 
 
-def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
+async def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
     """In every status, without resultType, and valid by the schema of the protocol."""
 
-    async def main() -> None:
-        server = Endpoints()
-        line = Connection(server.runtime, "2026-07-28", "alice")
-        for status, task in (await tasks_of_every_status(server)).items():
-            request = await server.request(f"/tasks/{task.id}")
-            assert request.status == 200
-            assert request.json["status"] == status
-            DETAILED_TASK.validate(request.json)
-            result = (await line.call("tasks/get", {"taskId": task.id}))["result"]
-            del result["resultType"]
-            result.pop("_meta", None)  # the server's name, for messages of the protocol only
-            assert request.json == result
-        await line.conversation.close()
-
-    run(main())
+    server = Endpoints()
+    line = Connection(server.runtime, "2026-07-28", "alice")
+    for status, task in (await tasks_of_every_status(server)).items():
+        request = await server.request(f"/tasks/{task.id}")
+        assert request.status == 200
+        assert request.json["status"] == status
+        DETAILED_TASK.validate(request.json)
+        result = (await line.call("tasks/get", {"taskId": task.id}))["result"]
+        del result["resultType"]
+        result.pop("_meta", None)  # the server's name, for messages of the protocol only
+        assert request.json == result
+    await line.conversation.close()
 
 
 def test_the_tag_is_the_version_and_responses_are_not_cached() -> None:
@@ -155,65 +151,59 @@ def test_helper_endpoints_refuse_methods_other_than_get_and_head(path: str, meth
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)
-def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: str) -> None:
+async def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: str) -> None:
     """Including headers, for every path and method, on a real socket."""
 
-    async def main() -> None:
-        server = Endpoints()
-        live, ended = await server.create(), await server.ended()
-        async with serving(server.app) as port:
+    server = Endpoints()
+    live, ended = await server.create(), await server.ended()
+    async with serving(server.app) as port:
 
-            async def raw(method: str, target: str, *headers: str) -> bytes:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "X-Owner: bob"]
-                lines += ["Connection: close", *headers, "", ""]
-                writer.write("\r\n".join(lines).encode())
-                async with asyncio.timeout(10):
-                    answer = await reader.read()
-                writer.close()
-                await writer.wait_closed()
-                return answer
+        async def raw(method: str, target: str, *headers: str) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "X-Owner: bob"]
+            lines += ["Connection: close", *headers, "", ""]
+            writer.write("\r\n".join(lines).encode())
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            return answer
 
-            for method in ("GET", "HEAD", "POST"):
-                for more in (
-                    [],
-                    ['If-None-Match: "1"'],
-                    ["If-None-Match: *"],
-                    ["Last-Event-ID: 3"],
-                ):
-                    for query in ("", "?timeout=60000", "?timeout=x"):
-                        [none, one, other] = [
-                            await raw(method, path.format(task_id) + query, *more)
-                            for task_id in ("task-0", live.id, ended.id)
-                        ]
-                        assert none.startswith(b"HTTP/1.1 4")
-                        assert none == one == other
-
-    run(main())
+        for method in ("GET", "HEAD", "POST"):
+            for more in (
+                [],
+                ['If-None-Match: "1"'],
+                ["If-None-Match: *"],
+                ["Last-Event-ID: 3"],
+            ):
+                for query in ("", "?timeout=60000", "?timeout=x"):
+                    [none, one, other] = [
+                        await raw(method, path.format(task_id) + query, *more)
+                        for task_id in ("task-0", live.id, ended.id)
+                    ]
+                    assert none.startswith(b"HTTP/1.1 4")
+                    assert none == one == other
 
 
-def test_head_is_get_without_a_body() -> None:
-    async def main() -> None:
-        server = Endpoints()
-        task = await server.ended()
-        async with serving(server.app) as port:
+async def test_head_is_get_without_a_body() -> None:
+    server = Endpoints()
+    task = await server.ended()
+    async with serving(server.app) as port:
 
-            async def heads(method: str, target: str) -> tuple[list[bytes], bytes]:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(f"{method} {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-                async with asyncio.timeout(10):
-                    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-                writer.close()
-                await writer.wait_closed()
-                return [line for line in head.split(b"\r\n") if b"chunked" not in line], body
+        async def heads(method: str, target: str) -> tuple[list[bytes], bytes]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"{method} {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+            async with asyncio.timeout(10):
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+            return [line for line in head.split(b"\r\n") if b"chunked" not in line], body
 
-            for endpoint in ENDPOINTS:
-                target = endpoint.path.format(taskId=task.id)
-                asked, body = await heads("GET", target)
-                assert await heads("HEAD", target) == (asked, b"")
-                assert body
-
-    run(main())
+        for endpoint in ENDPOINTS:
+            target = endpoint.path.format(taskId=task.id)
+            asked, body = await heads("GET", target)
+            assert await heads("HEAD", target) == (asked, b"")
+            assert body
 
 
 def test_every_lookup_calls_the_hook_which_may_refuse_it() -> None:

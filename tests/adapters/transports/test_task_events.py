@@ -10,7 +10,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import State, Task
 from tests.adapters.connections import quiet
-from tests.adapters.memory_service import DONE, FORM, run
+from tests.adapters.memory_service import DONE, FORM
 from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
@@ -266,27 +266,24 @@ def test_head_does_not_wait_for_the_end() -> None:
     run_virtually(main())
 
 
-def test_a_real_client_on_a_real_socket() -> None:
+async def test_a_real_client_on_a_real_socket() -> None:
     """One client reads until the end, and another one disconnects before."""
 
-    async def main() -> None:
-        server = Endpoints()
-        task = await server.create()
-        async with (
-            serving(server.app) as port,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
-        ):
-            url = f"/tasks/{task.id}/events"
-            async with client.stream("GET", url) as stays:
-                async with client.stream("GET", url) as leaves:
-                    await anext(leaves.aiter_bytes())
-                async with asyncio.timeout(10):
-                    while len(server.runtime.subscriptions._open) > 1:
-                        await asyncio.sleep(0)
-                await (await server.claim(task)).settle(DONE)
-                body = await stays.aread()
-            assert [event.id for event in read_events(body)] == ["1", "3"]
-            poll = asyncio.create_task(client.get(f"/tasks/{task.id}/poll"))
-            assert (await poll).json()["status"] == "completed"
-
-    run(main())
+    server = Endpoints()
+    task = await server.create()
+    async with (
+        serving(server.app) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
+    ):
+        url = f"/tasks/{task.id}/events"
+        async with client.stream("GET", url) as stays:
+            async with client.stream("GET", url) as leaves:
+                await anext(leaves.aiter_bytes())
+            async with asyncio.timeout(10):
+                while len(server.runtime.subscriptions._open) > 1:
+                    await asyncio.sleep(0)
+            await (await server.claim(task)).settle(DONE)
+            body = await stays.aread()
+        assert [event.id for event in read_events(body)] == ["1", "3"]
+        poll = asyncio.create_task(client.get(f"/tasks/{task.id}/poll"))
+        assert (await poll).json()["status"] == "completed"

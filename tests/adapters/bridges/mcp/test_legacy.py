@@ -44,9 +44,6 @@ def test_over_stdio() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The sampling capability")  # part of 2025-11-25
-def test_over_http() -> None:
-    async def main() -> None:
-        async with serving_legacy() as server:
-            await asyncio.to_thread(run_clients, [server.url])
-
-    asyncio.run(main())
+async def test_over_http() -> None:
+    async with serving_legacy() as server:
+        await asyncio.to_thread(run_clients, [server.url])

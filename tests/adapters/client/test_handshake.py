@@ -123,29 +123,23 @@ async def test_a_generation_can_be_demanded(generation: str) -> None:
         assert server.seen[0].what == first
 
 
-def test_client_rejects_an_unknown_revision() -> None:
-    async def main() -> None:
+async def test_client_rejects_an_unknown_revision() -> None:
+    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
         async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
-        run(main())
-
 
 @covers("2025-11-25:client-disconnects-on-version")
-def test_a_server_of_an_older_revision_is_left() -> None:
+async def test_a_server_of_an_older_revision_is_left() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
             await exchange.result({**INITIALIZED, "protocolVersion": "2024-11-05"})
         else:
             await legacy(nothing)(exchange)
 
-    async def main() -> None:
+    with pytest.raises(UnsupportedVersion, match="2024-11-05"):
         async with serving(script) as server, connect(server.url):
             raise AssertionError("connected")
-
-    with pytest.raises(UnsupportedVersion, match="2024-11-05"):
-        run(main())
 
 
 @covers(

@@ -16,6 +16,7 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
+    Scripted,
     legacy,
     serving,
     shown_2025,
@@ -183,7 +184,7 @@ async def test_client_answers_a_question_on_the_result_stream_with_related_task(
                 await exchange.event(exchange.answer(DONE))
 
     state: Json = {}
-    server: Any = None
+    server: Scripted
 
     async with (
         serving(legacy(script)) as server,
@@ -246,7 +247,7 @@ async def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() 
         await server.until("answer", len(asked))
         await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
     async with (
         serving(legacy(script, TOOL)) as server,
@@ -353,7 +354,7 @@ async def test_a_result_that_is_lost_on_the_way_is_asked_for_again() -> None:
         if exchange.what != "tasks/result" or len(server.of("tasks/result")) > 1:
             await a_task(exchange)
 
-    server: Any = None
+    server: Scripted
 
     async with serving(legacy(script)) as server, connect(server.url) as session:
         task = await session.call("work")
@@ -402,7 +403,7 @@ async def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
         else:
             await legacy(a_task)(exchange)
 
-    server: Any = None
+    server: Scripted
 
     async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
         task = await session.call("work")
@@ -473,7 +474,7 @@ async def test_an_answer_that_does_not_arrive_is_given_again(
                 await legacy(a_task)(exchange)
 
     asked: list[str] = []
-    server: Any = None
+    server: Scripted
 
     async with (
         serving(script) as server,
@@ -496,7 +497,7 @@ async def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> 
         else:
             await legacy(a_task)(exchange)
 
-    server: Any = None
+    server: Scripted
 
     async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
         task = await session.call("work")

@@ -25,11 +25,11 @@ from tests.adapters.client.scripted import (
     FORM,
     Exchange,
     Json,
+    Scripted,
     modern,
     serving,
     shown_2026,
 )
-from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
@@ -115,7 +115,7 @@ async def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
 
 @covers("2026-07-28:header-mismatch-retry", "2026-07-28:era-cached")
 async def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if len(server.of("tools/call")) == 1:
@@ -270,7 +270,7 @@ async def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyP
 
 
 async def test_polls_go_on_after_broken_connections() -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
@@ -515,19 +515,13 @@ async def test_lists_of_tools_are_read_to_their_end() -> None:
 @pytest.mark.parametrize(
     "token", ["", "two words", "line\nbreak", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
 )
-def test_a_token_is_visible_ascii(token: str) -> None:
-    async def main() -> None:
+async def test_a_token_is_visible_ascii(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="visible ASCII"):
         async with connect("http://127.0.0.1:1/mcp", token=token):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="visible ASCII"):
-        run(main())
 
-
-def test_connecting_to_a_closed_port_raises_connection_lost_at_once() -> None:
-    async def main() -> None:
+async def test_connecting_to_a_closed_port_raises_connection_lost_at_once() -> None:
+    with pytest.raises(ConnectionLost, match=r"no connection to http://127\.0\.0\.1:1/mcp"):
         async with connect("http://127.0.0.1:1/mcp"):
             raise AssertionError("connected")
-
-    with pytest.raises(ConnectionLost, match=r"no connection to http://127\.0\.0\.1:1/mcp"):
-        run(main())

@@ -23,6 +23,7 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
+    Scripted,
     legacy,
     modern,
     serving,
@@ -67,7 +68,7 @@ async def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() ->
         await server.until("answer", 2)
         await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
     async with serving(legacy(script, TOOL)) as server:
         async with connect(server.url, generation="2025-11-25", answer=answer) as session:
@@ -126,7 +127,7 @@ async def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
         else:
             await script(exchange)
 
-    server: Any = None
+    server: Scripted
 
     async with serving(legacy(noted, TOOL)) as server:
         async with connect(
@@ -170,7 +171,7 @@ async def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
             asked.append(await ask(2, "tasks/get", taskId=task_id))
             await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
     async with serving(legacy(script, TOOL)) as server:
         async with connect(

@@ -5,7 +5,6 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from tests.adapters.client.scripted import (
     INITIALIZED,
     TOOL,
     Exchange,
+    Scripted,
     legacy,
     modern,
     serving,
@@ -77,7 +77,7 @@ async def test_calls_under_way_have_progress_tokens_of_their_own() -> None:
         await server.until("tools/call", 3)
         await exchange.result({"resultType": "complete", **DONE})
 
-    server: Any = None
+    server: Scripted
 
     async with serving(modern(script)) as server, connect(server.url) as session:
         await session.tools()

@@ -54,13 +54,10 @@ async def test_a_server_that_was_only_slow_to_start_is_asked_again(
         assert session.server.generation == "2026-07-28"
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
-    async def main() -> None:
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    with pytest.raises(NoAnswer, match="no answer to initialize"):
         async with connect(server("deaf"), timeout=0.3):
             raise AssertionError("connected")
-
-    with pytest.raises(NoAnswer, match="no answer to initialize"):
-        run(main())
 
 
 @pytest.mark.parametrize(
@@ -130,13 +127,10 @@ def test_nothing_that_a_server_started_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("command", [["/does/not/exist"], ["\0"], []])
-def test_command_that_cannot_start_is_a_configuration_error(command: list[str]) -> None:
-    async def main() -> None:
+async def test_command_that_cannot_start_is_a_configuration_error(command: list[str]) -> None:
+    with pytest.raises(ConfigurationError):
         async with connect(command):
             raise AssertionError("connected")
-
-    with pytest.raises(ConfigurationError):
-        run(main())
 
 
 async def test_leaving_early_takes_the_server_along() -> None:

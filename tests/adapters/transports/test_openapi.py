@@ -17,7 +17,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS, EXAMPLE, document
 from taskmachine.statemachine import LimitExceeded
 from tests.adapters.connections import quiet
-from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
+from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
 from tests.adapters.transports.test_task_endpoints import DETAILED_TASK, tasks_of_every_status
@@ -38,24 +38,20 @@ def test_the_document_is_valid(needs_token: bool) -> None:
     assert errors == []
 
 
-def test_openapi_endpoint_serves_the_unchanged_document() -> None:
-    async def main() -> None:
-        request = await Endpoints(needs_token=True).request("/openapi.json")
-        assert (request.status, request.json) == (200, document(needs_token=True))
-
-    run_virtually(main())
+@virtually
+async def test_openapi_endpoint_serves_the_unchanged_document() -> None:
+    request = await Endpoints(needs_token=True).request("/openapi.json")
+    assert (request.status, request.json) == (200, document(needs_token=True))
 
 
-def test_openapi_describes_exactly_the_existing_routes() -> None:
-    async def main() -> None:
-        described = document(needs_token=False)["paths"]
-        routes = Endpoints().app.routes
-        assert {path: set(item) for path, item in described.items()} == {
-            route.path: {"get"}  # type: ignore[attr-defined]
-            for route in routes
-        }
-
-    run_virtually(main())
+@virtually
+async def test_openapi_describes_exactly_the_existing_routes() -> None:
+    described = document(needs_token=False)["paths"]
+    routes = Endpoints().app.routes
+    assert {path: set(item) for path, item in described.items()} == {
+        route.path: {"get"}  # type: ignore[attr-defined]
+        for route in routes
+    }
 
 
 def test_openapi_requires_a_configured_token_only_on_task_paths() -> None:
@@ -160,46 +156,44 @@ def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
             DETAILED_TASK.validate(shown if isinstance(shown, dict) else json.loads(shown.data))
 
 
-def test_every_described_response_occurs() -> None:
-    async def main() -> None:
-        whole = document(needs_token=False)
-        had: dict[str, set[int]] = {endpoint.path: set() for endpoint in ENDPOINTS}
-        server = Endpoints(Limits(subscriptions=1), waiters_per_task=1)
-        task, live = await server.ended(), await server.create()
-        occupied = [server.request(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
-        await quiet()
+@virtually
+async def test_every_described_response_occurs() -> None:
+    whole = document(needs_token=False)
+    had: dict[str, set[int]] = {endpoint.path: set() for endpoint in ENDPOINTS}
+    server = Endpoints(Limits(subscriptions=1), waiters_per_task=1)
+    task, live = await server.ended(), await server.create()
+    occupied = [server.request(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
+    await quiet()
 
-        async def note(path: str, task_id: str, query: str = "", **more: str) -> None:
-            method = more.pop("method", "GET")
-            request = await server.request(path.format(taskId=task_id) + query, method, **more)
-            check(whole, path, request)
-            had[path].add(request.status)
+    async def note(path: str, task_id: str, query: str = "", **more: str) -> None:
+        method = more.pop("method", "GET")
+        request = await server.request(path.format(taskId=task_id) + query, method, **more)
+        check(whole, path, request)
+        had[path].add(request.status)
 
-        for path in had:
-            await note(path, task.id)
-            await note(path, task.id, if_none_match='"3"', last_event_id="3")
-            await note(path, "nobody", if_none_match="3")
-            await note(path, "nobody", method="POST")
-            await note(path, "nobody")
-            await note(path, live.id)
-        for request in occupied:
-            request.disconnect()
-            await request
-        await note("/tasks/{taskId}/events", task.id)
-        await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
-        await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
-        await server.store.close()
-        for path in had:
-            await note(path, task.id)
+    for path in had:
+        await note(path, task.id)
+        await note(path, task.id, if_none_match='"3"', last_event_id="3")
+        await note(path, "nobody", if_none_match="3")
+        await note(path, "nobody", method="POST")
+        await note(path, "nobody")
+        await note(path, live.id)
+    for request in occupied:
+        request.disconnect()
+        await request
+    await note("/tasks/{taskId}/events", task.id)
+    await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
+    await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
+    await server.store.close()
+    for path in had:
+        await note(path, task.id)
 
-        server = Endpoints(on_lookup=_refuse)
-        await note("/tasks/{taskId}", "nobody")
-        assert had == {
-            path: {int(status) for status in item["get"]["responses"]}
-            for path, item in whole["paths"].items()
-        }
-
-    run_virtually(main())
+    server = Endpoints(on_lookup=_refuse)
+    await note("/tasks/{taskId}", "nobody")
+    assert had == {
+        path: {int(status) for status in item["get"]["responses"]}
+        for path, item in whole["paths"].items()
+    }
 
 
 def _refuse(owner: str, is_found: bool) -> None:

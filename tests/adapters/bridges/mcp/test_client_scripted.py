@@ -223,7 +223,7 @@ async def test_a_result_that_is_none_is_refused_as_the_sdk_refuses_it() -> None:
 async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> None:
     asked: list[str] = []
     slow = asyncio.Event()
-    server: Any = None
+    server: Scripted
 
     async def answer(context: ClientRequestContext, _: ElicitRequestParams) -> ElicitResult:
         asked.append(str(context.request_id))
@@ -256,7 +256,7 @@ async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there
 
 
 async def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
-    server: Any = None
+    server: Scripted
     asked = shown_2026("input_required", inputRequests={"where": {"method": "roots/list"}})
 
     async def roots(_: ClientRequestContext) -> ListRootsResult:
@@ -306,7 +306,7 @@ async def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: 
 
 
 async def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
@@ -548,7 +548,7 @@ async def test_call_answered_at_once_is_a_completed_task_without_id() -> None:
 
 
 async def test_calls_inside_the_block_are_ordinary_calls() -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
@@ -567,7 +567,7 @@ async def test_calls_inside_the_block_are_ordinary_calls() -> None:
 
 
 async def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
-    server: Any = None
+    server: Scripted
     first = {
         "resultType": "input_required",
         "inputRequests": {"name": {"method": "elicitation/create", "params": FORM}},
@@ -613,7 +613,7 @@ async def test_client_validates_structured_content_against_the_output_schema() -
 
 @pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
 async def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
@@ -631,7 +631,7 @@ async def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> 
 
 @pytest.mark.parametrize("kind", ["closed", "half"])
 async def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
-    server: Any = None
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:

@@ -291,7 +291,7 @@ async def test_one_server_may_be_started_again() -> None:
 @bounded
 async def test_a_store_that_cannot_be_opened_keeps_the_server_from_starting(tmp_path: Path) -> None:
     place = fastmcp_shop.Shop(f"sqlite:{tmp_path / 'none' / 'tasks.db'}")
-    with pytest.raises(ConfigurationError, match="the folder .* does not exist"):
+    with pytest.raises(ConfigurationError, match=r"the folder .* does not exist"):
         async with fastmcp_shop.over_http(place.server):
             raise AssertionError("it started")
 

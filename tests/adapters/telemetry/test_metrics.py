@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from taskmachine.adapters.runtime import maintenance as upkeep
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, open_runtime
+from taskmachine.adapters.runtime.runtime import Surroundings, open_runtime
 from taskmachine.adapters.server.application import make_application
 from taskmachine.adapters.stores import Caps
 from taskmachine.adapters.telemetry import names
@@ -23,8 +23,8 @@ from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, LimitExceeded
 from tests.adapters.memory_service import DONE, Clock
 from tests.adapters.telemetry.exporters import Telemetry
-from tests.adapters.telemetry.tools import Observed
-from tests.adapters.transports.wire import callers, serving
+from tests.adapters.telemetry.tools import Observed, observing, observing_runtime
+from tests.adapters.transports.wire import serving
 
 GREET = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
 ASK = Create(Call("tools/call", "ask", answers=frozenset({"elicitation/create"})))
@@ -34,11 +34,7 @@ TOKEN = "a-token-that-is-long-enough-for-anybody"
 async def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
     """Create and complete."""
 
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with open_runtime(
-        "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
-    ) as runtime:
+    async with observing_runtime() as (telemetry, _, runtime):
         for _ in range(2):
             task = await runtime.create("alice", GREET)
             await runtime.service.collect("alice", task.id)
@@ -61,12 +57,9 @@ async def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
 async def test_a_sweep_reports_removed_tasks_and_duration() -> None:
     """Cleanup."""
 
-    telemetry, clock = Telemetry(), Clock()
-    observed = Observed(telemetry.tracers)
+    clock = Clock()
     world = Surroundings(clock=clock)
-    async with open_runtime(
-        "memory:", observed.tools, RuntimeConfig(world=world, observer=telemetry.observer)
-    ) as runtime:
+    async with observing_runtime(world=world) as (telemetry, _, runtime):
         task = await runtime.create("alice", GREET)
         await runtime.service.collect("alice", task.id)
         clock.now += 8 * 24 * 3_600_000
@@ -78,12 +71,8 @@ async def test_a_sweep_reports_removed_tasks_and_duration() -> None:
 async def test_steps_that_are_refused_are_counted_by_their_reason() -> None:
     """A late outcome changes nothing, and can be seen."""
 
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
     limits = Limits(caps=Caps(live=1))
-    async with open_runtime(
-        "memory:", observed.tools, RuntimeConfig(limits=limits, observer=telemetry.observer)
-    ) as runtime:
+    async with observing_runtime(limits=limits) as (telemetry, observed, runtime):
         task = await runtime.create("alice", Create(Call("tools/call", "wait")))
         await observed.begun.wait()
         with pytest.raises(LimitExceeded):
@@ -97,13 +86,7 @@ async def test_steps_that_are_refused_are_counted_by_their_reason() -> None:
 
 
 async def test_dropped_notifications_are_counted() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with open_runtime(
-        "memory:",
-        observed.tools,
-        RuntimeConfig(limits=Limits(buffer=1), observer=telemetry.observer),
-    ) as runtime:
+    async with observing_runtime(limits=Limits(buffer=1)) as (telemetry, _, runtime):
         task = await runtime.create("alice", ASK)
         subscription = await runtime.subscriptions.subscribe("alice", [task.id])
         await runtime.service.wait("alice", task.id, after=2, timeout_s=20)
@@ -124,12 +107,7 @@ async def test_a_stream_counts_only_dropped_messages_that_were_not_written() -> 
 
 
 async def test_callers_cannot_create_metric_attributes() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
+    async with observing() as (telemetry, _, caller):
         for n in range(5):
             await caller.call(f"made/up{n}")
             await caller.call("tools/call", {"name": f"made up {n}", "arguments": {}})
@@ -148,15 +126,10 @@ def page_of(url: str) -> str:
 
 
 async def test_prometheus_reads_the_page() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer, metrics=True) as url,
-        callers(url) as [caller],
-    ):
+    async with observing(metrics=True) as (_, _, caller):
         task_id = await caller.create("ask", {})
         await caller.wait_for(task_id, "input_required")
-        response = await caller.client.get(page_of(url))
+        response = await caller.client.get(page_of(caller.url))
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     families = {f.name: f for f in text_string_to_metric_families(response.text)}
@@ -173,13 +146,8 @@ async def test_prometheus_reads_the_page() -> None:
 
 
 async def test_the_page_is_off_by_default() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
-        assert (await caller.client.get(page_of(url))).status_code == 404
+    async with observing() as (_, _, caller):
+        assert (await caller.client.get(page_of(caller.url))).status_code == 404
 
 
 async def test_with_authentication_the_page_needs_a_token(tmp_path: Path) -> None:

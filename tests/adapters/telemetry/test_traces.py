@@ -11,7 +11,7 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, ne
 from taskmachine.adapters.stores import open_store
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, State
-from tests.adapters.memory_service import Clock, run
+from tests.adapters.memory_service import Clock
 from tests.adapters.telemetry.exporters import (
     CALLERS,
     CALLERS_SPAN,
@@ -21,8 +21,8 @@ from tests.adapters.telemetry.exporters import (
     span_id,
     trace_id,
 )
-from tests.adapters.telemetry.tools import Observed
-from tests.adapters.transports.wire import Caller, callers, serving
+from tests.adapters.telemetry.tools import Observed, observing, observing_runtime
+from tests.adapters.transports.wire import OLD, Caller, callers, serving
 
 BOTH = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 WITH_TRACE = {"_meta": {"traceparent": CALLERS, "tracestate": "vendor=1"}}
@@ -40,69 +40,55 @@ async def ended(telemetry: Telemetry, tool: str) -> Any:
 
 
 @BOTH
-def test_a_task_is_one_trace_that_begins_with_the_caller(revision: str) -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await meet(caller, revision)
-            task_id = await caller.create("greet", {"name": "Ada"}, **WITH_TRACE)
-            task = await ended(telemetry, "greet")
-        request = telemetry.one("tools/call greet")
-        run = telemetry.one("execute_tool greet")
-        inside = telemetry.one("inside")
-        assert {trace_id(span) for span in (request, task, run, inside)} == {CALLERS_TRACE}
-        assert request.parent is not None
-        assert request.parent.span_id == CALLERS_SPAN
-        assert task.parent is not None
-        assert run.parent is not None
-        assert task.parent.span_id == run.parent.span_id == span_id(request)
-        assert inside.parent is not None
-        assert inside.parent.span_id == span_id(run), "a tool's own spans are below its run"
-        assert request.kind is SpanKind.SERVER
-        shown = attributes(request)
-        session = shown.pop("mcp.session.id", None)
-        assert (session is not None) is (revision == "2025-11-25")
-        assert session is None or session != caller.headers["mcp-session-id"], "it opens it"
-        shown.pop("jsonrpc.request.id")
-        assert shown == {
-            "mcp.method.name": "tools/call",
-            "mcp.protocol.version": revision,
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "greet",
-            "network.transport": "tcp",
-            "network.protocol.name": "http",
-            "taskmachine.task.id": task_id,
-        }
-        assert attributes(run) == {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "greet",
-            "taskmachine.task.id": task_id,
-            "taskmachine.task.run": 1,
-            "taskmachine.run.end": "result",
-        }
-        assert attributes(task) == {
-            "gen_ai.tool.name": "greet",
-            "taskmachine.task.id": task_id,
-            "taskmachine.task.run": 1,
-            "taskmachine.task.outcome": "result",
-        }
-        assert all(s.status.status_code is StatusCode.UNSET for s in (request, run, task))
-        assert dict(task.context.trace_state) == {"vendor": "1"}
-
-    run(main())
+async def test_a_task_is_one_trace_that_begins_with_the_caller(revision: str) -> None:
+    async with observing(revision) as (telemetry, _, caller):
+        task_id = await caller.create("greet", {"name": "Ada"}, **WITH_TRACE)
+        task = await ended(telemetry, "greet")
+    request = telemetry.one("tools/call greet")
+    tool_run = telemetry.one("execute_tool greet")
+    inside = telemetry.one("inside")
+    assert {trace_id(span) for span in (request, task, tool_run, inside)} == {CALLERS_TRACE}
+    assert request.parent is not None
+    assert request.parent.span_id == CALLERS_SPAN
+    assert task.parent is not None
+    assert tool_run.parent is not None
+    assert task.parent.span_id == tool_run.parent.span_id == span_id(request)
+    assert inside.parent is not None
+    assert inside.parent.span_id == span_id(tool_run), "a tool's own spans are below its run"
+    assert request.kind is SpanKind.SERVER
+    shown = attributes(request)
+    session = shown.pop("mcp.session.id", None)
+    assert (session is not None) is (revision == "2025-11-25")
+    assert session is None or session != caller.headers["mcp-session-id"], "it opens it"
+    shown.pop("jsonrpc.request.id")
+    assert shown == {
+        "mcp.method.name": "tools/call",
+        "mcp.protocol.version": revision,
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "greet",
+        "network.transport": "tcp",
+        "network.protocol.name": "http",
+        "taskmachine.task.id": task_id,
+    }
+    assert attributes(tool_run) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "greet",
+        "taskmachine.task.id": task_id,
+        "taskmachine.task.run": 1,
+        "taskmachine.run.end": "result",
+    }
+    assert attributes(task) == {
+        "gen_ai.tool.name": "greet",
+        "taskmachine.task.id": task_id,
+        "taskmachine.task.run": 1,
+        "taskmachine.task.outcome": "result",
+    }
+    assert all(s.status.status_code is StatusCode.UNSET for s in (request, tool_run, task))
+    assert dict(task.context.trace_state) == {"vendor": "1"}
 
 
 async def test_a_tool_in_a_thread_has_its_span_around_it() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
+    async with observing() as (telemetry, _, caller):
         await caller.create("greet_in_thread", {"name": "Ada"}, **WITH_TRACE)
         await ended(telemetry, "greet_in_thread")
     inside = telemetry.one("inside a thread")
@@ -112,13 +98,7 @@ async def test_a_tool_in_a_thread_has_its_span_around_it() -> None:
 
 @BOTH
 async def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
-        await meet(caller, revision)
+    async with observing(revision) as (telemetry, _, caller):
         caller.capabilities = {}
         params = {"name": "greet", "arguments": {"name": "Ada"}, **WITH_TRACE}
         assert "result" in await caller.call("tools/call", params)
@@ -144,13 +124,7 @@ async def test_a_plain_call_runs_inside_its_request(revision: str) -> None:
 
 
 async def test_a_question_of_2025_carries_the_trace() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
-        await caller.introduce()
+    async with observing(OLD) as (telemetry, _, caller):
         task_id = await caller.create("ask", {}, **WITH_TRACE)
         async with caller.stream("tasks/result", {"taskId": task_id}) as events:
             question = await events.until("elicitation/create")
@@ -168,12 +142,7 @@ async def test_a_question_of_2025_carries_the_trace() -> None:
 
 
 async def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
+    async with observing() as (telemetry, _, caller):
         task_id = await caller.create("ask_and_park", {}, **WITH_TRACE)
         listen = {"notifications": {"taskIds": [task_id]}}
         async with caller.stream("subscriptions/listen", listen) as events:
@@ -202,35 +171,26 @@ async def test_a_task_of_2026_that_parks_is_one_trace_of_two_runs() -> None:
         ("wait", {}, "cancelled", False),
     ],
 )
-def test_the_span_of_a_failed_task_names_the_error(
+async def test_the_span_of_a_failed_task_names_the_error(
     revision: str, tool: str, arguments: dict[str, Any], outcome: str, is_error: bool
 ) -> None:
-    async def main() -> None:
-        telemetry = Telemetry()
-        observed = Observed(telemetry.tracers)
-        async with (
-            serving(observed.tools, observer=telemetry.observer) as url,
-            callers(url) as [caller],
-        ):
-            await meet(caller, revision)
-            task_id = await caller.create(tool, arguments, **WITH_TRACE)
-            if tool == "wait":
-                await observed.begun.wait()
-                await caller.call("tasks/cancel", {"taskId": task_id})
-            task = await ended(telemetry, tool)
-        assert trace_id(task) == CALLERS_TRACE
-        assert attributes(task)["taskmachine.task.outcome"] == outcome
-        assert attributes(task).get("error.type") == (outcome if is_error else None)
-        assert (task.status.status_code is StatusCode.ERROR) is is_error
-        run = telemetry.one(f"execute_tool {tool}")
-        end = "lost" if outcome == "cancelled" else outcome
-        assert attributes(run)["taskmachine.run.end"] == end
-        if tool == "crash":
-            (raised,) = run.events
-            assert (raised.attributes or {})["exception.type"] == "builtins.RuntimeError"
-        assert not any("secret" in span.to_json() for span in telemetry.spans)
-
-    run(main())
+    async with observing(revision) as (telemetry, observed, caller):
+        task_id = await caller.create(tool, arguments, **WITH_TRACE)
+        if tool == "wait":
+            await observed.begun.wait()
+            await caller.call("tasks/cancel", {"taskId": task_id})
+        task = await ended(telemetry, tool)
+    assert trace_id(task) == CALLERS_TRACE
+    assert attributes(task)["taskmachine.task.outcome"] == outcome
+    assert attributes(task).get("error.type") == (outcome if is_error else None)
+    assert (task.status.status_code is StatusCode.ERROR) is is_error
+    tool_run = telemetry.one(f"execute_tool {tool}")
+    end = "lost" if outcome == "cancelled" else outcome
+    assert attributes(tool_run)["taskmachine.run.end"] == end
+    if tool == "crash":
+        (raised,) = tool_run.events
+        assert (raised.attributes or {})["exception.type"] == "builtins.RuntimeError"
+    assert not any("secret" in span.to_json() for span in telemetry.spans)
 
 
 async def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation() -> None:
@@ -253,42 +213,41 @@ async def test_a_task_that_expires_in_the_queue_is_one_trace_from_its_creation()
 
 
 @BOTH
-def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_path: Path) -> None:
+async def test_a_task_that_outlives_its_server_stays_in_its_trace(
+    revision: str, tmp_path: Path
+) -> None:
     """The first server stops during the task, and another process continues it."""
 
-    async def main() -> None:
-        url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
-        before, after = Telemetry(), Telemetry()
-        observed = Observed(before.tracers)
-        store = await open_store(url_of_store)
-        async with (
-            serving(observed.tools, store, observer=before.observer) as url,
-            callers(url) as [caller],
-        ):
-            await meet(caller, revision)
-            task_id = await caller.create("wait", {}, **WITH_TRACE)
-            await observed.begun.wait()
-        await store.close()
-        assert before.named("task wait") == []
-        assert attributes(before.one("execute_tool wait"))["taskmachine.run.end"] == "stopped"
-        again = Observed(after.tracers)
-        async with open_runtime(
-            url_of_store, again.tools, RuntimeConfig(observer=after.observer)
-        ) as runtime:
-            await again.begun.wait()
-            [task] = await runtime.service.store.browse(None, 9)
-            assert task.id == task_id
-            await runtime.service.cancel(task.owner, task.id)
-            span = await ended(after, "wait")
-        run = after.one("execute_tool wait")
-        assert attributes(run)["taskmachine.task.run"] == 2
-        assert {trace_id(s) for s in (span, run, before.one("execute_tool wait"))} == {
-            CALLERS_TRACE
-        }
-        assert span.parent is not None
-        assert span.parent.span_id == span_id(before.one("tools/call wait"))
-
-    run(main())
+    url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
+    before, after = Telemetry(), Telemetry()
+    observed = Observed(before.tracers)
+    store = await open_store(url_of_store)
+    async with (
+        serving(observed.tools, store, observer=before.observer) as url,
+        callers(url) as [caller],
+    ):
+        await meet(caller, revision)
+        task_id = await caller.create("wait", {}, **WITH_TRACE)
+        await observed.begun.wait()
+    await store.close()
+    assert before.named("task wait") == []
+    assert attributes(before.one("execute_tool wait"))["taskmachine.run.end"] == "stopped"
+    again = Observed(after.tracers)
+    async with open_runtime(
+        url_of_store, again.tools, RuntimeConfig(observer=after.observer)
+    ) as runtime:
+        await again.begun.wait()
+        [task] = await runtime.service.store.browse(None, 9)
+        assert task.id == task_id
+        await runtime.service.cancel(task.owner, task.id)
+        span = await ended(after, "wait")
+    tool_run = after.one("execute_tool wait")
+    assert attributes(tool_run)["taskmachine.task.run"] == 2
+    assert {trace_id(s) for s in (span, tool_run, before.one("execute_tool wait"))} == {
+        CALLERS_TRACE
+    }
+    assert span.parent is not None
+    assert span.parent.span_id == span_id(before.one("tools/call wait"))
 
 
 @pytest.mark.parametrize(
@@ -305,12 +264,7 @@ def test_a_task_that_outlives_its_server_stays_in_its_trace(revision: str, tmp_p
     ],
 )
 async def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
+    async with observing() as (telemetry, _, caller):
         meta = {"traceparent": traceparent, "tracestate": 3}
         await caller.create("greet", {"name": "Ada"}, _meta=meta)
         task = await ended(telemetry, "greet")
@@ -320,12 +274,8 @@ async def test_a_malformed_traceparent_is_ignored(traceparent: Any) -> None:
 
 
 async def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
     wish = Create(Call("tools/call", "greet", b'{"name": "Ada"}'))
-    async with open_runtime(
-        "memory:", observed.tools, RuntimeConfig(observer=telemetry.observer)
-    ) as runtime:
+    async with observing_runtime() as (telemetry, _, runtime):
         task = await runtime.create("alice", wish)
         await runtime.service.collect("alice", task.id)
         first = await ended(telemetry, "greet")
@@ -367,12 +317,7 @@ async def test_a_task_without_a_trace_joins_no_other_trace() -> None:
 
 
 async def test_requests_that_are_refused_or_unknown_have_a_bounded_name_and_an_end() -> None:
-    telemetry = Telemetry()
-    observed = Observed(telemetry.tracers)
-    async with (
-        serving(observed.tools, observer=telemetry.observer) as url,
-        callers(url) as [caller],
-    ):
+    async with observing() as (telemetry, _, caller):
         await caller.call("made/up")
         await caller.call("tasks/get", {"taskId": "unknown"})
         await caller.call("tools/call", {"name": "made up", "arguments": {}})

@@ -132,7 +132,7 @@ async def test_unknown_tool_gets_the_same_error_as_without_tasks() -> None:
 def test_a_tool_that_is_marked_twice() -> None:
     tasks = Tasks()
     tasks.tool("bake")(lambda: "done")
-    with pytest.raises(ConfigurationError, match="'bake' already"):
+    with pytest.raises(ConfigurationError, match="'bake' is already"):
         tasks.tool("bake")(lambda: "done")
 
 

@@ -21,13 +21,16 @@ def citations() -> dict[str, list[str]]:
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         name = path.relative_to(REPOSITORY).as_posix()
         for function in ast.walk(ast.parse(path.read_text())):
-            if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
-                for cited in _cited(function):
-                    found.setdefault(cited, []).append(f"{name}::{function.name}")
+            match function:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() if function.name.startswith(
+                    "test_"
+                ):
+                    for cited in _cited(function):
+                        found.setdefault(cited, []).append(f"{name}::{function.name}")
     return found
 
 
-def _cited(function: ast.FunctionDef) -> Iterator[str]:
+def _cited(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     for decorator in function.decorator_list:
         for node in ast.walk(decorator):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "covers":

@@ -114,41 +114,32 @@ def test_error_that_a_handshake_cannot_solve_is_raised(
 
 
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
-def test_a_generation_can_be_demanded(generation: str) -> None:
-    async def main() -> None:
-        script = legacy if generation == "2025-11-25" else modern
-        async with serving(script(nothing)) as server:
-            async with connect(server.url, generation=generation) as session:
-                assert session.server.generation == generation
-            first = "initialize" if generation == "2025-11-25" else "server/discover"
-            assert server.seen[0].what == first
-
-    run(main())
+async def test_a_generation_can_be_demanded(generation: str) -> None:
+    script = legacy if generation == "2025-11-25" else modern
+    async with serving(script(nothing)) as server:
+        async with connect(server.url, generation=generation) as session:
+            assert session.server.generation == generation
+        first = "initialize" if generation == "2025-11-25" else "server/discover"
+        assert server.seen[0].what == first
 
 
-def test_client_rejects_an_unknown_revision() -> None:
-    async def main() -> None:
+async def test_client_rejects_an_unknown_revision() -> None:
+    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
         async with connect("http://127.0.0.1:1/", generation="2024-11-05"):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="'2024-11-05': use 2026-07-28 or 2025-11-25"):
-        run(main())
-
 
 @covers("2025-11-25:client-disconnects-on-version")
-def test_a_server_of_an_older_revision_is_left() -> None:
+async def test_a_server_of_an_older_revision_is_left() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
             await exchange.result({**INITIALIZED, "protocolVersion": "2024-11-05"})
         else:
             await legacy(nothing)(exchange)
 
-    async def main() -> None:
+    with pytest.raises(UnsupportedVersion, match="2024-11-05"):
         async with serving(script) as server, connect(server.url):
             raise AssertionError("connected")
-
-    with pytest.raises(UnsupportedVersion, match="2024-11-05"):
-        run(main())
 
 
 @covers(
@@ -156,21 +147,18 @@ def test_a_server_of_an_older_revision_is_left() -> None:
     "2025-11-25:client-version-supported",
     "2025-11-25:client-version-latest",
 )
-def test_initialize_sends_the_client_info_and_only_supported_capabilities() -> None:
-    async def main() -> None:
-        async with serving(legacy(nothing)) as server:
-            async with connect(
-                server.url, generation="2025-11-25", info={"name": "me", "version": "2"}
-            ):
-                pass
-            said = server.of("initialize")[0].params
-            assert said == {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "me", "version": "2"},
-            }
-
-    run(main())
+async def test_initialize_sends_the_client_info_and_only_supported_capabilities() -> None:
+    async with serving(legacy(nothing)) as server:
+        async with connect(
+            server.url, generation="2025-11-25", info={"name": "me", "version": "2"}
+        ):
+            pass
+        said = server.of("initialize")[0].params
+        assert said == {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "me", "version": "2"},
+        }
 
 
 @covers("2025-11-25:request-timeouts")

@@ -16,11 +16,11 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
+    Scripted,
     legacy,
     serving,
     shown_2025,
 )
-from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 RELATED = {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}
@@ -55,51 +55,45 @@ async def a_task(exchange: Exchange) -> None:
     "2025-11-25:protocol-version-header",
     "2025-11-25:protocol-version-header-negotiated",
 )
-def test_a_session_is_carried_along_and_ended() -> None:
-    async def main() -> None:
-        async with serving(legacy(a_task)) as server:
-            async with connect(server.url, token="secret") as session:
-                task = await session.call("work", ttl_ms=5_000, key="k-1")
-                assert task.id == "t-1"
-                assert await task.result() == DONE
-            probe, hello, *others = server.seen
-        assert (probe.what, hello.what) == ("server/discover", "initialize")
-        assert "mcp-session-id" not in hello.headers
-        for exchange in others:
-            assert exchange.headers["mcp-session-id"] == "s-1"
-            assert exchange.headers["mcp-protocol-version"] == "2025-11-25"
-            assert exchange.headers["authorization"] == "Bearer secret"
-            wanted = "application/json, text/event-stream"
-            if exchange.method != "DELETE":
-                accepted = wanted if exchange.method == "POST" else "text/event-stream"
-                assert exchange.headers["accept"] == accepted
-        assert others[0].what == "notifications/initialized"
-        assert others[-1].what == "DELETE"
-        call = server.of("tools/call")[0].params
-        assert call["task"] == {"ttl": 5_000}
-        assert call["_meta"]["taskmachine/idempotency-key"] == "k-1"
-
-    run(main())
+async def test_a_session_is_carried_along_and_ended() -> None:
+    async with serving(legacy(a_task)) as server:
+        async with connect(server.url, token="secret") as session:
+            task = await session.call("work", ttl_ms=5_000, key="k-1")
+            assert task.id == "t-1"
+            assert await task.result() == DONE
+        probe, hello, *others = server.seen
+    assert (probe.what, hello.what) == ("server/discover", "initialize")
+    assert "mcp-session-id" not in hello.headers
+    for exchange in others:
+        assert exchange.headers["mcp-session-id"] == "s-1"
+        assert exchange.headers["mcp-protocol-version"] == "2025-11-25"
+        assert exchange.headers["authorization"] == "Bearer secret"
+        wanted = "application/json, text/event-stream"
+        if exchange.method != "DELETE":
+            accepted = wanted if exchange.method == "POST" else "text/event-stream"
+            assert exchange.headers["accept"] == accepted
+    assert others[0].what == "notifications/initialized"
+    assert others[-1].what == "DELETE"
+    call = server.of("tools/call")[0].params
+    assert call["task"] == {"ttl": 5_000}
+    assert call["_meta"]["taskmachine/idempotency-key"] == "k-1"
 
 
-def test_a_tool_without_task_support_is_called_plainly() -> None:
+async def test_a_tool_without_task_support_is_called_plainly() -> None:
     async def script(exchange: Exchange) -> None:
         assert "task" not in exchange.params
         await exchange.result(DONE)
 
-    async def main() -> None:
-        async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert (task.id, await task.result()) == (None, DONE)
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert (task.id, await task.result()) == (None, DONE)
 
 
 @covers(
     "2025-11-25:sse-client-reconnects", "2025-11-25:sse-retry-respected", "2025-11-25:resume-by-get"
 )
 @pytest.mark.parametrize("is_cut_off", [False, True])
-def test_client_resumes_a_broken_stream_after_the_requested_retry_time(
+async def test_client_resumes_a_broken_stream_after_the_requested_retry_time(
     is_cut_off: bool,
 ) -> None:
     async def script(exchange: Exchange) -> None:
@@ -123,30 +117,24 @@ def test_client_resumes_a_broken_stream_after_the_requested_retry_time(
 
     state: dict[str, Any] = {}
 
-    async def main() -> None:
-        async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert await task.result() == DONE
-            assert len(server.of("tools/call")) == 1
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert await task.result() == DONE
+        assert len(server.of("tools/call")) == 1
     assert state["resumed"] - state["broken"] >= 0.3
 
 
-def test_a_stream_that_cannot_be_resumed_is_lost() -> None:
+async def test_a_stream_that_cannot_be_resumed_is_lost() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
 
-    async def main() -> None:
-        async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(ConnectionLost, match="ended before the answer"):
-                await task.result()
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(ConnectionLost, match="ended before the answer"):
+            await task.result()
 
 
-def test_the_general_stream_brings_news_and_is_opened_again() -> None:
+async def test_the_general_stream_brings_news_and_is_opened_again() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "GET":
@@ -171,23 +159,20 @@ def test_the_general_stream_brings_news_and_is_opened_again() -> None:
 
     created, seen = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        async with serving(script) as server:
-            async with connect(server.url, generation=LEGACY) as session:
-                await server.until("GET", 2)
-                task = await session.call("work")
-                created.set()
-                async for update in task:
-                    if update == Update("working", "half"):
-                        seen.set()
-                assert await task.result() == DONE
-            assert server.of("tasks/get") == []
-
-    run(main())
+    async with serving(script) as server:
+        async with connect(server.url, generation=LEGACY) as session:
+            await server.until("GET", 2)
+            task = await session.call("work")
+            created.set()
+            async for update in task:
+                if update == Update("working", "half"):
+                    seen.set()
+            assert await task.result() == DONE
+        assert server.of("tasks/get") == []
 
 
 @covers("2025-11-25:messages-on-any-stream", "2025-11-25:http-client-takes-both")
-def test_client_answers_a_question_on_the_result_stream_with_related_task() -> None:
+async def test_client_answers_a_question_on_the_result_stream_with_related_task() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "tools/call":
@@ -199,24 +184,20 @@ def test_client_answers_a_question_on_the_result_stream_with_related_task() -> N
                 await exchange.event(exchange.answer(DONE))
 
     state: Json = {}
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with (
-            serving(legacy(script)) as server,
-            connect(server.url, answer=name_is_ada) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-
-    run(main())
+    async with (
+        serving(legacy(script)) as server,
+        connect(server.url, answer=name_is_ada) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
     accepted = {"action": "accept", "content": {"name": "Ada"}, "_meta": RELATED}
     assert state["reply"] == {"jsonrpc": "2.0", "id": "q-1", "result": accepted}
 
 
 @covers("2025-11-25:messages-on-any-stream")
-def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() -> None:
+async def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "GET":
@@ -240,20 +221,17 @@ def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() -> None:
     called, sent = asyncio.Event(), asyncio.Event()
     answers: list[Json] = []
 
-    async def main() -> None:
-        async with (
-            serving(script) as server,
-            connect(server.url, answer=name_is_ada, generation=LEGACY) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-
-    run(main())
+    async with (
+        serving(script) as server,
+        connect(server.url, answer=name_is_ada, generation=LEGACY) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
     assert answers[0]["result"]["content"] == {"name": "Ada"}
 
 
 @covers("2025-11-25:elicitation-one-mode")
-def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() -> None:
+async def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() -> None:
     asked: list[Json] = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {**QUESTION, "id": 2, "params": FORM},
@@ -269,27 +247,23 @@ def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() -> Non
         await server.until("answer", len(asked))
         await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with (
-            serving(legacy(script, TOOL)) as server,
-            connect(server.url, answer=name_is_ada) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-        answers = {e.message["id"]: e.message for e in server.of("answer")}
-        assert answers[1]["result"] == {}
-        assert answers[2]["result"] == {"action": "accept", "content": {"name": "Ada"}}
-        assert answers[3]["error"]["code"] == -32602
-        assert answers[4]["error"]["code"] == -32601
-        assert answers[5]["error"]["code"] == -32601
-
-    run(main())
+    async with (
+        serving(legacy(script, TOOL)) as server,
+        connect(server.url, answer=name_is_ada) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
+    answers = {e.message["id"]: e.message for e in server.of("answer")}
+    assert answers[1]["result"] == {}
+    assert answers[2]["result"] == {"action": "accept", "content": {"name": "Ada"}}
+    assert answers[3]["error"]["code"] == -32602
+    assert answers[4]["error"]["code"] == -32601
+    assert answers[5]["error"]["code"] == -32601
 
 
-def test_a_question_that_is_taken_back_is_not_answered() -> None:
+async def test_a_question_that_is_taken_back_is_not_answered() -> None:
     async def thinking(question: Question) -> Json:
         asked.set()
         try:
@@ -308,16 +282,13 @@ def test_a_question_that_is_taken_back_is_not_answered() -> None:
 
     asked, stopped = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        async with (
-            serving(legacy(script, TOOL)) as server,
-            connect(server.url, answer=thinking) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-            assert server.of("answer") == []
-
-    run(main())
+    async with (
+        serving(legacy(script, TOOL)) as server,
+        connect(server.url, answer=thinking) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
+        assert server.of("answer") == []
 
 
 def forgetful(*, keeps_tasks: bool) -> Any:
@@ -340,105 +311,86 @@ def forgetful(*, keeps_tasks: bool) -> Any:
 
 
 @covers("2025-11-25:session-404-starts-anew")
-def test_client_renews_a_lost_session_and_continues_the_task() -> None:
-    async def main() -> None:
-        async with (
-            serving(forgetful(keeps_tasks=True)) as server,
-            connect(server.url, generation=LEGACY) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-            assert ["mcp-session-id" in e.headers for e in server.of("initialize")] == [False] * 2
-            assert server.of("tasks/result")[0].headers["mcp-session-id"] == "s-1"
-
-    run(main())
+async def test_client_renews_a_lost_session_and_continues_the_task() -> None:
+    async with (
+        serving(forgetful(keeps_tasks=True)) as server,
+        connect(server.url, generation=LEGACY) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
+        assert ["mcp-session-id" in e.headers for e in server.of("initialize")] == [False] * 2
+        assert server.of("tasks/result")[0].headers["mcp-session-id"] == "s-1"
 
 
-def test_a_task_that_is_forgotten_with_its_session_says_so() -> None:
-    async def main() -> None:
-        async with (
-            serving(forgetful(keeps_tasks=False)) as server,
-            connect(server.url, generation=LEGACY) as session,
-        ):
-            task = await session.call("work")
-            with pytest.raises(SessionLost, match="and the task with it"):
-                await task.result()
-            assert [tool["name"] for tool in await session.tools()] == ["work"], "it continues"
-
-    run(main())
+async def test_a_task_that_is_forgotten_with_its_session_says_so() -> None:
+    async with (
+        serving(forgetful(keeps_tasks=False)) as server,
+        connect(server.url, generation=LEGACY) as session,
+    ):
+        task = await session.call("work")
+        with pytest.raises(SessionLost, match="and the task with it"):
+            await task.result()
+        assert [tool["name"] for tool in await session.tools()] == ["work"], "it continues"
 
 
-def test_a_server_that_forgets_every_session_is_left() -> None:
+async def test_a_server_that_forgets_every_session_is_left() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tasks/get":
             await exchange.reply(404)
         else:
             await legacy(a_task)(exchange)
 
-    async def main() -> None:
-        async with (
-            serving(script) as server,
-            connect(server.url, generation=LEGACY) as session,
-        ):
-            task = await session.call("work")
-            with pytest.raises(SessionLost, match="loses every session"):
-                await task.result()
-
-    run(main())
+    async with (
+        serving(script) as server,
+        connect(server.url, generation=LEGACY) as session,
+    ):
+        task = await session.call("work")
+        with pytest.raises(SessionLost, match="loses every session"):
+            await task.result()
 
 
-def test_a_result_that_is_lost_on_the_way_is_asked_for_again() -> None:
+async def test_a_result_that_is_lost_on_the_way_is_asked_for_again() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what != "tasks/result" or len(server.of("tasks/result")) > 1:
             await a_task(exchange)
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(legacy(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert await task.result() == DONE
-            assert len(server.of("tasks/result")) == 2
-
-    run(main())
+    async with serving(legacy(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert await task.result() == DONE
+        assert len(server.of("tasks/result")) == 2
 
 
 @covers("2025-11-25:cancel-sent-explicitly")
-def test_a_plain_call_is_cancelled_by_a_notification() -> None:
+async def test_a_plain_call_is_cancelled_by_a_notification() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
         params = {"progressToken": exchange.params["_meta"]["progressToken"], "progress": 1}
         await exchange.event(told("progress", params))
         await exchange.closed.wait()
 
-    async def main() -> None:
-        async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            await task.cancel()
-            with pytest.raises(Cancelled):
-                await task.result()
-            said = await server.until("notifications/cancelled")
-            assert said.params["requestId"] == server.of("tools/call")[0].message["id"]
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        await task.cancel()
+        with pytest.raises(Cancelled):
+            await task.result()
+        said = await server.until("notifications/cancelled")
+        assert said.params["requestId"] == server.of("tools/call")[0].message["id"]
 
 
-def test_many_tasks_begin_one_new_session() -> None:
-    async def main() -> None:
-        async with (
-            serving(forgetful(keeps_tasks=True)) as server,
-            connect(server.url, generation=LEGACY) as session,
-        ):
-            tasks = [await session.call("work") for _ in range(5)]
-            for task in tasks:
-                assert await task.result() == DONE
-            assert len(server.of("initialize")) == 2
-
-    run(main())
+async def test_many_tasks_begin_one_new_session() -> None:
+    async with (
+        serving(forgetful(keeps_tasks=True)) as server,
+        connect(server.url, generation=LEGACY) as session,
+    ):
+        tasks = [await session.call("work") for _ in range(5)]
+        for task in tasks:
+            assert await task.result() == DONE
+        assert len(server.of("initialize")) == 2
 
 
-def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
+async def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.session.RENEWAL_PAUSE_S", 0.01)
@@ -451,19 +403,15 @@ def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
         else:
             await legacy(a_task)(exchange)
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-            task = await session.call("work")
-            with pytest.raises(SessionLost, match="could not renew the session"):
-                await task.result()
-
-    run(main())
+    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+        task = await session.call("work")
+        with pytest.raises(SessionLost, match="could not renew the session"):
+            await task.result()
 
 
-def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
+async def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "initialize":
@@ -477,34 +425,30 @@ def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
 
     cancelled = asyncio.Event()
 
-    async def main() -> None:
-        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-            task = await session.call("work")
-            with pytest.raises(CallFailed, match="does not support tasks/cancel"):
-                await task.cancel()
-            cancelled.set()
-            assert await task.result() == DONE
-            assert server.of("tasks/cancel") == []
-
-    run(main())
+    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+        task = await session.call("work")
+        with pytest.raises(CallFailed, match="does not support tasks/cancel"):
+            await task.cancel()
+        cancelled.set()
+        assert await task.result() == DONE
+        assert server.of("tasks/cancel") == []
 
 
-def test_tools_that_have_changed_are_looked_at_again() -> None:
+async def test_tools_that_have_changed_are_looked_at_again() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
         await exchange.event(told("tools/list_changed", {}))
         await exchange.event(exchange.answer(DONE))
 
-    async def main() -> None:
-        async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-            for _ in range(2):
-                assert await (await session.call("work")).result() == DONE
-            assert len(server.of("tools/list")) == 2
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
+        for _ in range(2):
+            assert await (await session.call("work")).result() == DONE
+        assert len(server.of("tools/list")) == 2
 
 
-def test_an_answer_that_does_not_arrive_is_given_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_that_does_not_arrive_is_given_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The question is repeated on the next stream; the user answers once."""
 
     async def once(question: Question) -> Json:
@@ -530,24 +474,20 @@ def test_an_answer_that_does_not_arrive_is_given_again(caplog: pytest.LogCapture
                 await legacy(a_task)(exchange)
 
     asked: list[str] = []
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with (
-            serving(script) as server,
-            connect(server.url, generation=LEGACY, answer=once) as session,
-        ):
-            task = await session.call("work")
-            assert await task.result() == DONE
-
-    run(main())
+    async with (
+        serving(script) as server,
+        connect(server.url, generation=LEGACY, answer=once) as session,
+    ):
+        task = await session.call("work")
+        assert await task.result() == DONE
     assert len(asked) == 1
     assert "refused a message: HTTP 500" in caplog.text
 
 
 @pytest.mark.parametrize("what", ["tools/list", "tools/call"])
-def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> None:
+async def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
             session = f"s-{len(server.of('initialize'))}"
@@ -557,19 +497,15 @@ def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> None:
         else:
             await legacy(a_task)(exchange)
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-            task = await session.call("work")
-            assert await task.result() == DONE
-            assert len(server.of(what)) == 2
-
-    run(main())
+    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+        task = await session.call("work")
+        assert await task.result() == DONE
+        assert len(server.of(what)) == 2
 
 
-def test_a_call_that_was_taken_is_not_made_again_in_a_new_session() -> None:
+async def test_a_call_that_was_taken_is_not_made_again_in_a_new_session() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
             await exchange.stream()
@@ -580,11 +516,8 @@ def test_a_call_that_was_taken_is_not_made_again_in_a_new_session() -> None:
         else:
             await legacy(a_task)(exchange)
 
-    async def main() -> None:
-        async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-            task = await session.call("work")
-            with pytest.raises(ConnectionLost, match="ended before the answer"):
-                await task.result()
-            assert len(server.of("tools/call")) == 1
-
-    run(main())
+    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
+        task = await session.call("work")
+        with pytest.raises(ConnectionLost, match="ended before the answer"):
+            await task.result()
+        assert len(server.of("tools/call")) == 1

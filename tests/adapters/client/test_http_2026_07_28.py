@@ -25,11 +25,11 @@ from tests.adapters.client.scripted import (
     FORM,
     Exchange,
     Json,
+    Scripted,
     modern,
     serving,
     shown_2026,
 )
-from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
@@ -51,78 +51,71 @@ async def a_task(exchange: Exchange) -> None:
     "2026-07-28:http-single-message-body",
     "2026-07-28:param-headers-supported",
 )
-def test_request_headers_describe_the_request() -> None:
+async def test_request_headers_describe_the_request() -> None:
     schema = {
         "type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
     }
     tool = {"name": "execute_sql", "inputSchema": schema}
 
-    async def main() -> None:
-        async with serving(modern(a_task, tool)) as server:  # noqa: SIM117
-            async with connect(server.url, token="secret") as session:
-                assert session.server.generation == "2026-07-28"
-                assert session.server.info == {"name": "scripted", "version": "1"}
-                task = await session.call("execute_sql", {"region": "us-west1"}, key="k-1")
-                assert task.id == "t-1"
-                assert await task.result() == DONE
-        assert {exchange.method for exchange in server.seen} == {"POST"}
-        for exchange in server.seen:
-            assert exchange.headers["accept"] == "application/json, text/event-stream"
-            assert exchange.headers["content-type"] == "application/json"
-            assert exchange.headers["authorization"] == "Bearer secret"
-            assert exchange.headers["mcp-protocol-version"] == "2026-07-28"
-            assert exchange.headers["mcp-method"] == exchange.what
-            assert "mcp-session-id" not in exchange.headers
-            meta = exchange.params["_meta"]
-            assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-            declared = meta["io.modelcontextprotocol/clientCapabilities"]
-            assert declared == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-        [call], [get] = server.of("tools/call"), server.of("tasks/get")
-        assert call.headers["mcp-name"] == "execute_sql"
-        assert call.headers["mcp-param-region"] == "us-west1"
-        assert call.params["_meta"]["taskmachine/idempotency-key"] == "k-1"
-        assert get.headers["mcp-name"] == "t-1"
-
-    run(main())
+    async with serving(modern(a_task, tool)) as server:  # noqa: SIM117
+        async with connect(server.url, token="secret") as session:
+            assert session.server.generation == "2026-07-28"
+            assert session.server.info == {"name": "scripted", "version": "1"}
+            task = await session.call("execute_sql", {"region": "us-west1"}, key="k-1")
+            assert task.id == "t-1"
+            assert await task.result() == DONE
+    assert {exchange.method for exchange in server.seen} == {"POST"}
+    for exchange in server.seen:
+        assert exchange.headers["accept"] == "application/json, text/event-stream"
+        assert exchange.headers["content-type"] == "application/json"
+        assert exchange.headers["authorization"] == "Bearer secret"
+        assert exchange.headers["mcp-protocol-version"] == "2026-07-28"
+        assert exchange.headers["mcp-method"] == exchange.what
+        assert "mcp-session-id" not in exchange.headers
+        meta = exchange.params["_meta"]
+        assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+        declared = meta["io.modelcontextprotocol/clientCapabilities"]
+        assert declared == {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    [call], [get] = server.of("tools/call"), server.of("tasks/get")
+    assert call.headers["mcp-name"] == "execute_sql"
+    assert call.headers["mcp-param-region"] == "us-west1"
+    assert call.params["_meta"]["taskmachine/idempotency-key"] == "k-1"
+    assert get.headers["mcp-name"] == "t-1"
 
 
 @covers("2026-07-28:x-mcp-header-invalid-excluded")
-def test_a_tool_that_marks_headers_wrongly_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tool_that_marks_headers_wrongly_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     marked = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
     tools = [{"name": name, "inputSchema": marked} for name in ("bad",)]
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with (
             serving(modern(a_task, *tools, {"name": "good", "inputSchema": {}})) as server,
             connect(server.url) as session,
         ):
             assert [tool["name"] for tool in await session.tools()] == ["good"]
-
-    with caplog.at_level(logging.WARNING):
-        run(main())
     assert "ignoring tool 'bad'" in caplog.text
 
 
-def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
+async def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
     marked = {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}}
 
-    async def main() -> None:
-        async with (
-            serving(modern(a_task, {"name": "work", "inputSchema": marked})) as server,
-            connect(server.url) as session,
-        ):
-            task = await session.call("work", {"n": 2**53})
-            with pytest.raises(InvalidParams, match="beyond the safe integers"):
-                await task.result()
-            assert server.of("tools/call") == []
-
-    run(main())
+    async with (
+        serving(modern(a_task, {"name": "work", "inputSchema": marked})) as server,
+        connect(server.url) as session,
+    ):
+        task = await session.call("work", {"n": 2**53})
+        with pytest.raises(InvalidParams, match="beyond the safe integers"):
+            await task.result()
+        assert server.of("tools/call") == []
 
 
 @covers("2026-07-28:header-mismatch-retry", "2026-07-28:era-cached")
-def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
-    server: Any = None
+async def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if len(server.of("tools/call")) == 1:
@@ -130,18 +123,14 @@ def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
         else:
             await exchange.result({"resultType": "complete", **DONE})
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert await task.result() == DONE
-        assert [e.what for e in server.seen][1:] == [*["tools/list", "tools/call"] * 2]
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert await task.result() == DONE
+    assert [e.what for e in server.seen][1:] == [*["tools/list", "tools/call"] * 2]
 
 
 @covers("2026-07-28:http-client-takes-both", "2026-07-28:sse-comments-ignored")
-def test_a_stream_brings_progress_and_then_the_answer() -> None:
+async def test_a_stream_brings_progress_and_then_the_answer() -> None:
     async def script(exchange: Exchange) -> None:
         token = exchange.params["_meta"]["progressToken"]
         await exchange.stream()
@@ -154,27 +143,24 @@ def test_a_stream_brings_progress_and_then_the_answer() -> None:
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
         await exchange.closed.wait()  # the client closes the connection after the answer
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert task.id is None
-            updates = []
-            async for update in task:
-                updates.append(update)
-                seen.set()
-            assert updates == [
-                Update("working", "half", 1, 2),
-                Update("working", "half", 2, 2),
-                Update("completed", "half", 2, 2),
-            ]
-            assert await task.result() == DONE
-
     seen = asyncio.Event()
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert task.id is None
+        updates = []
+        async for update in task:
+            updates.append(update)
+            seen.set()
+        assert updates == [
+            Update("working", "half", 1, 2),
+            Update("working", "half", 2, 2),
+            Update("completed", "half", 2, 2),
+        ]
+        assert await task.result() == DONE
 
 
 @covers("2026-07-28:question-as-standalone-request", "2026-07-28:http-no-responses")
-def test_a_plain_call_that_asks_is_made_again_with_the_answer() -> None:
+async def test_a_plain_call_that_asks_is_made_again_with_the_answer() -> None:
     async def script(exchange: Exchange) -> None:
         if "inputResponses" in exchange.params:
             await exchange.result({"resultType": "complete", **DONE})
@@ -183,23 +169,20 @@ def test_a_plain_call_that_asks_is_made_again_with_the_answer() -> None:
         result = {"resultType": "input_required", "inputRequests": asked, "requestState": "blob"}
         await exchange.result(result)
 
-    async def main() -> None:
-        async with (
-            serving(modern(script)) as server,
-            connect(server.url, answer=name_is_ada) as session,
-        ):
-            task = await session.call("work", {"a": 1})
-            assert await task.result() == DONE
-        first, second = server.of("tools/call")
-        assert second.message["id"] != first.message["id"]
-        assert second.params["requestState"] == "blob"
-        assert second.params["arguments"] == {"a": 1}
-        answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
-        assert second.params["inputResponses"] == answers
-        declared = first.params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
-        assert declared["elicitation"] == {"form": {}}
-
-    run(main())
+    async with (
+        serving(modern(script)) as server,
+        connect(server.url, answer=name_is_ada) as session,
+    ):
+        task = await session.call("work", {"a": 1})
+        assert await task.result() == DONE
+    first, second = server.of("tools/call")
+    assert second.message["id"] != first.message["id"]
+    assert second.params["requestState"] == "blob"
+    assert second.params["arguments"] == {"a": 1}
+    answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+    assert second.params["inputResponses"] == answers
+    declared = first.params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+    assert declared["elicitation"] == {"form": {}}
 
 
 def asking(answered: Callable[[Exchange], Any]) -> Any:
@@ -224,59 +207,50 @@ def asking(answered: Callable[[Exchange], Any]) -> Any:
 
 
 @covers("2026-07-28:question-as-standalone-request", "2026-07-28:http-no-responses")
-def test_a_task_that_asks_is_answered_by_an_update() -> None:
+async def test_a_task_that_asks_is_answered_by_an_update() -> None:
     sent: list[Exchange] = []
 
-    async def main() -> None:
-        async with (
-            serving(modern(asking(sent.append))) as server,
-            connect(server.url, answer=name_is_ada) as session,
-        ):
-            task = await session.call("work")
-            statuses = [update.status async for update in task]
-            assert statuses == ["working", "input_required", "completed"]
-            assert await task.result() == DONE
-        [update] = sent
-        assert update.headers["mcp-name"] == "t-1"
-        answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
-        assert update.params["inputResponses"] == answers
-
-    run(main())
+    async with (
+        serving(modern(asking(sent.append))) as server,
+        connect(server.url, answer=name_is_ada) as session,
+    ):
+        task = await session.call("work")
+        statuses = [update.status async for update in task]
+        assert statuses == ["working", "input_required", "completed"]
+        assert await task.result() == DONE
+    [update] = sent
+    assert update.headers["mcp-name"] == "t-1"
+    answers = {"name": {"action": "accept", "content": {"name": "Ada"}}}
+    assert update.params["inputResponses"] == answers
 
 
-def test_client_cancels_the_task_when_the_answer_callback_fails(
+async def test_client_cancels_the_task_when_the_answer_callback_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def broken(question: Question) -> Json:
         raise RuntimeError("no idea")
 
-    async def main() -> None:
-        async with (
-            serving(modern(asking(lambda _: None))) as server,
-            connect(server.url, answer=broken) as session,
-        ):
-            await session.call("work")
-            await server.until("tasks/cancel")
-            assert server.of("tasks/update") == []
-
-    run(main())
+    async with (
+        serving(modern(asking(lambda _: None))) as server,
+        connect(server.url, answer=broken) as session,
+    ):
+        await session.call("work")
+        await server.until("tasks/cancel")
+        assert server.of("tasks/update") == []
     assert "no idea" in caplog.text
 
 
-def test_client_cancels_a_task_that_asks_an_undeclared_question() -> None:
-    async def main() -> None:
-        async with (
-            serving(modern(asking(lambda _: None))) as server,
-            connect(server.url) as session,
-        ):
-            await session.call("work")
-            await server.until("tasks/cancel")
-            assert server.of("tasks/update") == []
-
-    run(main())
+async def test_client_cancels_a_task_that_asks_an_undeclared_question() -> None:
+    async with (
+        serving(modern(asking(lambda _: None))) as server,
+        connect(server.url) as session,
+    ):
+        await session.call("work")
+        await server.until("tasks/cancel")
+        assert server.of("tasks/update") == []
 
 
-def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.remote_task.MOST_UPDATES", 2)
 
     async def script(exchange: Exchange) -> None:
@@ -288,18 +262,15 @@ def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyPatch) 
             await exchange.event(told)
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            await task.result()
-            shown = [(update.status, update.progress) async for update in task]
-            assert shown == [("working", 3), ("completed", 3)]
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        await task.result()
+        shown = [(update.status, update.progress) async for update in task]
+        assert shown == [("working", 3), ("completed", 3)]
 
 
-def test_polls_go_on_after_broken_connections() -> None:
-    server: Any = None
+async def test_polls_go_on_after_broken_connections() -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
@@ -308,30 +279,23 @@ def test_polls_go_on_after_broken_connections() -> None:
             await exchange.result(COMPLETED)
         # else the connection closes without an answer
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            assert await task.result() == DONE
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        assert await task.result() == DONE
 
 
-def test_unanswered_call_with_unknown_outcome_raises_connection_lost() -> None:
-    async def main() -> None:
-        async def silent(exchange: Exchange) -> None:
-            pass
+async def test_unanswered_call_with_unknown_outcome_raises_connection_lost() -> None:
+    async def silent(exchange: Exchange) -> None:
+        pass
 
-        async with serving(modern(silent)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(ConnectionLost, match="no connection to"):
-                await task.result()
-            assert [update.status async for update in task] == ["failed"]
-
-    run(main())
+    async with serving(modern(silent)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(ConnectionLost, match="no connection to"):
+            await task.result()
+        assert [update.status async for update in task] == ["failed"]
 
 
-def test_a_task_is_cancelled_by_a_request() -> None:
+async def test_a_task_is_cancelled_by_a_request() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "tools/call":
@@ -344,19 +308,16 @@ def test_a_task_is_cancelled_by_a_request() -> None:
 
     state = ["working"]
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            await task.cancel()
-            with pytest.raises(Cancelled, match="as you wish"):
-                await task.result()
-            await task.cancel()  # no effect
-            assert len(server.of("tasks/cancel")) == 1
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        await task.cancel()
+        with pytest.raises(Cancelled, match="as you wish"):
+            await task.result()
+        await task.cancel()  # no effect
+        assert len(server.of("tasks/cancel")) == 1
 
 
-def test_a_plain_call_is_cancelled_by_closing_its_stream() -> None:
+async def test_a_plain_call_is_cancelled_by_closing_its_stream() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
         params = {"progressToken": exchange.params["_meta"]["progressToken"], "progress": 1}
@@ -368,40 +329,34 @@ def test_a_plain_call_is_cancelled_by_closing_its_stream() -> None:
 
     closed = asyncio.Event()
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            await task.cancel()
-            with pytest.raises(Cancelled):
-                await task.result()
-            async with asyncio.timeout(5):
-                await closed.wait()
-        assert server.of("notifications/cancelled") == []
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        await task.cancel()
+        with pytest.raises(Cancelled):
+            await task.result()
+        async with asyncio.timeout(5):
+            await closed.wait()
+    assert server.of("notifications/cancelled") == []
 
 
-def test_cancelling_a_pending_call_closes_its_connection() -> None:
+async def test_cancelling_a_pending_call_closes_its_connection() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.closed.wait()
         closed.set()
 
     closed = asyncio.Event()
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            calling = asyncio.ensure_future(session.call("work"))
-            await server.until("tools/call")
-            calling.cancel()
-            async with asyncio.timeout(5):
-                await closed.wait()
-            assert calling.cancelled() or await asyncio.wait({calling})
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        calling = asyncio.ensure_future(session.call("work"))
+        await server.until("tools/call")
+        calling.cancel()
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert calling.cancelled() or await asyncio.wait({calling})
 
 
 @covers("2026-07-28:listen-ended-by-client")
-def test_subscriptions_bring_news_before_the_next_poll() -> None:
+async def test_subscriptions_bring_news_before_the_next_poll() -> None:
     slow = {**CREATED, "pollIntervalMs": 3_600_000}
 
     async def script(exchange: Exchange) -> None:
@@ -431,15 +386,12 @@ def test_subscriptions_bring_news_before_the_next_poll() -> None:
 
     closed = asyncio.Event()
 
-    async def main() -> None:
-        async with serving(script) as server, connect(server.url) as session:
-            task = await session.call("work")
-            async with asyncio.timeout(5):
-                assert await task.result() == DONE
-                await closed.wait()  # the client does not listen after the end
-            assert server.of("tasks/get") == []
-
-    run(main())
+    async with serving(script) as server, connect(server.url) as session:
+        task = await session.call("work")
+        async with asyncio.timeout(5):
+            assert await task.result() == DONE
+            await closed.wait()  # the client does not listen after the end
+        assert server.of("tasks/get") == []
 
 
 RESULT = {"jsonrpc": "2.0", "id": 999, "result": {"resultType": "complete", **DONE}}
@@ -462,22 +414,19 @@ RESULT = {"jsonrpc": "2.0", "id": 999, "result": {"resultType": "complete", **DO
         (307, "text/plain", "", Refused, "use http://elsewhere.example/ instead"),
     ],
 )
-def test_client_raises_an_error_for_a_bad_answer_at_once(
+async def test_client_raises_an_error_for_a_bad_answer_at_once(
     status: int, kind: str, body: str, error: type[Exception], words: str
 ) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.reply(status, body, kind, Location="http://elsewhere.example/")
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(error, match=words):
-                await task.result()
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(error, match=words):
+            await task.result()
 
 
-def test_an_answer_without_end_is_left_early() -> None:
+async def test_an_answer_without_end_is_left_early() -> None:
     sent = 0
 
     async def script(exchange: Exchange) -> None:
@@ -487,82 +436,67 @@ def test_an_answer_without_end_is_left_early() -> None:
             await exchange.send(" " * 1024 * 1024)
             sent += 1
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(BadAnswer, match="more than 4194304 bytes"):
-                await task.result()
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(BadAnswer, match="more than 4194304 bytes"):
+            await task.result()
     assert sent < 50, "not all of it was read"
 
 
-def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
+async def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "surprise"})
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(CallFailed, match="unknown resultType 'surprise'"):
-                await task.result()
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(CallFailed, match="unknown resultType 'surprise'"):
+            await task.result()
 
 
-def test_an_error_that_refuses_the_request_unread_is_its_answer() -> None:
+async def test_an_error_that_refuses_the_request_unread_is_its_answer() -> None:
     async def script(exchange: Exchange) -> None:
         body = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "Parse error", "data": 7}}
         await exchange.reply(400, json.dumps(body))
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            task = await session.call("work")
-            with pytest.raises(CallFailed) as caught:
-                await task.result()
-            assert (caught.value.code, caught.value.data) == (-32700, 7)
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        task = await session.call("work")
+        with pytest.raises(CallFailed) as caught:
+            await task.result()
+        assert (caught.value.code, caught.value.data) == (-32700, 7)
 
 
 @covers("2026-07-28:tool-timeouts")
-def test_client_times_out_on_an_unanswered_request() -> None:
+async def test_client_times_out_on_an_unanswered_request() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.closed.wait()
         closed.set()
 
     closed = asyncio.Event()
 
-    async def main() -> None:
-        async with serving(modern(script)) as server, connect(server.url, timeout=1) as session:
+    async with serving(modern(script)) as server, connect(server.url, timeout=1) as session:
+        task = await session.call("work")
+        with pytest.raises(CallFailed, match="the request timed out"):
+            await task.result()
+        async with asyncio.timeout(5):
+            await closed.wait()  # the connection is not kept alive
+
+
+async def test_closing_the_session_ends_pending_waits_with_connection_lost() -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.result(CREATED if exchange.what == "tools/call" else shown_2026())
+
+    async with serving(modern(script)) as server:
+        async with connect(server.url) as session:
             task = await session.call("work")
-            with pytest.raises(CallFailed, match="the request timed out"):
-                await task.result()
-            async with asyncio.timeout(5):
-                await closed.wait()  # the connection is not kept alive
-
-    run(main())
-
-
-def test_closing_the_session_ends_pending_waits_with_connection_lost() -> None:
-    async def main() -> None:
-        async def script(exchange: Exchange) -> None:
-            await exchange.result(CREATED if exchange.what == "tools/call" else shown_2026())
-
-        async with serving(modern(script)) as server:
-            async with connect(server.url) as session:
-                task = await session.call("work")
-            with pytest.raises(ConnectionLost, match="was closed"):
-                await task.result()
-            with pytest.raises(ConnectionLost, match="was closed"):
-                await session.call("work")
-            with pytest.raises(ConnectionLost, match="was closed"):
-                await session.tools()
-
-    run(main())
+        with pytest.raises(ConnectionLost, match="was closed"):
+            await task.result()
+        with pytest.raises(ConnectionLost, match="was closed"):
+            await session.call("work")
+        with pytest.raises(ConnectionLost, match="was closed"):
+            await session.tools()
 
 
-def test_lists_of_tools_are_read_to_their_end() -> None:
+async def test_lists_of_tools_are_read_to_their_end() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "server/discover":
             await exchange.result(DISCOVERED)
@@ -572,31 +506,22 @@ def test_lists_of_tools_are_read_to_their_end() -> None:
         more = {"nextCursor": str(page + 1)} if page < 2 else {}
         await exchange.result({"tools": tools, "ttlMs": 0, "cacheScope": "public", **more})
 
-    async def main() -> None:
-        async with serving(script) as server, connect(server.url) as session:
-            tools = await session.tools()
-            assert [tool["name"] for tool in tools] == ["tool-0", "tool-1", "tool-2"]
-            assert tools[0]["title"] == "kept"
-
-    run(main())
+    async with serving(script) as server, connect(server.url) as session:
+        tools = await session.tools()
+        assert [tool["name"] for tool in tools] == ["tool-0", "tool-1", "tool-2"]
+        assert tools[0]["title"] == "kept"
 
 
 @pytest.mark.parametrize(
     "token", ["", "two words", "line\nbreak", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"]
 )
-def test_a_token_is_visible_ascii(token: str) -> None:
-    async def main() -> None:
+async def test_a_token_is_visible_ascii(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="visible ASCII"):
         async with connect("http://127.0.0.1:1/mcp", token=token):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError, match="visible ASCII"):
-        run(main())
 
-
-def test_connecting_to_a_closed_port_raises_connection_lost_at_once() -> None:
-    async def main() -> None:
+async def test_connecting_to_a_closed_port_raises_connection_lost_at_once() -> None:
+    with pytest.raises(ConnectionLost, match=r"no connection to http://127\.0\.0\.1:1/mcp"):
         async with connect("http://127.0.0.1:1/mcp"):
             raise AssertionError("connected")
-
-    with pytest.raises(ConnectionLost, match=r"no connection to http://127\.0\.0\.1:1/mcp"):
-        run(main())

@@ -13,7 +13,6 @@ from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.errors import CallFailed, Cancelled
 from taskmachine.adapters.client.remote_task import Question
 from tests.adapters.client.scripted import Json
-from tests.adapters.memory_service import run
 from tests.ports import free_port
 from tests.requirements import covers
 
@@ -69,73 +68,69 @@ def text_of(result: Json) -> str:
 )
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_client_runs_whole_calls_against_our_server(
+async def test_client_runs_whole_calls_against_our_server(
     transport: str, generation: str, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        async with (
-            asyncio.timeout(60),
-            a_server(transport, tmp_path) as target,
-            connect(target, generation=generation, answer=confirm, sampling=True) as session,
-        ):
-            assert session.server.generation == generation
-            assert {"greet", "count", "deploy"} <= {tool["name"] for tool in await session.tools()}
+    async with (
+        asyncio.timeout(60),
+        a_server(transport, tmp_path) as target,
+        connect(target, generation=generation, answer=confirm, sampling=True) as session,
+    ):
+        assert session.server.generation == generation
+        assert {"greet", "count", "deploy"} <= {tool["name"] for tool in await session.tools()}
 
-            plain = await session.call("greet", {"name": "Ada"})
-            assert (plain.id, text_of(await plain.result())) == (None, "Hello, Ada!")
+        plain = await session.call("greet", {"name": "Ada"})
+        assert (plain.id, text_of(await plain.result())) == (None, "Hello, Ada!")
 
-            counting = await session.call("count", {"to": 3, "pause_ms": 100})
-            assert counting.id is not None
-            updates = [update async for update in counting]
-            assert updates[0].status == "working"
-            assert updates[-1].status == "completed"
-            assert "2 of 3" in [update.message for update in updates]
-            if generation == "2025-11-25":
-                assert (updates[-1].progress, updates[-1].total) == (3, 3)
-            assert (await counting.result())["structuredContent"] == {"counted": 3}
+        counting = await session.call("count", {"to": 3, "pause_ms": 100})
+        assert counting.id is not None
+        updates = [update async for update in counting]
+        assert updates[0].status == "working"
+        assert updates[-1].status == "completed"
+        assert "2 of 3" in [update.message for update in updates]
+        if generation == "2025-11-25":
+            assert (updates[-1].progress, updates[-1].total) == (3, 3)
+        assert (await counting.result())["structuredContent"] == {"counted": 3}
 
-            # Concurrently, to check that questions reach the right call.
-            asking = [await session.call("deploy", {"version": "1.4"}) for _ in range(3)]
-            for task in asking:
-                assert text_of(await task.result()) == "1.4 is deployed to live."
-            writing = await session.call("sample", {"topic": "the sea"})
-            assert text_of(await writing.result()) == "The sea is wide."
+        # Concurrently, to check that questions reach the right call.
+        asking = [await session.call("deploy", {"version": "1.4"}) for _ in range(3)]
+        for task in asking:
+            assert text_of(await task.result()) == "1.4 is deployed to live."
+        writing = await session.call("sample", {"topic": "the sea"})
+        assert text_of(await writing.result()) == "The sea is wide."
 
-            failing = await session.call("fail")
-            assert (await failing.result())["isError"] is True
-            crashing = await session.call("crash")
-            with pytest.raises(CallFailed, match="Tool 'crash' failed") as caught:
-                await crashing.result()
-            assert caught.value.code == -32603
+        failing = await session.call("fail")
+        assert (await failing.result())["isError"] is True
+        crashing = await session.call("crash")
+        with pytest.raises(CallFailed, match="Tool 'crash' failed") as caught:
+            await crashing.result()
+        assert caught.value.code == -32603
 
-            first = await session.call("count", {"to": 9999}, key="k-1")
-            second = await session.call("count", {"to": 9999}, key="k-1")
-            assert first.id == second.id is not None
-            await second.cancel()
-            for task in (first, second):
-                with pytest.raises(Cancelled):
-                    await task.result()
-
-    run(main())
+        first = await session.call("count", {"to": 9999}, key="k-1")
+        second = await session.call("count", {"to": 9999}, key="k-1")
+        assert first.id == second.id is not None
+        await second.cancel()
+        for task in (first, second):
+            with pytest.raises(Cancelled):
+                await task.result()
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_task_is_followed_across_a_crash_of_its_server(generation: str, tmp_path: Path) -> None:
+async def test_a_task_is_followed_across_a_crash_of_its_server(
+    generation: str, tmp_path: Path
+) -> None:
     port, store = free_port(), f"sqlite:{tmp_path / 'tasks.db'}"
 
-    async def main() -> None:
-        async with asyncio.timeout(60), contextlib.AsyncExitStack() as stack:
-            async with served(port, store) as url:
-                options: Any = {"generation": generation, "answer": confirm}
-                session = await stack.enter_async_context(connect(url, **options))
-                task = await session.call("count", {"to": 4, "pause_ms": 400})
-                async for update in task:
-                    if update.message == "1 of 4":
-                        break
-            async with served(port, store):
-                assert (await task.result())["structuredContent"] == {"counted": 4}
-                again = await session.call("greet", {"name": "Ada"})
-                assert text_of(await again.result()) == "Hello, Ada!"
-                await stack.aclose()
-
-    run(main())
+    async with asyncio.timeout(60), contextlib.AsyncExitStack() as stack:
+        async with served(port, store) as url:
+            options: Any = {"generation": generation, "answer": confirm}
+            session = await stack.enter_async_context(connect(url, **options))
+            task = await session.call("count", {"to": 4, "pause_ms": 400})
+            async for update in task:
+                if update.message == "1 of 4":
+                    break
+        async with served(port, store):
+            assert (await task.result())["structuredContent"] == {"counted": 4}
+            again = await session.call("greet", {"name": "Ada"})
+            assert text_of(await again.result()) == "Hello, Ada!"
+            await stack.aclose()

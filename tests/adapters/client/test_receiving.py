@@ -20,7 +20,7 @@ from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT
 from taskmachine.protocol.jsonrpc import Message, Request, decode_message, encode_message
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.client.scripted import FORM, Json
-from tests.adapters.memory_service import Clock, run
+from tests.adapters.memory_service import Clock
 from tests.oracle import judge
 from tests.requirements import covers
 
@@ -177,112 +177,94 @@ async def received(
     ("method", "params", "said"),
     [("elicitation/create", FORM, ADA), ("sampling/createMessage", SAMPLING, FOUR)],
 )
-def test_a_question_is_a_task_until_the_user_has_answered(
+async def test_a_question_is_a_task_until_the_user_has_answered(
     method: str, params: Json, said: Json
 ) -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task = (await server.ask(method, **params, task={}))["task"]
-            assert (task["status"], task["ttl"], task["pollInterval"]) == ("working", 60_000, 2_000)
-            prompt = await person.prompt()
-            assert prompt.question.method == method
-            assert prompt.question.params == params
-            _, result = server.begin("tasks/result", {"taskId": task["taskId"]})
-            shown = await server.ask("tasks/get", taskId=task["taskId"])
-            # Nothing is required from the server
-            assert shown["status"] == "working"
-            assert "user" in shown["statusMessage"]
-            assert not result.done()
-            prompt.said.set_result({**said, "_meta": {"com.example/by": "hand"}})
-            meta = {"com.example/by": "hand", RELATED: {"taskId": task["taskId"]}}
-            assert (await result)["result"] == {**said, "_meta": meta}
-            await server.until("completed", task["taskId"])
-            shown = await server.ask("tasks/get", taskId=task["taskId"])
-            assert shown["status"] == "completed"
-            again = await server.ask("tasks/result", taskId=task["taskId"])
-            assert again == {**said, "_meta": meta}
-            seen = [told["status"] for told in server.told]
-            assert seen == ["working", "completed"]  # the message, and the end
-
-    run(main())
+    person = Person()
+    async with received(person.answer) as server:
+        task = (await server.ask(method, **params, task={}))["task"]
+        assert (task["status"], task["ttl"], task["pollInterval"]) == ("working", 60_000, 2_000)
+        prompt = await person.prompt()
+        assert prompt.question.method == method
+        assert prompt.question.params == params
+        _, result = server.begin("tasks/result", {"taskId": task["taskId"]})
+        shown = await server.ask("tasks/get", taskId=task["taskId"])
+        # Nothing is required from the server
+        assert shown["status"] == "working"
+        assert "user" in shown["statusMessage"]
+        assert not result.done()
+        prompt.said.set_result({**said, "_meta": {"com.example/by": "hand"}})
+        meta = {"com.example/by": "hand", RELATED: {"taskId": task["taskId"]}}
+        assert (await result)["result"] == {**said, "_meta": meta}
+        await server.until("completed", task["taskId"])
+        shown = await server.ask("tasks/get", taskId=task["taskId"])
+        assert shown["status"] == "completed"
+        again = await server.ask("tasks/result", taskId=task["taskId"])
+        assert again == {**said, "_meta": meta}
+        seen = [told["status"] for told in server.told]
+        assert seen == ["working", "completed"]  # the message, and the end
 
 
 @covers("2025-11-25:task-id-unique", "2025-11-25:concurrency-limit")
-def test_so_many_questions_at_a_time_and_all_have_their_own_prompt() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer, Receiver(tasks=20)) as server:
-            tasks = [await server.elicit() for _ in range(20)]
-            assert len({task["taskId"] for task in tasks}) == 20
-            await person.prompt(20)
-            refusal = await server.refusal("elicitation/create", **FORM, task={})
-            assert refusal["code"] == -32603
-            assert "20" in refusal["message"]
-            person.prompts[0].said.set_result(ADA)
-            await server.until("completed", person.prompts[0].question.key)
-            assert (await server.elicit())["status"] == "working"
-
-    run(main())
+async def test_so_many_questions_at_a_time_and_all_have_their_own_prompt() -> None:
+    person = Person()
+    async with received(person.answer, Receiver(tasks=20)) as server:
+        tasks = [await server.elicit() for _ in range(20)]
+        assert len({task["taskId"] for task in tasks}) == 20
+        await person.prompt(20)
+        refusal = await server.refusal("elicitation/create", **FORM, task={})
+        assert refusal["code"] == -32603
+        assert "20" in refusal["message"]
+        person.prompts[0].said.set_result(ADA)
+        await server.until("completed", person.prompts[0].question.key)
+        assert (await server.elicit())["status"] == "working"
 
 
-def test_the_user_is_asked_about_the_task_that_the_key_of_the_question_names() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            first, second = await server.elicit(), await server.sample()
-            await person.prompt(2)
-            keys = {prompt.question.key: prompt.question.method for prompt in person.prompts}
-            assert keys == {
-                first["taskId"]: "elicitation/create",
-                second["taskId"]: "sampling/createMessage",
-            }
-
-    run(main())
+async def test_the_user_is_asked_about_the_task_that_the_key_of_the_question_names() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        first, second = await server.elicit(), await server.sample()
+        await person.prompt(2)
+        keys = {prompt.question.key: prompt.question.method for prompt in person.prompts}
+        assert keys == {
+            first["taskId"]: "elicitation/create",
+            second["taskId"]: "sampling/createMessage",
+        }
 
 
 # --- the user declines -----------------------------------------------------------------------
 
 
 @covers("2025-11-25:failed-on-jsonrpc-error", "2025-11-25:result-same-error")
-def test_sampling_that_the_user_declines_fails() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task = await server.sample()
-            (await person.prompt()).said.set_exception(Declined())
-            told = await server.until("failed", task["taskId"])
-            assert told["statusMessage"] == "User declined sampling request"
-            refusal = await server.refusal("tasks/result", taskId=task["taskId"])
-            assert refusal == {"code": -1, "message": "User declined sampling request"}
-
-    run(main())
+async def test_sampling_that_the_user_declines_fails() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        task = await server.sample()
+        (await person.prompt()).said.set_exception(Declined())
+        told = await server.until("failed", task["taskId"])
+        assert told["statusMessage"] == "User declined sampling request"
+        refusal = await server.refusal("tasks/result", taskId=task["taskId"])
+        assert refusal == {"code": -1, "message": "User declined sampling request"}
 
 
-def test_user_decline_without_a_task_gives_the_same_error() -> None:
-    async def main() -> None:
-        async def answer(_: Question) -> Json:
-            raise Declined
+async def test_user_decline_without_a_task_gives_the_same_error() -> None:
+    async def answer(_: Question) -> Json:
+        raise Declined
 
-        answering = Answering(answer, declared(answer, sampling=True))
-        asked = Request("a", "sampling/createMessage", SAMPLING)
-        said = json.loads(encode_message(await answering.serve(asked, DIALECT)))
-        assert said["error"] == {"code": -1, "message": "User declined sampling request"}
-
-    run(main())
+    answering = Answering(answer, declared(answer, sampling=True))
+    asked = Request("a", "sampling/createMessage", SAMPLING)
+    said = json.loads(encode_message(await answering.serve(asked, DIALECT)))
+    assert said["error"] == {"code": -1, "message": "User declined sampling request"}
 
 
-def test_a_form_that_the_user_declines_is_answered_with_that() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task = await server.elicit()
-            prompt = await person.prompt()
-            prompt.said.set_result(prompt.question.decline())
-            await server.until("completed", task["taskId"])
-            assert (await server.ask("tasks/result", taskId=task["taskId"]))["action"] == "decline"
-
-    run(main())
+async def test_a_form_that_the_user_declines_is_answered_with_that() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        task = await server.elicit()
+        prompt = await person.prompt()
+        prompt.said.set_result(prompt.question.decline())
+        await server.until("completed", task["taskId"])
+        assert (await server.ask("tasks/result", taskId=task["taskId"]))["action"] == "decline"
 
 
 @pytest.mark.parametrize(
@@ -292,32 +274,26 @@ def test_a_form_that_the_user_declines_is_answered_with_that() -> None:
         (RuntimeError("secret"), -32603, "The question could not be answered."),
     ],
 )
-def test_whatever_goes_wrong_with_an_answer_is_an_error_without_secrets(
+async def test_whatever_goes_wrong_with_an_answer_is_an_error_without_secrets(
     raised: Exception, code: int, message: str
 ) -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task = await server.sample()
-            (await person.prompt()).said.set_exception(raised)
-            refusal = await server.refusal("tasks/result", taskId=task["taskId"])
-            assert refusal == {"code": code, "message": message}
-            shown = await server.ask("tasks/get", taskId=task["taskId"])
-            assert (shown["status"], shown["statusMessage"]) == ("failed", message)
-
-    run(main())
+    person = Person()
+    async with received(person.answer) as server:
+        task = await server.sample()
+        (await person.prompt()).said.set_exception(raised)
+        refusal = await server.refusal("tasks/result", taskId=task["taskId"])
+        assert refusal == {"code": code, "message": message}
+        shown = await server.ask("tasks/get", taskId=task["taskId"])
+        assert (shown["status"], shown["statusMessage"]) == ("failed", message)
 
 
-def test_unserializable_answer_fails_the_task() -> None:
-    async def main() -> None:
-        async def answer(_: Question) -> Any:
-            return {"action": object()}
+async def test_unserializable_answer_fails_the_task() -> None:
+    async def answer(_: Question) -> Any:
+        return {"action": object()}
 
-        async with received(answer) as server:
-            task = await server.elicit()
-            assert (await server.refusal("tasks/result", taskId=task["taskId"]))["code"] == -32603
-
-    run(main())
+    async with received(answer) as server:
+        task = await server.elicit()
+        assert (await server.refusal("tasks/result", taskId=task["taskId"]))["code"] == -32603
 
 
 # --- the server cancels ----------------------------------------------------------------------
@@ -329,150 +305,129 @@ def test_unserializable_answer_fails_the_task() -> None:
     "2025-11-25:result-of-cancelled-task",
     "2025-11-25:cancel-terminal-refused",
 )
-def test_a_cancel_takes_the_prompt_away() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task_id = (await server.elicit())["taskId"]
-            prompt = await person.prompt()
-            _, result = server.begin("tasks/result", {"taskId": task_id})
-            cancelled = await server.ask("tasks/cancel", taskId=task_id)
-            assert (cancelled["taskId"], cancelled["status"]) == (task_id, "cancelled")
-            async with asyncio.timeout(10):
-                await prompt.taken_away.wait()
-            told = await server.until("cancelled", task_id)
-            assert told["statusMessage"]
-            assert (await result)["error"]["message"] == "Task cancelled"
-            # A later request gets the same
-            refusal = await server.refusal("tasks/result", taskId=task_id)
-            assert refusal["message"] == "Task cancelled"
-            refusal = await server.refusal("tasks/cancel", taskId=task_id)
-            assert refusal["code"] == -32602
-            assert "cancelled" in refusal["message"]
-
-    run(main())
+async def test_a_cancel_takes_the_prompt_away() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        task_id = (await server.elicit())["taskId"]
+        prompt = await person.prompt()
+        _, result = server.begin("tasks/result", {"taskId": task_id})
+        cancelled = await server.ask("tasks/cancel", taskId=task_id)
+        assert (cancelled["taskId"], cancelled["status"]) == (task_id, "cancelled")
+        async with asyncio.timeout(10):
+            await prompt.taken_away.wait()
+        told = await server.until("cancelled", task_id)
+        assert told["statusMessage"]
+        assert (await result)["error"]["message"] == "Task cancelled"
+        # A later request gets the same
+        refusal = await server.refusal("tasks/result", taskId=task_id)
+        assert refusal["message"] == "Task cancelled"
+        refusal = await server.refusal("tasks/cancel", taskId=task_id)
+        assert refusal["code"] == -32602
+        assert "cancelled" in refusal["message"]
 
 
 @covers("2025-11-25:cancelled-sticks")
-def test_an_answer_that_comes_after_the_cancel_changes_nothing() -> None:
-    async def main() -> None:
-        is_asked, is_stopped, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_an_answer_that_comes_after_the_cancel_changes_nothing() -> None:
+    is_asked, is_stopped, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-        async def stubborn(_: Question) -> Json:
-            is_asked.set()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.get_running_loop().create_future()
-            await is_stopped.wait()
-            has_ended.set()
-            return ADA
+    async def stubborn(_: Question) -> Json:
+        is_asked.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.get_running_loop().create_future()
+        await is_stopped.wait()
+        has_ended.set()
+        return ADA
 
-        async with received(stubborn) as server:
-            task_id = (await server.elicit())["taskId"]
-            await is_asked.wait()
-            await server.ask("tasks/cancel", taskId=task_id)
-            is_stopped.set()
-            await has_ended.wait()
-            refusal = await server.refusal("tasks/result", taskId=task_id)
-            assert refusal["message"] == "Task cancelled"
-            assert (await server.ask("tasks/get", taskId=task_id))["status"] == "cancelled"
-            assert [told["status"] for told in server.told].count("completed") == 0
-
-    run(main())
+    async with received(stubborn) as server:
+        task_id = (await server.elicit())["taskId"]
+        await is_asked.wait()
+        await server.ask("tasks/cancel", taskId=task_id)
+        is_stopped.set()
+        await has_ended.wait()
+        refusal = await server.refusal("tasks/result", taskId=task_id)
+        assert refusal["message"] == "Task cancelled"
+        assert (await server.ask("tasks/get", taskId=task_id))["status"] == "cancelled"
+        assert [told["status"] for told in server.told].count("completed") == 0
 
 
 @covers("2025-11-25:result-request-cancellable", "2025-11-25:cancelled-notification-keeps-task")
-def test_cancelled_tasks_result_gets_no_answer_and_keeps_the_prompt_open() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task_id = (await server.elicit())["taskId"]
-            prompt = await person.prompt()
-            id, result = server.begin("tasks/result", {"taskId": task_id})
-            await server.ask("tasks/get", taskId=task_id)
-            server.say({"method": "notifications/cancelled", "params": {"requestId": id}})
-            prompt.said.set_result(ADA)
-            await server.until("completed", task_id)
-            assert (await server.ask("tasks/result", taskId=task_id))["action"] == "accept"
-            assert not result.done()
-
-    run(main())
+async def test_cancelled_tasks_result_gets_no_answer_and_keeps_the_prompt_open() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        task_id = (await server.elicit())["taskId"]
+        prompt = await person.prompt()
+        id, result = server.begin("tasks/result", {"taskId": task_id})
+        await server.ask("tasks/get", taskId=task_id)
+        server.say({"method": "notifications/cancelled", "params": {"requestId": id}})
+        prompt.said.set_result(ADA)
+        await server.until("completed", task_id)
+        assert (await server.ask("tasks/result", taskId=task_id))["action"] == "accept"
+        assert not result.done()
 
 
 # --- time ------------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:actual-ttl-in-get", "2025-11-25:expired-cleaned-up")
-def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
-    async def main() -> None:
-        person, clock = Person(), Clock()
-        async with received(person.answer, clock=clock) as server:
-            task_id = (await server.elicit(ttl=90_000))["taskId"]
-            prompt = await person.prompt()
-            _, result = server.begin("tasks/result", {"taskId": task_id})
-            clock.now += 89_999
-            # Unlike work, a prompt does not extend the TTL.
-            shown = await server.ask("tasks/get", taskId=task_id)
-            assert (shown["status"], shown["ttl"]) == ("working", 90_000)
-            clock.now += 2
-            told = await server.until("failed", task_id)
-            assert "expired" in told["statusMessage"]
-            async with asyncio.timeout(10):
-                await prompt.taken_away.wait()
-                assert "expired" in (await result)["error"]["message"]
-
-    run(main())
+async def test_when_its_time_is_over_a_question_fails_in_the_open() -> None:
+    person, clock = Person(), Clock()
+    async with received(person.answer, clock=clock) as server:
+        task_id = (await server.elicit(ttl=90_000))["taskId"]
+        prompt = await person.prompt()
+        _, result = server.begin("tasks/result", {"taskId": task_id})
+        clock.now += 89_999
+        # Unlike work, a prompt does not extend the TTL.
+        shown = await server.ask("tasks/get", taskId=task_id)
+        assert (shown["status"], shown["ttl"]) == ("working", 90_000)
+        clock.now += 2
+        told = await server.until("failed", task_id)
+        assert "expired" in told["statusMessage"]
+        async with asyncio.timeout(10):
+            await prompt.taken_away.wait()
+            assert "expired" in (await result)["error"]["message"]
 
 
 @covers("2025-11-25:may-delete-after-ttl", "2025-11-25:purged-reads-as-not-found")
-def test_receiver_deletes_expired_tasks_when_it_needs_room() -> None:
-    async def main() -> None:
-        async def answer(question: Question) -> Json:
-            return ADA
+async def test_receiver_deletes_expired_tasks_when_it_needs_room() -> None:
+    async def answer(question: Question) -> Json:
+        return ADA
 
-        clock = Clock()
-        async with received(answer, Receiver(tasks=1), clock) as server:
-            for _ in range(10):
-                first = (await server.elicit())["taskId"]
-                await server.ask("tasks/result", taskId=first)
-            refusal = await server.refusal("elicitation/create", **FORM, task={})
-            assert refusal["code"] == -32603
-            clock.now += 60_001
-            second = (await server.elicit())["taskId"]
-            refusal = await server.refusal("tasks/get", taskId=first)
-            assert refusal["code"] == -32602
-            await server.ask("tasks/result", taskId=second)
-
-    run(main())
+    clock = Clock()
+    async with received(answer, Receiver(tasks=1), clock) as server:
+        for _ in range(10):
+            first = (await server.elicit())["taskId"]
+            await server.ask("tasks/result", taskId=first)
+        refusal = await server.refusal("elicitation/create", **FORM, task={})
+        assert refusal["code"] == -32603
+        clock.now += 60_001
+        second = (await server.elicit())["taskId"]
+        refusal = await server.refusal("tasks/get", taskId=first)
+        assert refusal["code"] == -32602
+        await server.ask("tasks/result", taskId=second)
 
 
 @covers("2025-11-25:ttl-maximum", "2025-11-25:ttl-may-be-overridden")
-def test_receiver_limits_the_ttl_to_one_day() -> None:
-    async def main() -> None:
-        async with received(Person().answer, Receiver(ttl=5, poll_interval=0.5)) as server:
-            assert (await server.elicit(ttl=10**12))["ttl"] == 86_400_000
-            task = await server.elicit()
-            assert (task["ttl"], task["pollInterval"]) == (5_000, 500)
-
-    run(main())
+async def test_receiver_limits_the_ttl_to_one_day() -> None:
+    async with received(Person().answer, Receiver(ttl=5, poll_interval=0.5)) as server:
+        assert (await server.elicit(ttl=10**12))["ttl"] == 86_400_000
+        task = await server.elicit()
+        assert (task["ttl"], task["pollInterval"]) == (5_000, 500)
 
 
 # --- isolation -------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:list-result-shape", "2025-11-25:list-bad-cursor-32602")
-def test_a_list_has_every_task_page_by_page() -> None:
-    async def main() -> None:
-        async with received(Person().answer) as server:
-            made = {(await server.elicit())["taskId"] for _ in range(60)}
-            page = await server.ask("tasks/list")
-            more = await server.ask("tasks/list", cursor=page["nextCursor"])
-            listed = [task["taskId"] for task in [*page["tasks"], *more["tasks"]]]
-            assert len(listed) == 60
-            assert set(listed) == made
-            assert "nextCursor" not in more
-            assert (await server.refusal("tasks/list", cursor="mine"))["code"] == -32602
-
-    run(main())
+async def test_a_list_has_every_task_page_by_page() -> None:
+    async with received(Person().answer) as server:
+        made = {(await server.elicit())["taskId"] for _ in range(60)}
+        page = await server.ask("tasks/list")
+        more = await server.ask("tasks/list", cursor=page["nextCursor"])
+        listed = [task["taskId"] for task in [*page["tasks"], *more["tasks"]]]
+        assert len(listed) == 60
+        assert set(listed) == made
+        assert "nextCursor" not in more
+        assert (await server.refusal("tasks/list", cursor="mine"))["code"] == -32602
 
 
 @covers(
@@ -481,28 +436,25 @@ def test_a_list_has_every_task_page_by_page() -> None:
     "2025-11-25:foreign-cancel-rejected",
     "2025-11-25:foreign-not-listed",
 )
-def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None:
+async def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path / 'tasks.db'}"
 
-    async def main() -> None:
-        ada, bob = Person(), Person()
-        async with received(bob.answer, Receiver(store, owner="bob")) as theirs:
-            async with received(ada.answer, Receiver(store, owner="ada")) as ours:
-                task_id = (await ours.elicit())["taskId"]
-                await ada.prompt()
-                for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-                    assert (await theirs.refusal(method, taskId=task_id))["code"] == -32602
-                assert (await theirs.ask("tasks/list"))["tasks"] == []
-                assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
-            # Now it waits for a client of its owner, which these are not.
-            await theirs.receiving._runtime.engine.periodic_jobs["queue poll"]()
-            made = {(await theirs.elicit())["taskId"]}
-            assert {(await bob.prompt()).question.key} == made
-            async with received(ada.answer, Receiver(store, owner="ada")):
-                assert (await ada.prompt(2)).question.key == task_id
-            assert len(bob.prompts) == 1
-
-    run(main())
+    ada, bob = Person(), Person()
+    async with received(bob.answer, Receiver(store, owner="bob")) as theirs:
+        async with received(ada.answer, Receiver(store, owner="ada")) as ours:
+            task_id = (await ours.elicit())["taskId"]
+            await ada.prompt()
+            for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+                assert (await theirs.refusal(method, taskId=task_id))["code"] == -32602
+            assert (await theirs.ask("tasks/list"))["tasks"] == []
+            assert (await ours.ask("tasks/get", taskId=task_id))["status"] == "working"
+        # Now it waits for a client of its owner, which these are not.
+        await theirs.receiving._runtime.engine.periodic_jobs["queue poll"]()
+        made = {(await theirs.elicit())["taskId"]}
+        assert {(await bob.prompt()).question.key} == made
+        async with received(ada.answer, Receiver(store, owner="ada")):
+            assert (await ada.prompt(2)).question.key == task_id
+        assert len(bob.prompts) == 1
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
@@ -511,92 +463,77 @@ def test_servers_on_one_store_know_nothing_of_each_other(tmp_path: Path) -> None
     "2025-11-25:result-unknown-32602",
     "2025-11-25:cancel-unknown-32602",
 )
-def test_receiver_answers_not_found_for_an_unknown_task(method: str) -> None:
-    async def main() -> None:
-        async with received(Person().answer) as server:
-            refusal = await server.refusal(method, taskId="none")
-            assert refusal["code"] == -32602
-            assert "not found" in refusal["message"]
-
-    run(main())
+async def test_receiver_answers_not_found_for_an_unknown_task(method: str) -> None:
+    async with received(Person().answer) as server:
+        refusal = await server.refusal(method, taskId="none")
+        assert refusal["code"] == -32602
+        assert "not found" in refusal["message"]
 
 
 # --- connections -----------------------------------------------------------------------------
 
 
-def test_stored_question_survives_the_connection(tmp_path: Path) -> None:
+async def test_stored_question_survives_the_connection(tmp_path: Path) -> None:
     terms = Receiver(f"sqlite:{tmp_path / 'tasks.db'}", owner="https://server.example")
 
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer, terms) as server:
-            task_id = (await server.elicit(ttl=60_000))["taskId"]
-            first = await person.prompt()
-        assert first.taken_away.is_set()
-        async with received(person.answer, terms) as server:
-            second = await person.prompt(2)
-            assert second.question == first.question
+    person = Person()
+    async with received(person.answer, terms) as server:
+        task_id = (await server.elicit(ttl=60_000))["taskId"]
+        first = await person.prompt()
+    assert first.taken_away.is_set()
+    async with received(person.answer, terms) as server:
+        second = await person.prompt(2)
+        assert second.question == first.question
+        assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
+        second.said.set_result(ADA)
+        assert (await server.ask("tasks/result", taskId=task_id))["content"] == ADA["content"]
+
+
+async def test_a_connection_that_is_gone_takes_its_prompts_along() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        await server.elicit()
+        prompt = await person.prompt()
+        server.receiving.gone()
+        async with asyncio.timeout(3):  # not after the 5 s that a server grants its tools
+            await prompt.taken_away.wait()
+
+
+async def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        task_id = (await server.elicit())["taskId"]
+        prompt = await person.prompt()
+        server.begin("tasks/result", {"taskId": task_id})
+        await server.ask("tasks/get", taskId=task_id)
+        server.receiving.forget_requests()
+        server._ids = count(1)
+        for _ in range(4):
             assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
-            second.said.set_result(ADA)
-            assert (await server.ask("tasks/result", taskId=task_id))["content"] == ADA["content"]
-
-    run(main())
-
-
-def test_a_connection_that_is_gone_takes_its_prompts_along() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            await server.elicit()
-            prompt = await person.prompt()
-            server.receiving.gone()
-            async with asyncio.timeout(3):  # not after the 5 s that a server grants its tools
-                await prompt.taken_away.wait()
-
-    run(main())
-
-
-def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            task_id = (await server.elicit())["taskId"]
-            prompt = await person.prompt()
-            server.begin("tasks/result", {"taskId": task_id})
-            await server.ask("tasks/get", taskId=task_id)
-            server.receiving.forget_requests()
-            server._ids = count(1)
-            for _ in range(4):
-                assert (await server.ask("tasks/get", taskId=task_id))["status"] == "working"
-            _, result = server.begin("tasks/result", {"taskId": task_id})
-            prompt.said.set_result(ADA)
-            async with asyncio.timeout(10):
-                assert (await result)["result"]["action"] == "accept"
-
-    run(main())
+        _, result = server.begin("tasks/result", {"taskId": task_id})
+        prompt.said.set_result(ADA)
+        async with asyncio.timeout(10):
+            assert (await result)["result"]["action"] == "accept"
 
 
 # --- configuration errors --------------------------------------------------------------------
 
 
-def test_client_refuses_an_undeclared_elicitation_mode_at_once() -> None:
-    async def main() -> None:
-        person = Person()
-        async with received(person.answer) as server:
-            link = {
-                "mode": "url",
-                "message": "Go",
-                "url": "https://x.example",
-                "elicitationId": "1",
-            }
-            refusal = await server.refusal("elicitation/create", **link, task={})
-            assert refusal["code"] == -32602
-            refusal = await server.refusal("elicitation/create", **FORM, task={"ttl": "long"})
-            assert refusal["code"] == -32602
-            assert (await server.ask("tasks/list"))["tasks"] == []
-        assert not person.prompts
-
-    run(main())
+async def test_client_refuses_an_undeclared_elicitation_mode_at_once() -> None:
+    person = Person()
+    async with received(person.answer) as server:
+        link = {
+            "mode": "url",
+            "message": "Go",
+            "url": "https://x.example",
+            "elicitationId": "1",
+        }
+        refusal = await server.refusal("elicitation/create", **link, task={})
+        assert refusal["code"] == -32602
+        refusal = await server.refusal("elicitation/create", **FORM, task={"ttl": "long"})
+        assert refusal["code"] == -32602
+        assert (await server.ask("tasks/list"))["tasks"] == []
+    assert not person.prompts
 
 
 @pytest.mark.parametrize(
@@ -614,10 +551,7 @@ def test_terms_that_cannot_be_are_a_configuration_error(terms: Json, words: str)
         Receiver(**terms)
 
 
-def test_an_unknown_store_is_a_configuration_error() -> None:
-    async def main() -> None:
-        with pytest.raises(ConfigurationError):
-            async with received(Person().answer, Receiver("nowhere:", owner="x")):
-                raise AssertionError("opened")
-
-    run(main())
+async def test_an_unknown_store_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError):
+        async with received(Person().answer, Receiver("nowhere:", owner="x")):
+            raise AssertionError("opened")

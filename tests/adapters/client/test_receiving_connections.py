@@ -23,11 +23,11 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
+    Scripted,
     legacy,
     modern,
     serving,
 )
-from tests.adapters.memory_service import run
 from tests.conformance.clients import our_client
 from tests.conformance.clients.playing import broken, findings, played, words_of
 from tests.oracle import judge
@@ -46,21 +46,20 @@ async def answer(question: Question) -> Json:
 @pytest.mark.parametrize(
     ("sampling", "requests"), [(False, ELICITATION), (True, {**ELICITATION, **SAMPLING})]
 )
-def test_client_declares_tasks_only_for_requests_it_answers(sampling: bool, requests: Json) -> None:
-    async def main() -> None:
-        async with serving(legacy(lambda _: asyncio.sleep(0))) as server:
-            async with connect(server.url, answer=answer, sampling=sampling, receive=Receiver()):
-                pass
-            capabilities = server.of("initialize")[0].params["capabilities"]
-            judge("2025-11-25", "ClientCapabilities").validate(capabilities)
-            # A client has no tools
-            assert capabilities["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
-
-    run(main())
+async def test_client_declares_tasks_only_for_requests_it_answers(
+    sampling: bool, requests: Json
+) -> None:
+    async with serving(legacy(lambda _: asyncio.sleep(0))) as server:
+        async with connect(server.url, answer=answer, sampling=sampling, receive=Receiver()):
+            pass
+        capabilities = server.of("initialize")[0].params["capabilities"]
+        judge("2025-11-25", "ClientCapabilities").validate(capabilities)
+        # A client has no tools
+        assert capabilities["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
 
 
 @covers("2025-11-25:undeclared-type-processed-normally")
-def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() -> None:
+async def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
         for id, method in enumerate(("elicitation/create", "tasks/list")):
@@ -69,39 +68,30 @@ def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() -> None:
         await server.until("answer", 2)
         await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(legacy(script, TOOL)) as server:
-            async with connect(server.url, generation="2025-11-25", answer=answer) as session:
-                await (await session.call("work")).result()
-            assert "tasks" not in server.of("initialize")[0].params["capabilities"]
-            said = {e.message["id"]: e.message for e in server.of("answer")}
-            assert said[0]["result"] == ADA
-            assert said[1]["error"]["code"] == -32601
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server:
+        async with connect(server.url, generation="2025-11-25", answer=answer) as session:
+            await (await session.call("work")).result()
+        assert "tasks" not in server.of("initialize")[0].params["capabilities"]
+        said = {e.message["id"]: e.message for e in server.of("answer")}
+        assert said[0]["result"] == ADA
+        assert said[1]["error"]["code"] == -32601
 
 
-def test_client_declares_no_tasks_to_a_2026_07_28_server() -> None:
+async def test_client_declares_no_tasks_to_a_2026_07_28_server() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "complete", **DONE})
 
-    async def main() -> None:
-        async with serving(modern(script)) as server:
-            async with connect(server.url, answer=answer, receive=Receiver()) as session:
-                assert await (await session.call("work")).result()
-            for exchange in server.seen:
-                capabilities = exchange.params["_meta"][
-                    "io.modelcontextprotocol/clientCapabilities"
-                ]
-                assert "tasks" not in capabilities
-
-    run(main())
+    async with serving(modern(script)) as server:
+        async with connect(server.url, answer=answer, receive=Receiver()) as session:
+            assert await (await session.call("work")).result()
+        for exchange in server.seen:
+            capabilities = exchange.params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+            assert "tasks" not in capabilities
 
 
-def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
+async def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
     """A request without a task is answered directly."""
     may_answer = asyncio.Event()
 
@@ -137,22 +127,18 @@ def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
         else:
             await script(exchange)
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(legacy(noted, TOOL)) as server:
-            async with connect(
-                server.url, generation="2025-11-25", answer=slow, receive=Receiver()
-            ) as session:
-                assert await (await session.call("work")).result() == DONE
-                told = await server.until("notifications/tasks/status", 2)
-            assert told.params["status"] == "completed"
-
-    run(main())
+    async with serving(legacy(noted, TOOL)) as server:
+        async with connect(
+            server.url, generation="2025-11-25", answer=slow, receive=Receiver()
+        ) as session:
+            assert await (await session.call("work")).result() == DONE
+            told = await server.until("notifications/tasks/status", 2)
+        assert told.params["status"] == "completed"
 
 
-def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
+async def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
     asked: list[Json] = []
 
     async def never(_: Question) -> Json:
@@ -185,20 +171,16 @@ def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
             asked.append(await ask(2, "tasks/get", taskId=task_id))
             await exchange.event(exchange.answer(DONE))
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(legacy(script, TOOL)) as server:
-            async with connect(
-                server.url, generation="2025-11-25", answer=never, receive=Receiver()
-            ) as session:
-                assert await (await session.call("work")).result() == DONE
-                assert await (await session.call("work")).result() == DONE
-            assert len(server.of("initialize")) == 2
-            assert asked[1]["result"]["status"] == "working"
-
-    run(main())
+    async with serving(legacy(script, TOOL)) as server:
+        async with connect(
+            server.url, generation="2025-11-25", answer=never, receive=Receiver()
+        ) as session:
+            assert await (await session.call("work")).result() == DONE
+            assert await (await session.call("work")).result() == DONE
+        assert len(server.of("initialize")) == 2
+        assert asked[1]["result"]["status"] == "working"
 
 
 LEAVING = """
@@ -219,37 +201,31 @@ for line in sys.stdin:
 """
 
 
-def test_a_server_that_dies_leaves_no_prompt_behind() -> None:
-    async def main() -> None:
-        is_asked, is_taken_away = asyncio.Event(), asyncio.Event()
+async def test_a_server_that_dies_leaves_no_prompt_behind() -> None:
+    is_asked, is_taken_away = asyncio.Event(), asyncio.Event()
 
-        async def answer(_: Question) -> Json:
-            is_asked.set()
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                is_taken_away.set()
-            raise AssertionError
+    async def answer(_: Question) -> Json:
+        is_asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            is_taken_away.set()
+        raise AssertionError
 
-        answers = json.dumps({"initialize": INITIALIZED})
-        command = [sys.executable, "-c", LEAVING, answers]
-        async with (
-            connect(command, generation="2025-11-25", answer=answer, receive=Receiver()),
-            asyncio.timeout(10),
-        ):
-            await is_asked.wait()
-            await is_taken_away.wait()
-
-    run(main())
+    answers = json.dumps({"initialize": INITIALIZED})
+    command = [sys.executable, "-c", LEAVING, answers]
+    async with (
+        connect(command, generation="2025-11-25", answer=answer, receive=Receiver()),
+        asyncio.timeout(10),
+    ):
+        await is_asked.wait()
+        await is_taken_away.wait()
 
 
-def test_receiver_without_an_answer_callback_is_a_configuration_error() -> None:
-    async def main() -> None:
-        with pytest.raises(ConfigurationError, match="answer"):
-            async with connect("http://127.0.0.1:1/mcp", receive=Receiver()):
-                raise AssertionError("connected")
-
-    run(main())
+async def test_receiver_without_an_answer_callback_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="answer"):
+        async with connect("http://127.0.0.1:1/mcp", receive=Receiver()):
+            raise AssertionError("connected")
 
 
 # --- the tester ------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,45 +17,39 @@ from tests.adapters.client.scripted import (
     INITIALIZED,
     TOOL,
     Exchange,
+    Scripted,
     legacy,
     modern,
     serving,
     shown_2026,
 )
-from tests.adapters.memory_service import run
 from tests.requirements import covers
 
 CREATED = {**shown_2026(), "resultType": "task"}
 
 
 @covers("2025-11-25:initialize-not-cancelled", "2025-11-25:client-waits-for-initialize")
-def test_until_the_handshake_is_answered_nothing_else_is_said() -> None:
+async def test_until_the_handshake_is_answered_nothing_else_is_said() -> None:
     async def silent(exchange: Exchange) -> None:
         await exchange.closed.wait()
 
-    async def main() -> None:
-        async with serving(silent) as server:
-            with pytest.raises(ConnectionLost, match="no answer to initialize"):
-                async with connect(server.url, generation="2025-11-25", timeout=0.3):
-                    raise AssertionError("connected")
-            assert [exchange.what for exchange in server.seen] == ["initialize"]
-
-    run(main())
+    async with serving(silent) as server:
+        with pytest.raises(ConnectionLost, match="no answer to initialize"):
+            async with connect(server.url, generation="2025-11-25", timeout=0.3):
+                raise AssertionError("connected")
+        assert [exchange.what for exchange in server.seen] == ["initialize"]
 
 
 @covers("2025-11-25:get-stream-optional", "2025-11-25:get-stream-accept")
-def test_the_stream_for_unasked_news_is_asked_for_as_events() -> None:
-    async def main() -> None:
-        async with serving(legacy(lambda _: asyncio.sleep(0))) as server:
-            async with connect(server.url, generation="2025-11-25"):
-                opened = await server.until("GET")
-            assert opened.headers["accept"] == "text/event-stream"
-
-    run(main())
+async def test_the_stream_for_unasked_news_is_asked_for_as_events() -> None:
+    async with serving(legacy(lambda _: asyncio.sleep(0))) as server:
+        async with connect(server.url, generation="2025-11-25"):
+            opened = await server.until("GET")
+        assert opened.headers["accept"] == "text/event-stream"
 
 
 @covers("2026-07-28:client-checks-ack", "2026-07-28:reconnect-after-drop")
-def test_client_polls_a_task_that_the_subscription_does_not_include() -> None:
+async def test_client_polls_a_task_that_the_subscription_does_not_include() -> None:
     async def script(exchange: Exchange) -> None:
         match exchange.what:
             case "tools/call":
@@ -72,37 +65,30 @@ def test_client_polls_a_task_that_the_subscription_does_not_include() -> None:
             case _:
                 await modern(script)(exchange)
 
-    async def main() -> None:
-        async with serving(script) as server, connect(server.url) as session:
-            assert await (await session.call("work")).result() == DONE
-            assert len(server.of("subscriptions/listen")) == 1
-            assert len(server.of("tasks/get")) == 1
-
-    run(main())
+    async with serving(script) as server, connect(server.url) as session:
+        assert await (await session.call("work")).result() == DONE
+        assert len(server.of("subscriptions/listen")) == 1
+        assert len(server.of("tasks/get")) == 1
 
 
 @covers("2026-07-28:progress-token-unique")
-def test_calls_under_way_have_progress_tokens_of_their_own() -> None:
+async def test_calls_under_way_have_progress_tokens_of_their_own() -> None:
     async def script(exchange: Exchange) -> None:
         await server.until("tools/call", 3)
         await exchange.result({"resultType": "complete", **DONE})
 
-    server: Any = None
+    server: Scripted
 
-    async def main() -> None:
-        nonlocal server
-        async with serving(modern(script)) as server, connect(server.url) as session:
-            await session.tools()
-            await asyncio.gather(*(session.call("work") for _ in range(3)))
-            tokens = {call.params["_meta"]["progressToken"] for call in server.of("tools/call")}
-            assert len(tokens) == 3
-
-    run(main())
+    async with serving(modern(script)) as server, connect(server.url) as session:
+        await session.tools()
+        await asyncio.gather(*(session.call("work") for _ in range(3)))
+        tokens = {call.params["_meta"]["progressToken"] for call in server.of("tools/call")}
+        assert len(tokens) == 3
 
 
 @covers("2025-11-25:timeout-maximum", "2026-07-28:timeout-maximum")
 @pytest.mark.parametrize("generation", ["2025-11-25", "2026-07-28"])
-def test_progress_does_not_keep_a_call_alive_for_ever(generation: str) -> None:
+async def test_progress_does_not_keep_a_call_alive_for_ever(generation: str) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
         token = exchange.params["_meta"]["progressToken"]
@@ -115,18 +101,15 @@ def test_progress_does_not_keep_a_call_alive_for_ever(generation: str) -> None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(exchange.closed.wait(), 0.05)
 
-    async def main() -> None:
-        speak = legacy if generation == "2025-11-25" else modern
-        async with (
-            serving(speak(script, TOOL)) as server,
-            connect(server.url, generation=generation, timeout=1) as session,
-        ):
-            task = await session.call("work")
-            with pytest.raises(CallFailed, match="the request timed out"):
-                await task.result()
-            assert [update.status async for update in task][-1] == "failed"
-
-    run(main())
+    speak = legacy if generation == "2025-11-25" else modern
+    async with (
+        serving(speak(script, TOOL)) as server,
+        connect(server.url, generation=generation, timeout=1) as session,
+    ):
+        task = await session.call("work")
+        with pytest.raises(CallFailed, match="the request timed out"):
+            await task.result()
+        assert [update.status async for update in task][-1] == "failed"
 
 
 SERVER = """
@@ -161,7 +144,7 @@ time.sleep(600)
     "2026-07-28:stdio-probe-recommended",
 )
 @pytest.mark.parametrize("generation", [None, "2025-11-25", "2026-07-28"])
-def test_stdio_server_sees_handshake_request_end_of_input_and_sigterm(
+async def test_stdio_server_sees_handshake_request_end_of_input_and_sigterm(
     generation: str | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -172,12 +155,9 @@ def test_stdio_server_sees_handshake_request_end_of_input_and_sigterm(
     tools = {"tools": [], "ttlMs": 0, "cacheScope": "public"}
     answers = {"server/discover": DISCOVERED, "initialize": INITIALIZED, "tools/list": tools}
 
-    async def main() -> None:
-        command = [sys.executable, "-c", SERVER, str(notes), json.dumps(answers)]
-        async with connect(command, generation=generation) as session:
-            assert await session.tools() == []
-
-    run(main())
+    command = [sys.executable, "-c", SERVER, str(notes), json.dumps(answers)]
+    async with connect(command, generation=generation) as session:
+        assert await session.tools() == []
     hello = ["server/discover"]
     if generation == "2025-11-25":
         hello = ["initialize", "notifications/initialized"]

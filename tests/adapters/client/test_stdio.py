@@ -27,49 +27,37 @@ def server(what: str) -> list[str]:
 
 @covers("2025-11-25:stdio-supported", "2026-07-28:stdio-fallback-any-error")
 @pytest.mark.parametrize("what", ["done", "noisy"])
-def test_a_task_over_pipes(what: str) -> None:
-    async def main() -> None:
-        async with connect(server(what)) as session:
-            assert session.server.generation == "2025-11-25"
-            task = await session.call("work")
-            assert task.id == "t-1"
-            assert await task.result() == DONE
-
-    run(main())
+async def test_a_task_over_pipes(what: str) -> None:
+    async with connect(server(what)) as session:
+        assert session.server.generation == "2025-11-25"
+        task = await session.call("work")
+        assert task.id == "t-1"
+        assert await task.result() == DONE
 
 
-def test_a_server_that_does_not_answer_a_probe_gets_the_handshake(
+async def test_a_server_that_does_not_answer_a_probe_gets_the_handshake(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.handshake.PROBE_S", 0.3)
 
-    async def main() -> None:
-        async with connect(server("silent-probe")) as session:
-            assert session.server.generation == "2025-11-25"
-            assert await (await session.call("work")).result() == DONE
-
-    run(main())
+    async with connect(server("silent-probe")) as session:
+        assert session.server.generation == "2025-11-25"
+        assert await (await session.call("work")).result() == DONE
 
 
-def test_a_server_that_was_only_slow_to_start_is_asked_again(
+async def test_a_server_that_was_only_slow_to_start_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("taskmachine.adapters.client.handshake.PROBE_S", 0.5)
 
-    async def main() -> None:
-        async with connect(server("slow-to-start")) as session:
-            assert session.server.generation == "2026-07-28"
-
-    run(main())
+    async with connect(server("slow-to-start")) as session:
+        assert session.server.generation == "2026-07-28"
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
-    async def main() -> None:
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    with pytest.raises(NoAnswer, match="no answer to initialize"):
         async with connect(server("deaf"), timeout=0.3):
             raise AssertionError("connected")
-
-    with pytest.raises(NoAnswer, match="no answer to initialize"):
-        run(main())
 
 
 @pytest.mark.parametrize(
@@ -80,44 +68,35 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         ("endless", "a line of more than 4194304 bytes"),
     ],
 )
-def test_requests_to_a_dead_child_raise_connection_lost(
+async def test_requests_to_a_dead_child_raise_connection_lost(
     what: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "PATIENCE_S", 0.3)
 
-    async def main() -> None:
-        async with connect(server(what), generation="2025-11-25") as session:
+    async with connect(server(what), generation="2025-11-25") as session:
+        task = await session.call("work")
+        with pytest.raises(ConnectionLost, match=words):
+            await task.result()
+        with pytest.raises(ConnectionLost, match=words):
+            await session.call("work")
+        with pytest.raises(ConnectionLost, match=words):
+            await session.tools()
+
+
+async def test_an_answer_that_is_none_fails_its_call_only() -> None:
+    async with connect(server("broken"), generation="2025-11-25") as session:
+        for _ in range(2):
             task = await session.call("work")
-            with pytest.raises(ConnectionLost, match=words):
+            with pytest.raises(CallFailed, match="result must be an object"):
                 await task.result()
-            with pytest.raises(ConnectionLost, match=words):
-                await session.call("work")
-            with pytest.raises(ConnectionLost, match=words):
-                await session.tools()
-
-    run(main())
-
-
-def test_an_answer_that_is_none_fails_its_call_only() -> None:
-    async def main() -> None:
-        async with connect(server("broken"), generation="2025-11-25") as session:
-            for _ in range(2):
-                task = await session.call("work")
-                with pytest.raises(CallFailed, match="result must be an object"):
-                    await task.result()
-
-    run(main())
 
 
 @covers("2025-11-25:request-timeouts", "2025-11-25:tool-timeouts")
-def test_client_times_out_on_an_unanswered_request() -> None:
-    async def main() -> None:
-        async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:
-            task = await session.call("work")
-            with pytest.raises(CallFailed, match="the request timed out"):
-                await task.result()
-
-    run(main())
+async def test_client_times_out_on_an_unanswered_request() -> None:
+    async with connect(server("nothing"), generation="2025-11-25", timeout=3) as session:
+        task = await session.call("work")
+        with pytest.raises(CallFailed, match="the request timed out"):
+            await task.result()
 
 
 def test_client_kills_a_child_that_ignores_end_of_input_and_sigterm(
@@ -148,21 +127,15 @@ def test_nothing_that_a_server_started_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("command", [["/does/not/exist"], ["\0"], []])
-def test_command_that_cannot_start_is_a_configuration_error(command: list[str]) -> None:
-    async def main() -> None:
+async def test_command_that_cannot_start_is_a_configuration_error(command: list[str]) -> None:
+    with pytest.raises(ConfigurationError):
         async with connect(command):
             raise AssertionError("connected")
 
-    with pytest.raises(ConfigurationError):
-        run(main())
 
-
-def test_leaving_early_takes_the_server_along() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(10):
-            async with connect(server("done"), generation="2025-11-25") as session:
-                task = await session.call("work")
-            with pytest.raises(ConnectionLost, match="was closed"):
-                await task.result()
-
-    run(main())
+async def test_leaving_early_takes_the_server_along() -> None:
+    async with asyncio.timeout(10):
+        async with connect(server("done"), generation="2025-11-25") as session:
+            task = await session.call("work")
+        with pytest.raises(ConnectionLost, match="was closed"):
+            await task.result()

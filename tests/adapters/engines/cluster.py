@@ -5,7 +5,7 @@ They share a process with the test, and nothing else.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
@@ -19,7 +19,7 @@ from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Reply, State, Task
-from tests.adapters.memory_service import call, run
+from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "Cluster",
     "answer",
     "cancel",
+    "cluster_on",
     "create",
     "ended",
-    "play",
     "reached",
     "until",
 ]
@@ -71,15 +71,12 @@ class Cluster:
         return self.server.execute(statement.replace("@", f"{self.url.rpartition('=')[2]}."))
 
 
-def play(server: Server, scene: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Run a scene on an empty schema; nothing may be left running."""
-
-    async def main() -> None:
-        async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
-            await scene(Cluster(server, server.new_url(), stack))
-
+@asynccontextmanager
+async def cluster_on(server: Server, url: str | None = None) -> AsyncIterator[Cluster]:
+    """Yield a cluster on an empty schema, or on this URL."""
     logging.getLogger("taskmachine").setLevel(logging.INFO)
-    run(main())
+    async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
+        yield Cluster(server, url or server.new_url(), stack)
 
 
 async def create(runtime: Runtime, tool: str, arguments: bytes = b"{}") -> Task:

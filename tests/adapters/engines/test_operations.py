@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import load_settings
 from taskmachine.statemachine import NotFound, Task
-from tests.adapters.engines.cluster import PATIENCE_S, Cluster, create, ended, until
+from tests.adapters.engines.cluster import cluster_on, create, ended, until
 from tests.adapters.example_store import make
 from tests.adapters.stores.postgres_server import Server, running
 from tests.oracle import REPOSITORY
@@ -73,14 +73,6 @@ class Bench:
                 return "through"
 
 
-def play(server: Server, url: str, scene: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(3 * PATIENCE_S), AsyncExitStack() as stack:
-            await scene(Cluster(server, url, stack))
-
-    asyncio.run(main())
-
-
 def text(task: Task) -> str:
     assert task.outcome is not None
     return bytes(task.outcome.result or b"").decode()
@@ -116,10 +108,10 @@ def test_the_settings_are_understood(tmp_path: Path) -> None:
 # --- sizing ----------------------------------------------------------------------------------
 
 
-def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str) -> None:
+async def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str) -> None:
     tasks = 400
 
-    async def scene(cluster: Cluster) -> None:
+    async with cluster_on(server, f"{url}&pool_size=2&application_name=sized") as cluster:
         bench = Bench()
         machines = [await cluster.replica(bench.tools), await cluster.worker(bench.tools)]
         for _ in range(tasks // 100):
@@ -137,13 +129,11 @@ def test_connections_and_bytes_are_as_the_page_reckons(server: Server, url: str)
             ).fetchall()
             assert 1_000 < size / tasks < 4_000, "about 2 KiB"
 
-    play(server, f"{url}&pool_size=2&application_name=sized", scene)
-
 
 # --- backup and restore ----------------------------------------------------------------------
 
 
-def test_a_backup_brings_back_its_moment(
+async def test_a_backup_brings_back_its_moment(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backup, restore = blocks("Back up and restore", "sh")
@@ -155,7 +145,7 @@ def test_a_backup_brings_back_its_moment(
         done = await asyncio.to_thread(shell, script, tmp_path, DATABASE=url)
         assert done.returncode == 0, done.stderr
 
-    async def before(cluster: Cluster) -> None:
+    async with cluster_on(server, url) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -168,7 +158,8 @@ def test_a_backup_brings_back_its_moment(
         bench.gate.set()
         await ended(replica, tasks["running"])
 
-    async def after(cluster: Cluster) -> None:
+    await run(restore)
+    async with cluster_on(server, url) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         assert await replica.service.collect("alice", tasks["old"].id) == tasks["old"]
@@ -182,18 +173,14 @@ def test_a_backup_brings_back_its_moment(
         assert "through" in text(await ended(replica, tasks["running"]))
         assert "done" in text(await ended(replica, await create(replica, "quick")))
 
-    play(server, url, before)
-    asyncio.run(run(restore))
-    play(server, url, after)
 
-
-def test_a_damaged_page_does_not_go_unnoticed(server: Server, url: str, tmp_path: Path) -> None:
+async def test_a_damaged_page_does_not_go_unnoticed(
+    server: Server, url: str, tmp_path: Path
+) -> None:
     backup, _ = blocks("Back up and restore", "sh")
 
-    async def scene(cluster: Cluster) -> None:
+    async with cluster_on(server, url) as cluster:
         await create(await cluster.replica(Bench().tools), "quick")
-
-    play(server, url, scene)
     assert shell(backup, tmp_path, DATABASE=url).returncode == 0
     with psycopg.connect(url) as database:
         [(path,)] = database.execute(
@@ -215,14 +202,12 @@ def test_a_damaged_page_does_not_go_unnoticed(server: Server, url: str, tmp_path
 # --- upgrades and other stores ---------------------------------------------------------------
 
 
-def test_before_an_upgrade_one_can_look(server: Server, url: str, tmp_path: Path) -> None:
+async def test_before_an_upgrade_one_can_look(server: Server, url: str, tmp_path: Path) -> None:
     [look] = blocks("Upgrade", "sh")
 
-    async def scene(cluster: Cluster) -> None:
-        await cluster.replica(Bench().tools)
-
     assert shell(look, tmp_path, STORE=url).returncode == 2, "there is none yet"
-    play(server, url, scene)
+    async with cluster_on(server, url) as cluster:
+        await cluster.replica(Bench().tools)
     done = shell(look, tmp_path, STORE=url)
     assert (done.returncode, done.stderr) == (0, "")
     with psycopg.connect(url) as database:
@@ -309,14 +294,15 @@ async def made_in_the_end(replica: Runtime) -> Task:
             await asyncio.sleep(0.1)
 
 
-def test_a_standby_takes_over() -> None:
+async def test_a_standby_takes_over() -> None:
     with running() as server:
         [(primary,)] = server.execute("SHOW unix_socket_directories")
         with following(primary) as standby:
             server.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             server.execute("SELECT pg_reload_conf()")
 
-            async def scene(cluster: Cluster) -> None:
+            hosts = f"host={standby.folder},{primary}&target_session_attrs=read-write"
+            async with cluster_on(server, f"postgresql://postgres@/postgres?{hosts}") as cluster:
                 bench = Bench()
                 replica = await cluster.replica(bench.tools)
                 await cluster.worker(bench.tools)
@@ -331,11 +317,8 @@ def test_a_standby_takes_over() -> None:
                 assert await replica.service.collect("alice", old.id) == old
                 assert bench.runs == [task.id]
 
-            hosts = f"host={standby.folder},{primary}&target_session_attrs=read-write"
-            play(server, f"postgresql://postgres@/postgres?{hosts}", scene)
 
-
-def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -> None:
+async def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -> None:
     """Which is what a full disk comes to, and can be had without filling one."""
 
     async def set_read_only(value: str) -> None:
@@ -345,7 +328,7 @@ def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -
         seen = "SELECT current_setting('default_transaction_read_only') = %s"
         await until(lambda: server.execute(seen, (value,)) == [(True,)])
 
-    async def scene(cluster: Cluster) -> None:
+    async with cluster_on(server, url) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -363,8 +346,6 @@ def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: str) -
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert bench.runs == [task.id], "its outcome was waiting, and nothing was repeated"
 
-    play(server, url, scene)
-
 
 # --- what to watch ---------------------------------------------------------------------------
 
@@ -376,10 +357,14 @@ def statements() -> dict[str, str]:
     return {re.split("[,:]", comment)[0]: statement for comment, statement in found}
 
 
-def test_monitoring_queries_of_the_page_show_the_state_of_the_cluster(
+async def test_monitoring_queries_of_the_page_show_the_state_of_the_cluster(
     server: Server, url: str
 ) -> None:
-    async def scene(cluster: Cluster) -> None:
+    async def released(bench: Bench, replica: Runtime) -> Task:
+        bench.gate.set()
+        return await create(replica, "gated")
+
+    async with cluster_on(server, url) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         lost, without, waiting = [await create(replica, "quick") for _ in range(3)]
@@ -413,9 +398,3 @@ def test_monitoring_queries_of_the_page_show_the_state_of_the_cluster(
         assert [(most,)] == server.execute("SELECT current_setting('max_connections')::int")
         assert not seen
         assert waiting.id not in bench.runs
-
-    async def released(bench: Bench, replica: Runtime) -> Task:
-        bench.gate.set()
-        return await create(replica, "gated")
-
-    play(server, url, scene)

@@ -24,12 +24,11 @@ from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
 from tests.adapters.engines.cluster import (
-    Cluster,
     answer,
     cancel,
+    cluster_on,
     create,
     ended,
-    play,
     reached,
     until,
 )
@@ -87,8 +86,8 @@ def text(task: Task) -> str:
     return bytes(task.outcome.result or b"").decode()
 
 
-def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         waiting = await create(replica, "quick")
@@ -98,11 +97,9 @@ def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         await until(lambda: cluster.rows(JOBS) == [])  # they are deleted together, soon
 
-    play(server, scene)
 
-
-def test_worker_is_notified_of_a_new_task_without_polling(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_worker_is_notified_of_a_new_task_without_polling(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -113,12 +110,12 @@ def test_worker_is_notified_of_a_new_task_without_polling(server: Server) -> Non
         # Polling alone would take a second each.
         assert asyncio.get_running_loop().time() - began < 5
 
-    play(server, scene)
-
 
 @pytest.mark.parametrize("tool", ["quick", "parks"])
-def test_a_task_enters_the_queue_with_its_ticket_or_not_at_all(server: Server, tool: str) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_task_enters_the_queue_with_its_ticket_or_not_at_all(
+    server: Server, tool: str
+) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         move: Callable[[], Awaitable[object]] = partial(create, replica, tool)
@@ -134,11 +131,9 @@ def test_a_task_enters_the_queue_with_its_ticket_or_not_at_all(server: Server, t
         assert cluster.rows("SELECT 1 FROM @tasks WHERE is_queued") == []
         assert cluster.rows("SELECT 1 FROM @elsewhere") == []
 
-    play(server, scene)
 
-
-def test_a_ticket_belongs_to_the_transaction_of_its_task(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_ticket_belongs_to_the_transaction_of_its_task(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         async with cluster.machine(Bench().tools, LocalEngine) as machine:
             store = machine.service.store
             assert isinstance(store, PostgreSQLStore)
@@ -155,11 +150,9 @@ def test_a_ticket_belongs_to_the_transaction_of_its_task(server: Server) -> None
             await tickets.close()
         assert cluster.rows(JOBS) == cluster.rows("SELECT 1 FROM @tasks") == []
 
-    play(server, scene)
 
-
-def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         task = await create(replica, "quick")
@@ -181,11 +174,9 @@ def test_a_ticket_that_was_fetched_by_a_lost_worker_is_there_again(server: Serve
         await cluster.worker(bench.tools)
         assert "done" in text(await ended(replica, task))
 
-    play(server, scene)
 
-
-def test_worker_continues_after_its_registration_is_pruned(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_worker_continues_after_its_registration_is_pruned(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -193,13 +184,13 @@ def test_worker_continues_after_its_registration_is_pruned(server: Server) -> No
         cluster.rows("DELETE FROM @procrastinate_workers")
         assert "done" in text(await ended(replica, await create(replica, "quick")))
 
-    play(server, scene)
 
-
-def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_without_a_ticket_get_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskmachine.adapters.engines.procrastinate.engines.POLL_S", 0.05)
 
-    async def scene(cluster: Cluster) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         # As of a store that was copied, or of an operator's command.
         async with cluster.machine(Tools(), LocalEngine) as other:
@@ -209,11 +200,9 @@ def test_tasks_without_a_ticket_get_one(server: Server, monkeypatch: pytest.Monk
         assert "done" in text(await ended(worker, task))
         await until(lambda: cluster.rows(JOBS) == [])
 
-    play(server, scene)
 
-
-def test_a_cancel_reaches_the_worker_on_another_machine(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_cancel_reaches_the_worker_on_another_machine(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -224,12 +213,12 @@ def test_a_cancel_reaches_the_worker_on_another_machine(server: Server) -> None:
             await bench.cleaned.wait()
         assert (await ended(replica, task)).state is State.CANCELLED
 
-    play(server, scene)
-
 
 @pytest.mark.parametrize(("tool", "runs"), [("stays", 1), ("parks", 2)])
-def test_questions_are_answered_through_any_replica(server: Server, tool: str, runs: int) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_questions_are_answered_through_any_replica(
+    server: Server, tool: str, runs: int
+) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         await cluster.worker(bench.tools)
         async with cluster.machine(bench.tools, for_replicas) as first:
@@ -240,11 +229,9 @@ def test_questions_are_answered_through_any_replica(server: Server, tool: str, r
         assert "Hello, Ada!" in text(await ended(second, task))
         assert bench.runs == [tool] * runs
 
-    play(server, scene)
 
-
-def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         async with cluster.machine(bench.tools, for_workers) as first:
@@ -257,13 +244,11 @@ def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: Server)
         assert "through" in text(await ended(replica, task))
         assert bench.runs == [task.id] * 2
 
-    play(server, scene)
 
-
-def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
+async def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
     """Also while the task lives, in the hands of another one: that is what the fence is for."""
 
-    async def scene(cluster: Cluster) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         task = await create(replica, "gated")
@@ -285,34 +270,30 @@ def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
                 await held.settle(late)
         assert "late" not in text(await replica.service.get("alice", task.id))
 
-    play(server, scene)
 
-
-def test_a_task_is_left_for_a_worker_that_has_its_tool(
+async def test_a_task_is_left_for_a_worker_that_has_its_tool(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(cluster: Cluster) -> None:
-        bench, more = Bench(), Bench()
-
-        @more.tools.task("größe/" + "x" * 100)
-        async def sized() -> str:
-            return "big"
-
-        replica = await cluster.replica(more.tools)
-        task = await create(replica, "größe/" + "x" * 100)
-        await cluster.worker(bench.tools)
-        await until(lambda: "queued tasks of the tool 'größe" in caplog.text)
-        assert "done" in text(await ended(replica, await create(replica, "quick")))
-        assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
-        await cluster.worker(more.tools)
-        assert "big" in text(await ended(replica, task))
-
     with caplog.at_level(logging.WARNING, "taskmachine"):
-        play(server, scene)
+        async with cluster_on(server) as cluster:
+            bench, more = Bench(), Bench()
+
+            @more.tools.task("größe/" + "x" * 100)
+            async def sized() -> str:
+                return "big"
+
+            replica = await cluster.replica(more.tools)
+            task = await create(replica, "größe/" + "x" * 100)
+            await cluster.worker(bench.tools)
+            await until(lambda: "queued tasks of the tool 'größe" in caplog.text)
+            assert "done" in text(await ended(replica, await create(replica, "quick")))
+            assert (await replica.service.get("alice", task.id)).state is State.SUBMITTED
+            await cluster.worker(more.tools)
+            assert "big" in text(await ended(replica, task))
 
 
-def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         tasks = [await create(replica, "gated") for _ in range(5)]
@@ -325,11 +306,9 @@ def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
             assert "through" in text(await ended(replica, task))
         assert bench.most == 2
 
-    play(server, scene)
 
-
-def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)
         await cluster.worker(bench.tools)
@@ -341,8 +320,6 @@ def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
         assert "through" in text(await ended(replica, task))
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert bench.runs == [task.id]
-
-    play(server, scene)
 
 
 # --- what cannot be ---------------------------------------------------------------------------
@@ -365,8 +342,8 @@ def test_procrastinate_engine_requires_a_postgresql_store() -> None:
         )
 
 
-def test_ten_machines_can_start_at_once(server: Server) -> None:
-    async def scene(cluster: Cluster) -> None:
+async def test_ten_machines_can_start_at_once(server: Server) -> None:
+    async with cluster_on(server) as cluster:
         tools = Bench().tools
         engines = [for_replicas, for_workers] * 5
         machines = [cluster.machine(tools, engine) for engine in engines]
@@ -374,8 +351,6 @@ def test_ten_machines_can_start_at_once(server: Server) -> None:
         task = await create(runtimes[0], "quick")
         assert "done" in text(await ended(runtimes[0], task))
         await asyncio.gather(*(m.__aexit__(None, None, None) for m in machines))
-
-    play(server, scene)
 
 
 def test_tables_of_a_newer_procrastinate_are_refused(server: Server) -> None:

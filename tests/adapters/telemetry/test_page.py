@@ -48,24 +48,21 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
     asyncio.run(names["main"]())
 
 
-def test_span_tree_of_the_page_matches_the_emitted_spans() -> None:
+async def test_span_tree_of_the_page_matches_the_emitted_spans() -> None:
     [tree] = blocks_of(PAGE, "text", "one trace")
     shown = Counter(re.findall(r"^(?:[│├└ ]+─+ )?(\S+(?: deploy)?)", tree.text, re.MULTILINE))
 
-    async def main() -> None:
-        telemetry = Telemetry()
-        tools = deploying(telemetry)
-        async with open_runtime(
-            "memory:", tools, RuntimeConfig(observer=telemetry.observer)
-        ) as runtime:
-            line = Connection(runtime, "2026-07-28", "alice")
-            task_id = await line.create("deploy", {})
-            await telemetry.until("execute_tool deploy")
-            answers = {"go": {"action": "accept", "content": {}}}
-            await line.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
-            await telemetry.until("execute_tool deploy", 2)
-            emitted = Counter(span.name for span in telemetry.spans)
-            del emitted["tasks/update"]  # sent by the client that answers
-            assert emitted == shown
-
-    asyncio.run(main())
+    telemetry = Telemetry()
+    tools = deploying(telemetry)
+    async with open_runtime(
+        "memory:", tools, RuntimeConfig(observer=telemetry.observer)
+    ) as runtime:
+        line = Connection(runtime, "2026-07-28", "alice")
+        task_id = await line.create("deploy", {})
+        await telemetry.until("execute_tool deploy")
+        answers = {"go": {"action": "accept", "content": {}}}
+        await line.call("tasks/update", {"taskId": task_id, "inputResponses": answers})
+        await telemetry.until("execute_tool deploy", 2)
+        emitted = Counter(span.name for span in telemetry.spans)
+        del emitted["tasks/update"]  # sent by the client that answers
+        assert emitted == shown

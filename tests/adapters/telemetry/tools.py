@@ -1,13 +1,18 @@
-"""Tools for observable events, with texts that telemetry must not contain."""
+"""Servers and runtimes that are observed, with texts that telemetry must not contain."""
 
 import asyncio
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
+from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.tools.context import Context, SyncContext, form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from tests.adapters.telemetry.exporters import Telemetry
+from tests.adapters.transports.wire import NEW, OLD, Caller, callers, serving
 
 NAME: Final = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -59,3 +64,28 @@ class Observed:
         async def dawdle() -> str:
             await asyncio.Event().wait()
             raise AssertionError("never set")
+
+
+@asynccontextmanager
+async def observing(
+    revision: str = NEW, **settings: Any
+) -> AsyncIterator[tuple[Telemetry, Observed, Caller]]:
+    """Serve the tools and yield a client of that revision."""
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    async with (
+        serving(observed.tools, observer=telemetry.observer, **settings) as url,
+        callers(url) as [caller],
+    ):
+        if revision == OLD:
+            await caller.introduce()
+        yield telemetry, observed, caller
+
+
+@asynccontextmanager
+async def observing_runtime(**config: Any) -> AsyncIterator[tuple[Telemetry, Observed, Runtime]]:
+    telemetry = Telemetry()
+    observed = Observed(telemetry.tracers)
+    settings = RuntimeConfig(observer=telemetry.observer, **config)
+    async with open_runtime("memory:", observed.tools, settings) as runtime:
+        yield telemetry, observed, runtime

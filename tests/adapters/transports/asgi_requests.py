@@ -1,11 +1,12 @@
 """Requests to an ASGI application without a network, so that time can be virtual."""
 
 import asyncio
+import functools
 import json
-from collections.abc import Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from itertools import count
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ParamSpec
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
@@ -22,22 +23,26 @@ from taskmachine.protocol.sealing import Sealer
 from taskmachine.statemachine import Task
 from tests.adapters.memory_service import DONE, Clock, call
 
-__all__ = ["AsgiRequest", "Endpoints", "run_virtually"]
+__all__ = ["AsgiRequest", "Endpoints", "virtually"]
 
-T = TypeVar("T")
+_P = ParamSpec("_P")
 
 
-def run_virtually(main: Coroutine[Any, Any, T]) -> T:
-    """Run up to a day of virtual time; no task and no timer may be left."""
-    loop = VirtualLoop(Random(0))
-    try:
-        result = loop.run(asyncio.wait_for(main, 86_400))
-        assert all(task.done() for task in loop.outside.tasks)
-        assert all(timer.cancelled() for _, _, timer, _ in loop._timers)
-        assert loop.escaped == []
-        return result
-    finally:
-        loop.close()
+def virtually(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, None]:
+    """Run a test in up to a day of virtual time; no task and no timer may be left."""
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **fixtures: _P.kwargs) -> None:
+        loop = VirtualLoop(Random(0))
+        try:
+            loop.run(asyncio.wait_for(test(*args, **fixtures), 86_400))
+            assert all(task.done() for task in loop.outside.tasks)
+            assert all(timer.cancelled() for _, _, timer, _ in loop._timers)
+            assert loop.escaped == []
+        finally:
+            loop.close()
+
+    return run
 
 
 class AsgiRequest:

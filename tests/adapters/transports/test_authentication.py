@@ -99,16 +99,13 @@ def test_the_scheme_is_case_insensitive(scheme: str) -> None:
     assert run(jwt_authenticator().authenticate(f"{scheme} {token()}")) == ALICE
 
 
-def test_two_tokens_of_one_subject_are_one_owner_and_two_subjects_are_two() -> None:
-    async def main() -> None:
-        authenticator = jwt_authenticator()
-        first, second, bob = [
-            await authenticator.authenticate("Bearer " + signed)
-            for signed in (token(jti="1"), token("rsa", "RS256", scope="x"), token(sub="bob"))
-        ]
-        assert first == second == ALICE != bob
-
-    run(main())
+async def test_two_tokens_of_one_subject_are_one_owner_and_two_subjects_are_two() -> None:
+    authenticator = jwt_authenticator()
+    first, second, bob = [
+        await authenticator.authenticate("Bearer " + signed)
+        for signed in (token(jti="1"), token("rsa", "RS256", scope="x"), token(sub="bob"))
+    ]
+    assert first == second == ALICE != bob
 
 
 def hs256_with_the_public_key(encoding: str) -> str:
@@ -392,45 +389,39 @@ def test_only_an_unknown_key_causes_another_fetch() -> None:
     assert source.renewals == 2
 
 
-def test_an_issuer_without_key_ids_may_change_its_key() -> None:
-    async def main() -> None:
-        first, second = ({**jwk(name)} for name in ("ed25519", "ed25519-2"))
-        del first["kid"], second["kid"]
-        async with key_server(first) as server:
-            authenticator = jwt_authenticator(KeyUrl(server.url))
-            assert await authenticator.authenticate("Bearer " + token(headers={})) == ALICE
-            server.body = document(second)
-            new = "Bearer " + token("ed25519-2", headers={})
-            assert await authenticator.authenticate(new) == ALICE
-
-    run(main())
+async def test_an_issuer_without_key_ids_may_change_its_key() -> None:
+    first, second = ({**jwk(name)} for name in ("ed25519", "ed25519-2"))
+    del first["kid"], second["kid"]
+    async with key_server(first) as server:
+        authenticator = jwt_authenticator(KeyUrl(server.url))
+        assert await authenticator.authenticate("Bearer " + token(headers={})) == ALICE
+        server.body = document(second)
+        new = "Bearer " + token("ed25519-2", headers={})
+        assert await authenticator.authenticate(new) == ALICE
 
 
-def test_token_with_a_new_key_is_accepted_once_the_key_is_published() -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        async with key_server(jwk("ed25519")) as server:
-            authenticator = jwt_authenticator(KeyUrl(server.url, clock))
-            old, new = "Bearer " + token(), "Bearer " + token("p256", "ES256")
-            assert await authenticator.authenticate(old) == ALICE
-            server.body = document(jwk("p256"))
-            assert await authenticator.authenticate(new) == ALICE
+async def test_token_with_a_new_key_is_accepted_once_the_key_is_published() -> None:
+    clock = Clock(0)
+    async with key_server(jwk("ed25519")) as server:
+        authenticator = jwt_authenticator(KeyUrl(server.url, clock))
+        old, new = "Bearer " + token(), "Bearer " + token("p256", "ES256")
+        assert await authenticator.authenticate(old) == ALICE
+        server.body = document(jwk("p256"))
+        assert await authenticator.authenticate(new) == ALICE
+        with pytest.raises(Unauthorized):
+            await authenticator.authenticate(old)
+        made_up = [token(headers={"kid": f"made up {number}"}) for number in range(20)]
+        for bad in made_up:
             with pytest.raises(Unauthorized):
-                await authenticator.authenticate(old)
-            made_up = [token(headers={"kid": f"made up {number}"}) for number in range(20)]
-            for bad in made_up:
-                with pytest.raises(Unauthorized):
-                    await authenticator.authenticate("Bearer " + bad)
-            assert server.requests == 2
-            clock.now += 60
-            results = await asyncio.gather(
-                *(authenticator.authenticate("Bearer " + bad) for bad in made_up),
-                return_exceptions=True,
-            )
-            assert all(isinstance(result, Unauthorized) for result in results)
-            assert server.requests == 3
-
-    run(main())
+                await authenticator.authenticate("Bearer " + bad)
+        assert server.requests == 2
+        clock.now += 60
+        results = await asyncio.gather(
+            *(authenticator.authenticate("Bearer " + bad) for bad in made_up),
+            return_exceptions=True,
+        )
+        assert all(isinstance(result, Unauthorized) for result in results)
+        assert server.requests == 3
 
 
 # --- static tokens, and headers that are taken as they are -----------------------------------
@@ -530,15 +521,12 @@ def test_settings_for_signed_tokens_with_keys_in_a_file(folder: Folder) -> None:
     assert refusal(made, "Bearer " + token())[0] == 403
 
 
-def test_settings_for_signed_tokens_with_keys_at_an_address(folder: Folder) -> None:
-    async def main() -> None:
-        async with key_server(jwk("ed25519")) as server:
-            settings = jwt_settings(folder, jwks=server.url)
-            made = authenticator_from(settings, OWNERS)
-            assert made is not None
-            assert await made.authenticate("Bearer " + token()) == ALICE
-
-    run(main())
+async def test_settings_for_signed_tokens_with_keys_at_an_address(folder: Folder) -> None:
+    async with key_server(jwk("ed25519")) as server:
+        settings = jwt_settings(folder, jwks=server.url)
+        made = authenticator_from(settings, OWNERS)
+        assert made is not None
+        assert await made.authenticate("Bearer " + token()) == ALICE
 
 
 def test_settings_for_static_tokens(folder: Folder) -> None:

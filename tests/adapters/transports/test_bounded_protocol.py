@@ -6,7 +6,7 @@ import gc
 import socket
 import struct
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
@@ -64,18 +64,11 @@ async def listening(
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         serving = asyncio.create_task(server.serve([listener]))
         try:
-            yield listener.getsockname()[1], server.server_state
+            async with asyncio.timeout(PATIENCE_S):
+                yield listener.getsockname()[1], server.server_state
         finally:
             server.should_exit = True
             await asyncio.wait_for(serving, PATIENCE_S)
-
-
-def run(act: Callable[[], Awaitable[Any]]) -> Any:
-    async def within() -> Any:
-        async with asyncio.timeout(PATIENCE_S):
-            return await act()
-
-    return asyncio.run(within())
 
 
 def request(line: str, *headers: str, body: bytes = b"") -> bytes:
@@ -110,17 +103,14 @@ async def closed(reader: asyncio.StreamReader) -> bool:
     ],
     ids=["nothing", "an empty line", "half a header", "half a body", "no body, but an answer"],
 )
-def test_a_request_that_is_not_completed_ends_the_connection(
+async def test_a_request_that_is_not_completed_ends_the_connection(
     bounds: Transport, sent: bytes
 ) -> None:
-    async def act() -> None:
-        async with listening(bounds) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(sent)
-            assert await closed(reader)
-            writer.close()
-
-    run(act)
+    async with listening(bounds) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        assert await closed(reader)
+        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -132,20 +122,17 @@ def test_a_request_that_is_not_completed_ends_the_connection(
     ],
     ids=["nothing", "an empty line", "the rest of the body"],
 )
-def test_a_connection_without_a_second_request_is_closed(first: bytes, rest: bytes) -> None:
-    async def act() -> None:
-        async with listening(Transport(header_s=0.2, idle_s=0.2)) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(first)
-            assert (await read_answer(reader))[0] == 200
-            writer.write(rest)
-            assert await closed(reader)
-            writer.close()
-
-    run(act)
+async def test_a_connection_without_a_second_request_is_closed(first: bytes, rest: bytes) -> None:
+    async with listening(Transport(header_s=0.2, idle_s=0.2)) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(first)
+        assert (await read_answer(reader))[0] == 200
+        writer.write(rest)
+        assert await closed(reader)
+        writer.close()
 
 
-def test_a_client_that_does_not_read_a_stream_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_a_stream_is_cut_off() -> None:
     seen: asyncio.Queue[str] = asyncio.Queue()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,38 +141,32 @@ def test_a_client_that_does_not_read_a_stream_is_cut_off() -> None:
             await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
         seen.put_nowait("the application continued")
 
-    async def act() -> None:
-        async with listening(Transport(stall_s=0.1), app) as (port, _):
-            with socket.create_connection(("127.0.0.1", port)) as deaf:
-                deaf.sendall(request("GET / HTTP/1.1"))
-                assert await seen.get() == "the application continued"
-
-    run(act)
+    async with listening(Transport(stall_s=0.1), app) as (port, _):
+        with socket.create_connection(("127.0.0.1", port)) as deaf:
+            deaf.sendall(request("GET / HTTP/1.1"))
+            assert await seen.get() == "the application continued"
 
 
 @pytest.mark.parametrize("last", ["Connection: close", "X: y"], ids=["closed", "idle"])
-def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> None:
+async def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> None:
     """It is too small to block the application, and too large for the socket buffers."""
 
-    async def act() -> None:
-        bounds = Transport(stall_s=0.1, idle_s=0.1)
-        async with listening(bounds, send_buffer=4_096) as (port, state):
-            deaf = socket.socket()
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-            with deaf:
-                deaf.connect(("127.0.0.1", port))
-                body = b"x" * 60_000
-                length = f"Content-Length: {len(body)}"
-                deaf.sendall(request("POST / HTTP/1.1", length, last, body=body))
-                while not state.total_requests or state.connections:
-                    await asyncio.sleep(0)
-                received = 0
-                with contextlib.suppress(ConnectionError):
-                    while data := deaf.recv(65_536):
-                        received += len(data)
-                assert received < len(body)
-
-    run(act)
+    bounds = Transport(stall_s=0.1, idle_s=0.1)
+    async with listening(bounds, send_buffer=4_096) as (port, state):
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        with deaf:
+            deaf.connect(("127.0.0.1", port))
+            body = b"x" * 60_000
+            length = f"Content-Length: {len(body)}"
+            deaf.sendall(request("POST / HTTP/1.1", length, last, body=body))
+            while not state.total_requests or state.connections:
+                await asyncio.sleep(0)
+            received = 0
+            with contextlib.suppress(ConnectionError):
+                while data := deaf.recv(65_536):
+                    received += len(data)
+            assert received < len(body)
 
 
 # --- several requests ------------------------------------------------------------------------
@@ -214,93 +195,78 @@ class Gate:
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_the_application_notices_that_a_client_left(others: int) -> None:
-    async def act() -> None:
-        gate = Gate()
-        async with listening(LONG, gate) as (port, _):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("GET /first HTTP/1.1"))
-            assert await gate.begun.get() == "/first"
-            writer.write(others * request("GET /x HTTP/1.1"))
-            writer.close()
-            assert await gate.left.get() == "/first"
-            gate.opened.set()
-
-    run(act)
+async def test_the_application_notices_that_a_client_left(others: int) -> None:
+    gate = Gate()
+    async with listening(LONG, gate) as (port, _):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("GET /first HTTP/1.1"))
+        assert await gate.begun.get() == "/first"
+        writer.write(others * request("GET /x HTTP/1.1"))
+        writer.close()
+        assert await gate.left.get() == "/first"
+        gate.opened.set()
 
 
 @pytest.mark.parametrize("number", [MAX_PIPELINED, MAX_PIPELINED + 1, 10_000])
-def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> None:
-    async def act() -> None:
-        gate = Gate()
-        async with listening(LONG, gate) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"".join(request(f"GET /{n} HTTP/1.1") for n in range(number)))
-            writer.write(request("GET /last HTTP/1.1", "Connection: close"))
-            assert await gate.begun.get() == "/0"
-            gate.opened.set()
+async def test_pipelined_requests_are_answered_in_order_up_to_a_bound(number: int) -> None:
+    gate = Gate()
+    async with listening(LONG, gate) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"".join(request(f"GET /{n} HTTP/1.1") for n in range(number)))
+        writer.write(request("GET /last HTTP/1.1", "Connection: close"))
+        assert await gate.begun.get() == "/0"
+        gate.opened.set()
+        output = await reader.read()
+        answered = [line[1:] for line in output.split(b"\r\n") if line.startswith(b"/")]
+        paths = [b"%d" % n for n in range(number)]
+        assert answered == paths[: len(answered)]
+        assert len(answered) == MAX_PIPELINED
+        writer.close()
+
+
+async def test_a_body_is_not_timed_while_the_server_pauses_reading() -> None:
+    gate = Gate()
+    bounds = Transport(body_s=SHORT_S)
+    async with listening(bounds, gate) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b"x" * 10_000_000
+        length = f"Content-Length: {len(body)}"
+        writer.write(request("GET /first HTTP/1.1"))
+        writer.write(request("POST /second HTTP/1.1", length, body=body))
+        assert await gate.begun.get() == "/first"
+        loop = asyncio.get_running_loop()
+        late = loop.time() + 2 + 3 * SHORT_S  # the protocol adds 1 s to `body_s`
+        loop.call_at(late, gate.opened.set)
+        assert b"/first" in await reader.readuntil(b"0\r\n\r\n")
+        assert b"/second" in await reader.readuntil(b"0\r\n\r\n")
+        writer.close()
+
+
+async def test_a_request_before_garbage_is_answered() -> None:
+    gate = Gate()
+    async with listening(Transport(header_s=SHORT_S), gate) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("GET /first HTTP/1.1"))
+        assert await gate.begun.get() == "/first"
+        writer.write(b"garbage\r\n\r\n")
+        asyncio.get_running_loop().call_later(3 * SHORT_S, gate.opened.set)
+        assert b"/first" in await reader.read()
+        writer.close()
+
+
+async def test_a_large_body_does_not_allow_a_large_trailer() -> None:
+    async with listening(LONG) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("POST /early HTTP/1.1", "Transfer-Encoding: chunked"))
+        assert (await read_answer(reader))[0] == 200
+        size = 40_000_000
+        with contextlib.suppress(ConnectionError):
+            writer.write(b"%x\r\n%s\r\n0\r\n" % (size, b"x" * size))
+            writer.write(b"trailer: %s\r\n\r\n" % (b"x" * 2_000_000))
+            await writer.drain()
             output = await reader.read()
-            answered = [line[1:] for line in output.split(b"\r\n") if line.startswith(b"/")]
-            paths = [b"%d" % n for n in range(number)]
-            assert answered == paths[: len(answered)]
-            assert len(answered) == MAX_PIPELINED
-            writer.close()
-
-    run(act)
-
-
-def test_a_body_is_not_timed_while_the_server_pauses_reading() -> None:
-    async def act() -> None:
-        gate = Gate()
-        bounds = Transport(body_s=SHORT_S)
-        async with listening(bounds, gate) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            body = b"x" * 10_000_000
-            length = f"Content-Length: {len(body)}"
-            writer.write(request("GET /first HTTP/1.1"))
-            writer.write(request("POST /second HTTP/1.1", length, body=body))
-            assert await gate.begun.get() == "/first"
-            loop = asyncio.get_running_loop()
-            late = loop.time() + 2 + 3 * SHORT_S  # the protocol adds 1 s to `body_s`
-            loop.call_at(late, gate.opened.set)
-            assert b"/first" in await reader.readuntil(b"0\r\n\r\n")
-            assert b"/second" in await reader.readuntil(b"0\r\n\r\n")
-            writer.close()
-
-    run(act)
-
-
-def test_a_request_before_garbage_is_answered() -> None:
-    async def act() -> None:
-        gate = Gate()
-        async with listening(Transport(header_s=SHORT_S), gate) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("GET /first HTTP/1.1"))
-            assert await gate.begun.get() == "/first"
-            writer.write(b"garbage\r\n\r\n")
-            asyncio.get_running_loop().call_later(3 * SHORT_S, gate.opened.set)
-            assert b"/first" in await reader.read()
-            writer.close()
-
-    run(act)
-
-
-def test_a_large_body_does_not_allow_a_large_trailer() -> None:
-    async def act() -> None:
-        async with listening(LONG) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("POST /early HTTP/1.1", "Transfer-Encoding: chunked"))
-            assert (await read_answer(reader))[0] == 200
-            size = 40_000_000
-            with contextlib.suppress(ConnectionError):
-                writer.write(b"%x\r\n%s\r\n0\r\n" % (size, b"x" * size))
-                writer.write(b"trailer: %s\r\n\r\n" % (b"x" * 2_000_000))
-                await writer.drain()
-                output = await reader.read()
-                assert output.startswith(b"HTTP/1.1 400 "), output
-            writer.close()
-
-    run(act)
+            assert output.startswith(b"HTTP/1.1 400 "), output
+        writer.close()
 
 
 # --- the server ------------------------------------------------------------------------------
@@ -308,59 +274,50 @@ def test_a_large_body_does_not_allow_a_large_trailer() -> None:
 
 @pytest.mark.parametrize("rest", [b"", b"GET / HT"], ids=["idle", "in a header"])
 @pytest.mark.parametrize("linger", [None, struct.pack("ii", 1, 0)], ids=["close", "reset"])
-def test_a_closed_connection_is_freed_without_the_garbage_collector(
+async def test_a_closed_connection_is_freed_without_the_garbage_collector(
     rest: bytes, linger: bytes | None
 ) -> None:
-    async def act() -> None:
-        async with listening(LONG) as (port, state):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("POST / HTTP/1.1", LENGTH, body=b"hello"))
-            assert (await read_answer(reader))[1] == b"hello"
-            [connection] = map(weakref.ref, state.connections)
-            writer.write(rest)
-            if linger is not None:
-                raw = writer.get_extra_info("socket")
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            gc.disable()
-            try:
-                writer.close()
-                while state.connections:
-                    await asyncio.sleep(0)
+    async with listening(LONG) as (port, state):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("POST / HTTP/1.1", LENGTH, body=b"hello"))
+        assert (await read_answer(reader))[1] == b"hello"
+        [connection] = map(weakref.ref, state.connections)
+        writer.write(rest)
+        if linger is not None:
+            raw = writer.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        gc.disable()
+        try:
+            writer.close()
+            while state.connections:
                 await asyncio.sleep(0)
-                assert connection() is None
-            finally:
-                gc.enable()
-
-    run(act)
-
-
-def test_server_answers_503_at_the_connection_limit() -> None:
-    async def act() -> None:
-        async with listening(LONG, limit_concurrency=1) as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("GET / HTTP/1.1"))
-            assert (await read_answer(reader))[0] == 503
-            assert await closed(reader)
-            writer.close()
-
-    run(act)
+            await asyncio.sleep(0)
+            assert connection() is None
+        finally:
+            gc.enable()
 
 
-def test_stopping_server_finishes_its_pending_answer() -> None:
-    async def act() -> None:
-        gate = Gate()
-        async with contextlib.AsyncExitStack() as stack:
-            port, _ = await stack.enter_async_context(listening(LONG, gate))
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            idle, other = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request("GET /first HTTP/1.1"))
-            assert await gate.begun.get() == "/first"
-            ending = asyncio.create_task(stack.aclose())
-            assert await closed(idle), "nothing is under way there"
-            gate.opened.set()
-            assert b"/first" in await reader.read()
-            await ending
-            writer.close()
-            other.close()
+async def test_server_answers_503_at_the_connection_limit() -> None:
+    async with listening(LONG, limit_concurrency=1) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("GET / HTTP/1.1"))
+        assert (await read_answer(reader))[0] == 503
+        assert await closed(reader)
+        writer.close()
 
-    run(act)
+
+async def test_stopping_server_finishes_its_pending_answer() -> None:
+    gate = Gate()
+    async with contextlib.AsyncExitStack() as stack:
+        port, _ = await stack.enter_async_context(listening(LONG, gate))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        idle, other = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("GET /first HTTP/1.1"))
+        assert await gate.begun.get() == "/first"
+        ending = asyncio.create_task(stack.aclose())
+        assert await closed(idle), "nothing is under way there"
+        gate.opened.set()
+        assert b"/first" in await reader.read()
+        await ending
+        writer.close()
+        other.close()

@@ -8,15 +8,15 @@ import pytest
 
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import Transport
-from tests.adapters.transports.wire import NEW, Caller, Gate, callers, serve, serving
+from tests.adapters.transports.wire import NEW, Gate, callers, served, serving
 from tests.requirements import covers
 
 ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
 
 
 @covers("2026-07-28:http-single-endpoint")
-def test_a_whole_life() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_a_whole_life() -> None:
+    async with served(NEW, Gate) as (caller, _):
         found = (await caller.call("server/discover"))["result"]
         assert found["supportedVersions"] == ["2026-07-28"]
         task_id = await caller.create("greet", {})
@@ -35,11 +35,9 @@ def test_a_whole_life() -> None:
         gone = await caller.call("tasks/list")
         assert gone["error"]["code"] == -32601
 
-    serve(NEW, Gate, act)
 
-
-def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
+    async with served(NEW, Gate) as (caller, _):
         call = {"name": "greet_later", "arguments": {}}
         paused = (await caller.call("tools/call", call))["result"]
         assert paused["resultType"] == "input_required"
@@ -54,12 +52,10 @@ def test_a_tool_asks_first_and_then_becomes_a_task() -> None:
         forged = {**again, "requestState": paused["requestState"][:-2] + "xx"}
         assert (await caller.call("tools/call", forged))["error"]["code"] == -32602
 
-    serve(NEW, Gate, act)
-
 
 @covers("2026-07-28:sse-not-resumable")
-def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
+    async with served(NEW, Gate) as (caller, gate):
         caller.capabilities = {"elicitation": {}}
         call = {"name": "greet", "arguments": {}}
         paused = (await caller.call("tools/call", call))["result"]
@@ -76,12 +72,10 @@ def test_a_plain_call_asks_in_rounds_and_reports_progress() -> None:
             assert events.last_id is None, "streams of this revision are not resumed"
             assert (await events.result())["result"]["content"][0]["text"] == "stepped"
 
-    serve(NEW, Gate, act)
-
 
 @covers("2026-07-28:http-disconnect-is-cancel", "2026-07-28:cancelled-request-stopped")
-def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
+    async with served(NEW, Gate) as (caller, gate):
         task_id = await caller.create("wait", {})
         caller.capabilities = {}
         async with caller.stream("tools/call", {"name": "wait", "arguments": {}}):
@@ -92,12 +86,10 @@ def test_a_plain_call_ends_with_its_connection_and_a_task_does_not() -> None:
         caller.capabilities = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         await caller.wait_for(task_id, "completed")
 
-    serve(NEW, Gate, act)
-
 
 @covers("2026-07-28:sse-no-buffering-header")
-def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
+    async with served(NEW, Gate) as (caller, gate):
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id, "x" * 32]}}
         async with caller.stream("subscriptions/listen", wanted, id="s") as events:
@@ -114,32 +106,27 @@ def test_a_subscription_is_acknowledged_and_reports_the_same_as_get() -> None:
                 shown.pop(changing)
             assert notice["params"] == shown
 
-    serve(NEW, Gate, act)
+
+async def test_subscriptions_are_ended_when_the_server_is() -> None:
+    gate = Gate()
+    async with callers("unused") as [caller]:
+        async with serving(gate.tools) as url:
+            caller.url = url
+            task_id = await caller.create("wait", {})
+            wanted = {"notifications": {"taskIds": [task_id]}}
+            opened = caller.stream("subscriptions/listen", wanted, id="s")
+            events = await opened.__aenter__()
+            await events.next()
+        cancelled = await events.until("notifications/cancelled")
+        assert cancelled["params"]["requestId"] == "s"
+        final = await events.next()
+        assert final["id"] == "s"
+        assert final["result"]["resultType"] == "complete"
+        await opened.__aexit__(None, None, None)
 
 
-def test_subscriptions_are_ended_when_the_server_is() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with callers("unused") as [caller]:
-            async with serving(gate.tools) as url:
-                caller.url = url
-                task_id = await caller.create("wait", {})
-                wanted = {"notifications": {"taskIds": [task_id]}}
-                opened = caller.stream("subscriptions/listen", wanted, id="s")
-                events = await opened.__aenter__()
-                await events.next()
-            cancelled = await events.until("notifications/cancelled")
-            assert cancelled["params"]["requestId"] == "s"
-            final = await events.next()
-            assert final["id"] == "s"
-            assert final["result"]["resultType"] == "complete"
-            await opened.__aexit__(None, None, None)
-
-    asyncio.run(main())
-
-
-def test_an_idle_stream_sends_comments() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_an_idle_stream_sends_comments() -> None:
+    async with served(NEW, Gate, transport=Transport(keep_alive_s=0.01)) as (caller, _):
         task_id = await caller.create("wait", {})
         wanted = {"notifications": {"taskIds": [task_id]}}
         async with caller.stream("subscriptions/listen", wanted) as events:
@@ -149,8 +136,6 @@ def test_an_idle_stream_sends_comments() -> None:
                     comments += line.startswith(":")
                     if comments == 3:
                         break
-
-    serve(NEW, Gate, act, transport=Transport(keep_alive_s=0.01))
 
 
 def _x_mcp_tools() -> Tools:
@@ -170,28 +155,25 @@ def _x_mcp_tools() -> Tools:
     "2026-07-28:binding-may-mirror",
     "2026-07-28:param-headers-optional",
 )
-def test_headers_are_compared_with_the_body() -> None:
-    async def main() -> None:
-        async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
-            params: dict[str, Any] = {"name": "place", "arguments": {"region": "Köln"}}
-            coded = base64.b64encode("Köln".encode()).decode()
-            good = {"mcp-param-region": f"=?base64?{coded}?="}
-            for change, expected in (
-                ({}, 200),
-                ({"mcp-name": "=?base64?cGxhY2U=?="}, 200),
-                ({"mcp-param-region": "Bonn"}, 400),
-                ({"mcp-name": "other"}, 400),
-                ({"mcp-method": "tools/list"}, 400),
-                ({"mcp-protocol-version": "2025-11-25"}, 400),
-            ):
-                message, headers = caller.request("tools/call", params)
-                response = await caller.post(message, **{**headers, **good, **change})
-                assert response.status_code == expected, change
-                if expected == 400:
-                    assert response.json()["error"]["code"] == -32020
-                    assert response.json()["id"] == message["id"]
-
-    asyncio.run(main())
+async def test_headers_are_compared_with_the_body() -> None:
+    async with serving(_x_mcp_tools()) as url, callers(url) as [caller]:
+        params: dict[str, Any] = {"name": "place", "arguments": {"region": "Köln"}}
+        coded = base64.b64encode("Köln".encode()).decode()
+        good = {"mcp-param-region": f"=?base64?{coded}?="}
+        for change, expected in (
+            ({}, 200),
+            ({"mcp-name": "=?base64?cGxhY2U=?="}, 200),
+            ({"mcp-param-region": "Bonn"}, 400),
+            ({"mcp-name": "other"}, 400),
+            ({"mcp-method": "tools/list"}, 400),
+            ({"mcp-protocol-version": "2025-11-25"}, 400),
+        ):
+            message, headers = caller.request("tools/call", params)
+            response = await caller.post(message, **{**headers, **good, **change})
+            assert response.status_code == expected, change
+            if expected == 400:
+                assert response.json()["error"]["code"] == -32020
+                assert response.json()["id"] == message["id"]
 
 
 @covers("2026-07-28:undeclared-capability-400")
@@ -205,10 +187,10 @@ def test_headers_are_compared_with_the_body() -> None:
         ({}, "tools/call", {"name": "greet_later", "arguments": {}}),
     ],
 )
-def test_task_requests_without_the_capability_are_refused(
+async def test_task_requests_without_the_capability_are_refused(
     capabilities: dict[str, Any], method: str, params: dict[str, Any]
 ) -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+    async with served(NEW, Gate) as (caller, _):
         caller.capabilities = capabilities
         message, headers = caller.request(method, params)
         response = await caller.post(message, **headers)
@@ -218,11 +200,12 @@ def test_task_requests_without_the_capability_are_refused(
         needed: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert error["data"]["requiredCapabilities"] == needed
 
-    serve(NEW, Gate, act)
 
-
-def test_lookups_are_bounded_and_misses_cost_more() -> None:
-    async def act(caller: Caller, gate: Gate) -> None:
+async def test_lookups_are_bounded_and_misses_cost_more() -> None:
+    async with served(NEW, Gate, transport=Transport(lookups_per_second=1, lookups_burst=20)) as (
+        caller,
+        _gate,
+    ):
         task_id = await caller.create("wait", {})
         assert await caller.status(task_id) == "working"
         for _ in range(2):
@@ -231,5 +214,3 @@ def test_lookups_are_bounded_and_misses_cost_more() -> None:
         limited = (await caller.call("tasks/get", {"taskId": task_id}))["error"]
         assert "lookups per second" in limited["message"]
         assert limited["data"]["retryAfterMs"] > 0
-
-    serve(NEW, Gate, act, transport=Transport(lookups_per_second=1, lookups_burst=20))

@@ -1,6 +1,5 @@
 """Tokens, origins, mounting in another application, and the erlmcp dialect."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,105 +18,93 @@ from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, servin
 ALICE, BOB = "a" * 40, "b" * 40
 
 
-def test_principal_sees_only_its_own_tasks_in_both_revisions(
+async def test_principal_sees_only_its_own_tasks_in_both_revisions(
     tokens: dict[str, Any],
 ) -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
-            old, new = Caller(client, url, ALICE), Caller(client, url, ALICE)
-            other_old, other_new = Caller(client, url, BOB), Caller(client, url, BOB)
-            await old.introduce()
-            await other_old.introduce()
-            made_old = await old.create("wait", {})
-            made_new = await new.create("wait", {})
-            assert await new.status(made_old) == "working"
-            assert await old.status(made_new) == "working"
-            listed = (await old.call("tasks/list"))["result"]["tasks"]
-            assert {task["taskId"] for task in listed} == {made_old, made_new}
-            assert (await other_old.call("tasks/list"))["result"]["tasks"] == []
-            for stranger in (other_old, other_new):
-                for task_id in (made_old, made_new):
-                    foreign = await stranger.call("tasks/get", {"taskId": task_id})
-                    unknown = await stranger.call("tasks/get", {"taskId": "x" * 32})
-                    assert foreign["error"] == unknown["error"]
-            page = await client.get(
-                url.replace("/mcp", f"/tasks/{made_old}"),
-                headers={"authorization": f"Bearer {ALICE}"},
-            )
-            assert page.json()["taskId"] == made_old
-            gate.open.set()
-
-    asyncio.run(main())
+    gate = Gate()
+    async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
+        old, new = Caller(client, url, ALICE), Caller(client, url, ALICE)
+        other_old, other_new = Caller(client, url, BOB), Caller(client, url, BOB)
+        await old.introduce()
+        await other_old.introduce()
+        made_old = await old.create("wait", {})
+        made_new = await new.create("wait", {})
+        assert await new.status(made_old) == "working"
+        assert await old.status(made_new) == "working"
+        listed = (await old.call("tasks/list"))["result"]["tasks"]
+        assert {task["taskId"] for task in listed} == {made_old, made_new}
+        assert (await other_old.call("tasks/list"))["result"]["tasks"] == []
+        for stranger in (other_old, other_new):
+            for task_id in (made_old, made_new):
+                foreign = await stranger.call("tasks/get", {"taskId": task_id})
+                unknown = await stranger.call("tasks/get", {"taskId": "x" * 32})
+                assert foreign["error"] == unknown["error"]
+        page = await client.get(
+            url.replace("/mcp", f"/tasks/{made_old}"),
+            headers={"authorization": f"Bearer {ALICE}"},
+        )
+        assert page.json()["taskId"] == made_old
+        gate.open.set()
 
 
-def test_a_session_belongs_to_its_principal(tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
-            alice = Caller(client, url, ALICE)
-            await alice.introduce()
-            stolen = {**alice.headers, "authorization": f"Bearer {BOB}"}
-            thief = Caller(client, url)
-            thief.headers = stolen
-            refused = await thief.post({"id": 1, "method": "ping"})
-            made_up = await thief.post({"id": 1, "method": "ping"}, **{"mcp-session-id": "x"})
-            assert refused.status_code == made_up.status_code == 404
-            assert refused.content == made_up.content
-
-    asyncio.run(main())
+async def test_a_session_belongs_to_its_principal(tokens: dict[str, Any]) -> None:
+    gate = Gate()
+    async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
+        alice = Caller(client, url, ALICE)
+        await alice.introduce()
+        stolen = {**alice.headers, "authorization": f"Bearer {BOB}"}
+        thief = Caller(client, url)
+        thief.headers = stolen
+        refused = await thief.post({"id": 1, "method": "ping"})
+        made_up = await thief.post({"id": 1, "method": "ping"}, **{"mcp-session-id": "x"})
+        assert refused.status_code == made_up.status_code == 404
+        assert refused.content == made_up.content
 
 
-def test_a_request_without_a_token_gets_a_challenge(tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
-            for path in ("", "/../tasks/x"):
-                response = await client.post(url, json={}, headers=ACCEPT)
-                assert response.status_code == 401, path
-                assert response.headers["www-authenticate"].startswith("Bearer")
-            wrong = {**ACCEPT, "authorization": "Bearer nonsense"}
-            response = await client.post(url, json={}, headers=wrong)
-            assert 'error="invalid_token"' in response.headers["www-authenticate"]
-            page = await client.get(url.replace("/mcp", "/tasks/x"))
-            assert page.status_code == 401
-            assert (await client.get(url.replace("/mcp", "/healthz"))).status_code == 200
-
-    asyncio.run(main())
-
-
-def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
-    async def main() -> None:
-        keys = tmp_path / "keys.json"
-        keys.write_bytes(document(jwk("ed25519")))
-        auth = {
-            "kind": "jwt",
-            "issuer": ISSUER,
-            "audience": AUDIENCE,
-            "jwks": str(keys),
-            "scopes": ["tasks"],
-        }
-        gate = Gate()
-        async with serving(gate.tools, auth=auth) as url, httpx.AsyncClient() as client:
+async def test_a_request_without_a_token_gets_a_challenge(tokens: dict[str, Any]) -> None:
+    gate = Gate()
+    async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
+        for path in ("", "/../tasks/x"):
             response = await client.post(url, json={}, headers=ACCEPT)
-            assert response.status_code == 401
-            challenge = response.headers["www-authenticate"]
-            where = challenge.split('resource_metadata="')[1].split('"')[0]
-            assert where == url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
-            assert 'scope="tasks"' in challenge
-            found = (await client.get(where)).json()
-            assert found["resource"] == url
-            assert found["authorization_servers"] == [ISSUER]
-            assert found["scopes_supported"] == ["tasks"]
-            soon = system_clock() // 1_000 + 600
-            caller = Caller(client, url, token(exp=soon, scope="tasks"))
-            await caller.create("add", {"a": 1, "b": 2})
-            weak = Caller(client, url, token(exp=soon))
-            refused = await weak.post({"id": 1, "method": "ping"})
-            assert refused.status_code == 403
-            assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+            assert response.status_code == 401, path
+            assert response.headers["www-authenticate"].startswith("Bearer")
+        wrong = {**ACCEPT, "authorization": "Bearer nonsense"}
+        response = await client.post(url, json={}, headers=wrong)
+        assert 'error="invalid_token"' in response.headers["www-authenticate"]
+        page = await client.get(url.replace("/mcp", "/tasks/x"))
+        assert page.status_code == 401
+        assert (await client.get(url.replace("/mcp", "/healthz"))).status_code == 200
 
-    asyncio.run(main())
+
+async def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(document(jwk("ed25519")))
+    auth = {
+        "kind": "jwt",
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "jwks": str(keys),
+        "scopes": ["tasks"],
+    }
+    gate = Gate()
+    async with serving(gate.tools, auth=auth) as url, httpx.AsyncClient() as client:
+        response = await client.post(url, json={}, headers=ACCEPT)
+        assert response.status_code == 401
+        challenge = response.headers["www-authenticate"]
+        where = challenge.split('resource_metadata="')[1].split('"')[0]
+        assert where == url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+        assert 'scope="tasks"' in challenge
+        found = (await client.get(where)).json()
+        assert found["resource"] == url
+        assert found["authorization_servers"] == [ISSUER]
+        assert found["scopes_supported"] == ["tasks"]
+        soon = system_clock() // 1_000 + 600
+        caller = Caller(client, url, token(exp=soon, scope="tasks"))
+        await caller.create("add", {"a": 1, "b": 2})
+        weak = Caller(client, url, token(exp=soon))
+        refused = await weak.post({"id": 1, "method": "ping"})
+        assert refused.status_code == 403
+        assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
 
 
 # --- origins ---------------------------------------------------------------------------------
@@ -165,53 +152,47 @@ def test_a_public_server_accepts_any_host() -> None:
 # --- in another application ------------------------------------------------------------------
 
 
-def test_application_can_be_mounted_in_another_application() -> None:
-    async def main() -> None:
-        gate = Gate()
-        inner = Application(Settings(store="memory:"), gate.tools)
-        outer = Starlette(routes=[Mount("/tools", inner)], lifespan=inner.lifespan)
-        transport = httpx.ASGITransport(outer)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            caller = Caller(client, "http://test/tools/mcp")
-            early = await caller.post({"id": 1, "method": "ping"})
-            assert early.status_code == 503
-            async with outer.router.lifespan_context(outer):
-                task_id = await caller.create("add", {"a": 1, "b": 2})
-                await caller.wait_for(task_id, "completed")
-                page = await client.get(f"/tools/tasks/{task_id}")
-                assert page.json()["result"]["structuredContent"] == {"sum": 3}
-
-    asyncio.run(main())
+async def test_application_can_be_mounted_in_another_application() -> None:
+    gate = Gate()
+    inner = Application(Settings(store="memory:"), gate.tools)
+    outer = Starlette(routes=[Mount("/tools", inner)], lifespan=inner.lifespan)
+    transport = httpx.ASGITransport(outer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        caller = Caller(client, "http://test/tools/mcp")
+        early = await caller.post({"id": 1, "method": "ping"})
+        assert early.status_code == 503
+        async with outer.router.lifespan_context(outer):
+            task_id = await caller.create("add", {"a": 1, "b": 2})
+            await caller.wait_for(task_id, "completed")
+            page = await client.get(f"/tools/tasks/{task_id}")
+            assert page.json()["result"]["structuredContent"] == {"sum": 3}
 
 
 # --- erlmcp ----------------------------------------------------------------------------------
 
 
-def test_the_erlmcp_dialect_has_the_endpoint_to_itself() -> None:
-    async def main() -> None:
-        gate = Gate()
-        async with serving(gate.tools, dialect="erlmcp") as url, callers(url, 2) as [one, other]:
-            create = {"action": {"name": "greet", "arguments": {}}}
-            first = await one.post({"id": 1, "method": "tasks/create", "params": create})
-            task = first.json()["result"]["task"]
-            one.headers["mcp-session-id"] = first.headers["mcp-session-id"]
-            one.is_legacy = True
-            async with one.listen() as events:
-                while True:
-                    shown = await one.call("tasks/get", {"taskId": task["taskId"]})
-                    if shown["result"]["task"]["status"] == "input_required":
-                        break
-                update = {"taskId": task["taskId"], "input": {"name": "Ada"}}
-                await one.call("tasks/update", update)
-                status = ""
-                while status != "completed":
-                    notice = await events.until("notifications/tasks/status")
-                    status = notice["params"]["task"]["status"]
-            result = await one.call("tasks/result", {"taskId": task["taskId"]})
-            assert "Hello, Ada!" in str(result["result"])
-            foreign = await other.post(
-                {"id": 1, "method": "tasks/get", "params": {"taskId": task["taskId"]}}
-            )
-            assert foreign.json()["error"]["code"] == -32081
-
-    asyncio.run(main())
+async def test_the_erlmcp_dialect_has_the_endpoint_to_itself() -> None:
+    gate = Gate()
+    async with serving(gate.tools, dialect="erlmcp") as url, callers(url, 2) as [one, other]:
+        create = {"action": {"name": "greet", "arguments": {}}}
+        first = await one.post({"id": 1, "method": "tasks/create", "params": create})
+        task = first.json()["result"]["task"]
+        one.headers["mcp-session-id"] = first.headers["mcp-session-id"]
+        one.is_legacy = True
+        async with one.listen() as events:
+            while True:
+                shown = await one.call("tasks/get", {"taskId": task["taskId"]})
+                if shown["result"]["task"]["status"] == "input_required":
+                    break
+            update = {"taskId": task["taskId"], "input": {"name": "Ada"}}
+            await one.call("tasks/update", update)
+            status = ""
+            while status != "completed":
+                notice = await events.until("notifications/tasks/status")
+                status = notice["params"]["task"]["status"]
+        result = await one.call("tasks/result", {"taskId": task["taskId"]})
+        assert "Hello, Ada!" in str(result["result"])
+        foreign = await other.post(
+            {"id": 1, "method": "tasks/get", "params": {"taskId": task["taskId"]}}
+        )
+        assert foreign.json()["error"]["code"] == -32081

@@ -20,7 +20,7 @@ from tests.adapters.transports.wire import (
     Gate,
     callers,
     in_both,
-    serve,
+    served,
     serving,
     text_of,
 )
@@ -65,8 +65,8 @@ async def raw(
 @pytest.mark.parametrize(
     ("revision", "method"), [(OLD, "POST"), (OLD, "GET"), (OLD, "DELETE"), (NEW, "POST")]
 )
-def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str) -> None:
+    async with served(revision, Tools) as (caller, _):
         message, headers = caller.request("tools/list", {})
         sent = {**caller.headers, **headers, "origin": "https://evil.example"}
         body: dict[str, Any] = {"json": {"jsonrpc": "2.0", **message}} if method == "POST" else {}
@@ -75,58 +75,52 @@ def test_every_request_of_a_foreign_origin_is_refused(revision: str, method: str
         assert refused.json().keys() == {"jsonrpc", "error"}
         assert "result" in await caller.call("tools/list"), "the session is still there"
 
-    serve(revision, Tools, act)
-
 
 @covers("2025-11-25:http-bind-localhost", "2026-07-28:http-bind-localhost")
-def test_a_local_server_listens_at_one_address_only() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_a_local_server_listens_at_one_address_only() -> None:
+    async with served(NEW, Tools) as (caller, _):
         port = urlsplit(caller.url).port
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port or 0), timeout=5)
 
-    serve(NEW, Tools, act)
-
 
 @covers("2025-11-25:tool-access-controlled")
 @pytest.mark.parametrize("token", [None, "c" * 40])
-def test_an_unauthenticated_call_creates_no_task(token: str | None, tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
-            alice, nobody = Caller(client, address, "a" * 40), Caller(client, address, token)
-            await alice.introduce()
-            nobody.headers["mcp-session-id"] = alice.headers["mcp-session-id"]
-            nobody.is_legacy = True
-            call = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {}}
-            assert (await raw(nobody, "tools/call", call)).status_code == 401
-            assert (await alice.call("tasks/list"))["result"]["tasks"] == []
-
-    asyncio.run(main())
+async def test_an_unauthenticated_call_creates_no_task(
+    token: str | None, tokens: dict[str, Any]
+) -> None:
+    gate = Tools()
+    async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+        alice, nobody = Caller(client, address, "a" * 40), Caller(client, address, token)
+        await alice.introduce()
+        nobody.headers["mcp-session-id"] = alice.headers["mcp-session-id"]
+        nobody.is_legacy = True
+        call = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {}}
+        assert (await raw(nobody, "tools/call", call)).status_code == 401
+        assert (await alice.call("tasks/list"))["result"]["tasks"] == []
 
 
 @covers("2025-11-25:elicitation-state-per-user", "2025-11-25:elicitation-state-not-session-only")
-def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[str, Any]) -> None:
-    async def main() -> None:
-        gate = Tools()
-        async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
-            alice, bob = Caller(client, address, "a" * 40), Caller(client, address, "b" * 40)
-            await alice.introduce()
-            await bob.introduce()
-            task_id = await alice.create("greet", {})
-            async with alice.stream("tasks/result", {"taskId": task_id}) as events:
-                question = await events.next()
-                stolen = {"mcp-session-id": alice.headers["mcp-session-id"]}
-                asked = await raw(bob, "tasks/result", {"taskId": task_id}, **stolen)
-                assert asked.status_code == 404
-                forged = {"action": "accept", "content": {"name": "Bob"}}
-                reply = {"id": question["id"], "result": forged}
-                assert (await bob.post(reply, **stolen)).status_code == 404
-                await bob.post(reply)  # in his own session, which has no question
-                await alice.answer(question)
-                assert text_of(await events.result()) == "Hello, Ada!"
-
-    asyncio.run(main())
+async def test_only_the_principal_of_a_session_can_answer_its_questions(
+    tokens: dict[str, Any],
+) -> None:
+    gate = Tools()
+    async with serving(gate.tools, auth=tokens) as address, httpx.AsyncClient() as client:
+        alice, bob = Caller(client, address, "a" * 40), Caller(client, address, "b" * 40)
+        await alice.introduce()
+        await bob.introduce()
+        task_id = await alice.create("greet", {})
+        async with alice.stream("tasks/result", {"taskId": task_id}) as events:
+            question = await events.next()
+            stolen = {"mcp-session-id": alice.headers["mcp-session-id"]}
+            asked = await raw(bob, "tasks/result", {"taskId": task_id}, **stolen)
+            assert asked.status_code == 404
+            forged = {"action": "accept", "content": {"name": "Bob"}}
+            reply = {"id": question["id"], "result": forged}
+            assert (await bob.post(reply, **stolen)).status_code == 404
+            await bob.post(reply)  # in his own session, which has no question
+            await alice.answer(question)
+            assert text_of(await events.result()) == "Hello, Ada!"
 
 
 # --- messages and answers --------------------------------------------------------------------
@@ -141,8 +135,8 @@ def test_only_the_principal_of_a_session_can_answer_its_questions(tokens: dict[s
     "2026-07-28:http-refused-notification-body",
 )
 @in_both
-def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> None:
+    async with served(revision, Tools) as (caller, _):
         version = {"mcp-protocol-version": revision}
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": "nothing"}}
         accepted = await caller.post(cancelled, **version)
@@ -152,8 +146,6 @@ def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> N
             assert refused.status_code == 400
             assert refused.json().keys() == {"jsonrpc", "error"}
 
-    serve(revision, Tools, act)
-
 
 @covers(
     "2025-11-25:http-json-or-sse",
@@ -162,8 +154,8 @@ def test_a_notification_is_accepted_or_refused_by_its_status(revision: str) -> N
     "2026-07-28:http-json-or-sse",
 )
 @in_both
-def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
+    async with served(revision, Tools) as (caller, _):
         task_id = await caller.create("wait", {})
         for method, params in (
             ("tools/list", {}),
@@ -183,13 +175,11 @@ def test_a_response_is_json_or_an_event_stream(revision: str) -> None:
             async with caller.listen() as general:
                 assert general.response.headers["content-type"] == "text/event-stream"
 
-    serve(revision, Tools, act)
-
 
 @covers("2025-11-25:streamable-http-still-applies")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"])
-def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
+    async with served(OLD, Tools) as (caller, _):
         params = {"taskId": "x"}
         for headers, status in (
             ({"accept": "text/html"}, 406),
@@ -202,8 +192,6 @@ def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
         del caller.headers["mcp-session-id"]
         assert (await raw(caller, method, params)).status_code == 400
 
-    serve(OLD, Tools, act)
-
 
 # --- sessions and streams of 2025-11-25 ------------------------------------------------------
 
@@ -213,27 +201,22 @@ def test_task_requests_follow_the_rules_of_the_transport(method: str) -> None:
     "2025-11-25:session-id-secure",
     "2025-11-25:session-id-visible-ascii",
 )
-def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
-    async def main() -> None:
-        async with serving(Tools().tools) as address, callers(address, 20) as many:
-            for caller in many:
-                await caller.introduce()
-            ids = {caller.headers["mcp-session-id"] for caller in many}
-            assert len(ids) == 20
-            assert all(re.fullmatch(r"[\x21-\x7e]{32,}", id) for id in ids)
-            assert all(len(set(column)) > 5 for column in zip(*ids, strict=True)), "no pattern"
-
-    asyncio.run(main())
+async def test_session_ids_are_visible_ascii_and_unpredictable() -> None:
+    async with serving(Tools().tools) as address, callers(address, 20) as many:
+        for caller in many:
+            await caller.introduce()
+        ids = {caller.headers["mcp-session-id"] for caller in many}
+        assert len(ids) == 20
+        assert all(re.fullmatch(r"[\x21-\x7e]{32,}", id) for id in ids)
+        assert all(len(set(column)) > 5 for column in zip(*ids, strict=True)), "no pattern"
 
 
 @covers("2025-11-25:protocol-version-assumed")
-def test_the_session_implies_the_protocol_version() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_the_session_implies_the_protocol_version() -> None:
+    async with served(OLD, Tools) as (caller, _):
         del caller.headers["mcp-protocol-version"]
         task_id = await caller.create("add", {"a": 1, "b": 2})
         assert "result" in await caller.call("tasks/result", {"taskId": task_id})
-
-    serve(OLD, Tools, act)
 
 
 @covers(
@@ -241,7 +224,7 @@ def test_the_session_implies_the_protocol_version() -> None:
     "2025-11-25:sse-retry-before-close",
     "2025-11-25:get-stream-retry-before-close",
 )
-def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
+async def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
     async def first_event(events: Events) -> set[str]:
         lines: set[str] = set()
         async for line in events._lines:
@@ -250,7 +233,7 @@ def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
             lines.add(re.sub(r"\S+\.0$|\d+$", "...", line))
         raise EOFError
 
-    async def act(caller: Caller, gate: Tools) -> None:
+    async with served(OLD, Tools) as (caller, _):
         primed = {"id: ...", "retry: ...", "data: "}
         async with caller.stream("tools/call", {"name": "wait", "arguments": {}}) as events:
             assert await first_event(events) == primed
@@ -258,8 +241,6 @@ def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
             assert await first_event(general) == primed
             async with caller.listen():
                 assert await general.rest() == [], "closed early, after the retry time"
-
-    serve(OLD, Tools, act)
 
 
 @covers(
@@ -270,8 +251,9 @@ def test_a_stream_begins_with_an_id_and_a_retry_time() -> None:
     "2025-11-25:get-stream-unrelated",
     "2025-11-25:get-stream-no-responses",
 )
-def test_each_message_is_sent_on_one_stream_only() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_each_message_is_sent_on_one_stream_only() -> None:
+    async with served(OLD, Tools) as (caller, gate):
+
         async def follow(events: Events) -> list[dict[str, Any]]:
             received: list[dict[str, Any]] = []
             while not received or "result" not in received[-1]:
@@ -306,16 +288,14 @@ def test_each_message_is_sent_on_one_stream_only() -> None:
         ]  # fmt: skip
         assert len([m for m in everything if m["method"] == "elicitation/create"]) == 2
 
-    serve(OLD, Tools, act)
-
 
 @covers(
     "2025-11-25:sse-event-ids-unique",
     "2025-11-25:sse-event-ids-name-stream",
     "2025-11-25:resume-no-other-stream",
 )
-def test_an_event_id_resumes_its_own_stream_only() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_an_event_id_resumes_its_own_stream_only() -> None:
+    async with served(OLD, Tools) as (caller, gate):
         seen: dict[str, str] = {}
         async with AsyncExitStack() as stack:
             for token in "ab":
@@ -338,8 +318,6 @@ def test_an_event_id_resumes_its_own_stream_only() -> None:
                 assert await events.rest() == []
         assert len(set(ids)) == 4
 
-    serve(OLD, Tools, act)
-
 
 # --- streams of 2026-07-28 -------------------------------------------------------------------
 
@@ -349,8 +327,8 @@ def test_an_event_id_resumes_its_own_stream_only() -> None:
     "2026-07-28:http-last-event-id-ignored",
     "2026-07-28:http-get-delete-405",
 )
-def test_session_features_are_ignored_or_refused_in_2026() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_session_features_are_ignored_or_refused_in_2026() -> None:
+    async with served(NEW, Tools) as (caller, _):
         task_id = await caller.create("wait", {})
         old = {"mcp-session-id": "nobody", "last-event-id": "g.7"}
         response = await raw(caller, "tasks/get", {"taskId": task_id}, **old)
@@ -366,22 +344,18 @@ def test_session_features_are_ignored_or_refused_in_2026() -> None:
             refused = await caller.client.request(method, caller.url, headers=headers)
             assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
 
-    serve(NEW, Tools, act)
-
 
 @covers("2026-07-28:http-unknown-method-404")
 @pytest.mark.parametrize("method", ["tasks/list", "tasks/result", "tasks/undo"])
-def test_an_unknown_method_gets_404(method: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_an_unknown_method_gets_404(method: str) -> None:
+    async with served(NEW, Tools) as (caller, _):
         response = await raw(caller, method, {"taskId": "x"})
         assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
 
-    serve(NEW, Tools, act)
-
 
 @covers("2026-07-28:sse-notifications-related", "2026-07-28:http-silence-after-cancel")
-def test_a_stream_carries_its_own_request_only() -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_a_stream_carries_its_own_request_only() -> None:
+    async with served(NEW, Tools) as (caller, gate):
         kept, left = [await caller.create("wait", {}) for _ in range(2)]
         async with caller.stream(
             "subscriptions/listen", {"notifications": {"taskIds": [kept]}}, id="kept"
@@ -408,13 +382,11 @@ def test_a_stream_carries_its_own_request_only() -> None:
                 assert left not in str(message)
                 status = message["params"].get("status", "")
 
-    serve(NEW, Tools, act)
-
 
 @covers("2025-11-25:protocol-version-bad-400")
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-06-18", "soon"])
-def test_an_unsupported_version_is_refused(version: str) -> None:
-    async def act(caller: Caller, gate: Tools) -> None:
+async def test_an_unsupported_version_is_refused(version: str) -> None:
+    async with served(OLD, Tools) as (caller, _):
         bad = {"mcp-protocol-version": version}
         for message in (
             {"id": 7, "method": "ping"},
@@ -428,5 +400,3 @@ def test_an_unsupported_version_is_refused(version: str) -> None:
             async with caller.client.stream(method, caller.url, headers=headers) as answer:
                 assert answer.status_code == 400, method
         assert (await raw(caller, "ping", {})).status_code == 200, "the session is still there"
-
-    serve(OLD, Tools, act)

@@ -28,7 +28,7 @@ from tests.adapters.transports.wire import (
     Gate,
     callers,
     in_both,
-    serve,
+    served,
     serving,
     text_of,
 )
@@ -108,8 +108,8 @@ def named(name: str) -> dict[str, Any]:
     "2026-07-28:sse-ends-after-response",
 )
 @in_both
-def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
+    async with served(revision, Tools) as (caller, tools):
         caller.capabilities = {}
         call = {"name": "report", "arguments": {}}
         async with AsyncExitStack() as stack:
@@ -133,24 +133,20 @@ def test_progress_only_grows_and_ends_with_the_answer(revision: str) -> None:
                 await caller.client.delete(caller.url, headers=caller.headers)
                 assert await general.rest() == []
 
-    serve(revision, Tools, act)
-
 
 # --- tools and tasks -------------------------------------------------------------------------
 
 
 @covers("2026-07-28:messages-utf8")
 @in_both
-def test_text_of_any_language_comes_back_as_utf_8(revision: str) -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_text_of_any_language_comes_back_as_utf_8(revision: str) -> None:
+    async with served(revision, Tools) as (caller, _):
         words = "Gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n, \N{EARTH GLOBE EUROPE-AFRICA}"
         caller.capabilities = {}
         call = {"name": "echo", "arguments": {"text": words}}
         message, headers = caller.request("tools/call", call)
         response = await caller.post(message, **headers)
         assert words in response.content.decode("utf-8")
-
-    serve(revision, Tools, act)
 
 
 @covers(
@@ -161,10 +157,11 @@ def test_text_of_any_language_comes_back_as_utf_8(revision: str) -> None:
 )
 @in_both
 @pytest.mark.parametrize("is_task", [False, True])
-def test_schema_violations_reach_neither_the_tool_nor_the_client(
+async def test_schema_violations_reach_neither_the_tool_nor_the_client(
     revision: str, is_task: bool
 ) -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+    async with served(revision, Tools) as (caller, tools):
+
         async def called(count: Any) -> str:
             call: dict[str, Any] = {"name": "lie", "arguments": {"count": count}}
             if not is_task:
@@ -185,19 +182,15 @@ def test_schema_violations_reach_neither_the_tool_nor_the_client(
         assert "structuredContent" not in lied
         assert tools.reached == [1]
 
-    serve(revision, Tools, act)
-
 
 @covers("2025-11-25:create-answer-prompt", "2025-11-25:cancel-stops-work")
-def test_new_task_is_readable_at_once_and_cancel_stops_its_tool() -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_new_task_is_readable_at_once_and_cancel_stops_its_tool() -> None:
+    async with served(OLD, Tools) as (caller, tools):
         task_id = await caller.create("wait", {})  # which does not end by itself
         assert await caller.status(task_id) == "working"
         await caller.call("tasks/cancel", {"taskId": task_id})
         async with asyncio.timeout(10):
             await tools.stopped.wait()
-
-    serve(OLD, Tools, act)
 
 
 @covers(
@@ -206,23 +199,24 @@ def test_new_task_is_readable_at_once_and_cancel_stops_its_tool() -> None:
     "2026-07-28:ids-unguessable",
 )
 @in_both
-def test_ids_of_tasks_differ_and_have_no_pattern(revision: str) -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_ids_of_tasks_differ_and_have_no_pattern(revision: str) -> None:
+    async with served(revision, Tools) as (caller, _):
         many = await asyncio.gather(*(caller.create("add", {"a": 1, "b": 2}) for _ in range(50)))
         assert len(set(many)) == 50
         # 22 characters of base64 are 128 bits; 50 random ones differ at every place.
         assert min(map(len, many)) >= 22
         assert all(len(set(column)) > 10 for column in zip(*many, strict=True))
 
-    serve(revision, Tools, act)
-
 
 @covers("2025-11-25:kept-until-ttl", "2025-11-25:expired-cleaned-up", "2026-07-28:kept-until-ttl")
 @in_both
-def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str) -> None:
+async def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str) -> None:
     memory = MemoryService()
 
-    async def act(caller: Caller, tools: Tools) -> None:
+    async with served(revision, Tools, memory.store, world=Surroundings(clock=memory.clock)) as (
+        caller,
+        _,
+    ):
         task_id = await caller.create("add", {"a": 1, "b": 2})
         await caller.wait_for(task_id, "completed")
         shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
@@ -235,69 +229,58 @@ def test_a_task_is_kept_until_its_ttl_is_over_and_not_much_longer(revision: str)
             assert ("result" in found) == is_there
         assert found["error"]["code"] == -32602
 
-    serve(revision, Tools, act, memory.store, world=Surroundings(clock=memory.clock))
-
 
 @covers("2025-11-25:concurrency-limit", "2025-11-25:ttl-maximum")
-def test_tasks_of_one_caller_are_bounded_in_number_and_time() -> None:
-    async def main() -> None:
-        tools = Tools()
-        async with limited(tools, Limits(caps=Caps(live_of_owner=2))) as caller:
-            await caller.introduce()
-            call = {"name": "wait", "arguments": {}, "task": {"ttl": MUCH}}
-            for _ in range(2):
-                task = (await caller.call("tools/call", call))["result"]["task"]
-                assert 0 < task["ttl"] < MUCH
-            refused = (await caller.call("tools/call", call))["error"]
-            assert refused["data"]["retryAfterMs"] > 0
-            tools.open.set()
-
-    asyncio.run(main())
+async def test_tasks_of_one_caller_are_bounded_in_number_and_time() -> None:
+    tools = Tools()
+    async with limited(tools, Limits(caps=Caps(live_of_owner=2))) as caller:
+        await caller.introduce()
+        call = {"name": "wait", "arguments": {}, "task": {"ttl": MUCH}}
+        for _ in range(2):
+            task = (await caller.call("tools/call", call))["result"]["task"]
+            assert 0 < task["ttl"] < MUCH
+        refused = (await caller.call("tools/call", call))["error"]
+        assert refused["data"]["retryAfterMs"] > 0
+        tools.open.set()
 
 
 @covers("2025-11-25:tool-calls-rate-limited", "2026-07-28:tool-calls-rate-limited")
 @in_both
-def test_a_burst_of_calls_is_refused_at_some_point(revision: str) -> None:
-    async def main() -> None:
-        tools = Tools()
-        async with limited(tools, Limits(blocked_calls=2)) as caller:
-            if revision == OLD:
-                await caller.introduce()
-            caller.capabilities = {}
-            call = {"name": "wait", "arguments": {}}
-            calling = asyncio.as_completed(
-                [caller.call("tools/call", call) for _ in range(5)], timeout=10
-            )
-            for refused in islice(calling, 3):
-                assert (await refused)["error"]["data"]["retryAfterMs"] > 0
-            tools.open.set()
-            assert [text_of(await last) for last in calling] == ["open"] * 2
-
-    asyncio.run(main())
+async def test_a_burst_of_calls_is_refused_at_some_point(revision: str) -> None:
+    tools = Tools()
+    async with limited(tools, Limits(blocked_calls=2)) as caller:
+        if revision == OLD:
+            await caller.introduce()
+        caller.capabilities = {}
+        call = {"name": "wait", "arguments": {}}
+        calling = asyncio.as_completed(
+            [caller.call("tools/call", call) for _ in range(5)], timeout=10
+        )
+        for refused in islice(calling, 3):
+            assert (await refused)["error"]["data"]["retryAfterMs"] > 0
+        tools.open.set()
+        assert [text_of(await last) for last in calling] == ["open"] * 2
 
 
 @covers("2025-11-25:get-implies-list", "2025-11-25:list-no-duplicates")
-def test_every_task_is_on_one_page_of_the_list() -> None:
-    async def main() -> None:
-        async with limited(Tools(), Limits(page=2)) as caller:
-            await caller.introduce()
-            made = [await caller.create("add", {"a": 1, "b": 2}) for _ in range(5)]
-            listed: list[str] = []
-            cursor: dict[str, Any] = {}
-            for size in (2, 2, 1):
-                page = (await caller.call("tasks/list", cursor))["result"]
-                assert len(page["tasks"]) == size
-                listed += [task["taskId"] for task in page["tasks"]]
-                cursor = {"cursor": page.get("nextCursor")}
-            assert cursor == {"cursor": None}
-            assert sorted(listed) == sorted(made)
-
-    asyncio.run(main())
+async def test_every_task_is_on_one_page_of_the_list() -> None:
+    async with limited(Tools(), Limits(page=2)) as caller:
+        await caller.introduce()
+        made = [await caller.create("add", {"a": 1, "b": 2}) for _ in range(5)]
+        listed: list[str] = []
+        cursor: dict[str, Any] = {}
+        for size in (2, 2, 1):
+            page = (await caller.call("tasks/list", cursor))["result"]
+            assert len(page["tasks"]) == size
+            listed += [task["taskId"] for task in page["tasks"]]
+            cursor = {"cursor": page.get("nextCursor")}
+        assert cursor == {"cursor": None}
+        assert sorted(listed) == sorted(made)
 
 
 @covers("2025-11-25:elicitation-url-params")
-def test_a_question_with_a_link_has_all_its_parts() -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_a_question_with_a_link_has_all_its_parts() -> None:
+    async with served(NEW, Tools) as (caller, _):
         params = {
             "protocolVersion": OLD,
             "capabilities": {"elicitation": {"url": {}}},
@@ -316,12 +299,10 @@ def test_a_question_with_a_link_has_all_its_parts() -> None:
             await caller.post({"id": question["id"], "result": {"action": "accept"}})
             assert text_of(await events.result()) == "accept"
 
-    serve(NEW, Tools, act)
-
 
 @covers("2026-07-28:missing-answers-asked-again")
-def test_server_asks_again_only_for_the_missing_answers() -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_server_asks_again_only_for_the_missing_answers() -> None:
+    async with served(NEW, Tools) as (caller, _):
         caller.capabilities = {"elicitation": {}}
         call: dict[str, Any] = {"name": "introduce", "arguments": {}}
         paused = (await caller.call("tools/call", call))["result"]
@@ -333,30 +314,25 @@ def test_server_asks_again_only_for_the_missing_answers() -> None:
         call |= {"requestState": paused["requestState"], "inputResponses": {"first": named("Ada")}}
         assert text_of(await caller.call("tools/call", call)) == "Ada L."
 
-    serve(NEW, Tools, act)
-
 
 @covers("2026-07-28:wait-for-consistency", "2026-07-28:ids-as-bearer-tokens")
-def test_new_task_is_visible_to_every_replica_at_once() -> None:
-    async def main() -> None:
-        tools, store = Tools(), MemoryStore(b"s" * 32)
-        async with (
-            serving(tools.tools, store) as here,
-            serving(tools.tools, store) as there,
-            callers(here) as [one],
-            callers(there) as [other],
-        ):
-            for _ in range(10):
-                task_id = await one.create("wait", {})
-                assert await other.status(task_id) == "working"
-            tools.open.set()
-
-    asyncio.run(main())
+async def test_new_task_is_visible_to_every_replica_at_once() -> None:
+    tools, store = Tools(), MemoryStore(b"s" * 32)
+    async with (
+        serving(tools.tools, store) as here,
+        serving(tools.tools, store) as there,
+        callers(here) as [one],
+        callers(there) as [other],
+    ):
+        for _ in range(10):
+            task_id = await one.create("wait", {})
+            assert await other.status(task_id) == "working"
+        tools.open.set()
 
 
 @covers("2026-07-28:many-conversations")
-def test_tasks_on_one_connection_do_not_disturb_each_other() -> None:
-    async def act(caller: Caller, tools: Tools) -> None:
+async def test_tasks_on_one_connection_do_not_disturb_each_other() -> None:
+    async with served(NEW, Tools) as (caller, _):
         limits = httpx.Limits(max_connections=1)
         async with httpx.AsyncClient(limits=limits, timeout=20) as client:
             caller.client = client
@@ -370,5 +346,3 @@ def test_tasks_on_one_connection_do_not_disturb_each_other() -> None:
                 await caller.wait_for(task_id, "completed")
                 shown = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
                 assert text_of(shown) == f"Hello, {name}!"
-
-    serve(NEW, Tools, act)

@@ -97,20 +97,17 @@ def test_an_invalid_key_set_is_refused(text: bytes) -> None:
 # --- files -----------------------------------------------------------------------------------
 
 
-def test_changed_key_file_is_read_again(tmp_path: Path) -> None:
+async def test_changed_key_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(document(ONE))
     source = KeyFile(path)
 
-    async def main() -> None:
-        before = await source.current()
-        assert "ed25519" in kids(before)
-        assert await source.current() is before
-        path.write_bytes(document(OTHER))
-        assert "ed25519" not in kids(await source.current())
-        assert "p256" in kids(await source.renewed())
-
-    run(main())
+    before = await source.current()
+    assert "ed25519" in kids(before)
+    assert await source.current() is before
+    path.write_bytes(document(OTHER))
+    assert "ed25519" not in kids(await source.current())
+    assert "p256" in kids(await source.renewed())
 
 
 def test_a_change_of_the_same_length_is_seen_too(tmp_path: Path) -> None:
@@ -123,26 +120,23 @@ def test_a_change_of_the_same_length_is_seen_too(tmp_path: Path) -> None:
     assert "b" in kids(run(source.current()))
 
 
-def test_a_broken_file_keeps_the_old_keys_and_is_logged_once(
+async def test_a_broken_file_keeps_the_old_keys_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(document(ONE))
     source = KeyFile(path)
 
-    async def main() -> None:
-        path.write_bytes(b"{")
-        for _ in range(3):
-            assert "ed25519" in kids(await source.current())
-        assert len(caplog.records) == 1
-        path.unlink()
-        for _ in range(3):
-            assert "ed25519" in kids(await source.current())
-        assert len(caplog.records) == 2
-        path.write_bytes(document(OTHER))
-        assert "p256" in kids(await source.current())
-
-    run(main())
+    path.write_bytes(b"{")
+    for _ in range(3):
+        assert "ed25519" in kids(await source.current())
+    assert len(caplog.records) == 1
+    path.unlink()
+    for _ in range(3):
+        assert "ed25519" in kids(await source.current())
+    assert len(caplog.records) == 2
+    path.write_bytes(document(OTHER))
+    assert "p256" in kids(await source.current())
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"{}", document(ONE) + b" " * MAX_KEY_SET])
@@ -157,73 +151,61 @@ def test_an_unusable_file_at_the_start_is_an_error(tmp_path: Path, content: byte
 # --- addresses -------------------------------------------------------------------------------
 
 
-def test_concurrent_requests_share_one_fetch() -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server:
-            server.gate.clear()
-            source = KeyUrl(server.url, Clock(0))
-            waiting = [asyncio.create_task(source.current()) for _ in range(50)]
-            await asyncio.wait_for(server.asked.wait(), 5)
-            server.gate.set()
-            found = await asyncio.wait_for(asyncio.gather(*waiting), 5)
-            assert all(keys is found[0] for keys in found)
-            assert await source.current() is found[0]
-            assert server.requests == 1
-
-    run(main())
+async def test_concurrent_requests_share_one_fetch() -> None:
+    async with key_server(ONE) as server:
+        server.gate.clear()
+        source = KeyUrl(server.url, Clock(0))
+        waiting = [asyncio.create_task(source.current()) for _ in range(50)]
+        await asyncio.wait_for(server.asked.wait(), 5)
+        server.gate.set()
+        found = await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        assert all(keys is found[0] for keys in found)
+        assert await source.current() is found[0]
+        assert server.requests == 1
 
 
-def test_a_cancelled_request_does_not_cancel_the_shared_fetch() -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server:
-            server.gate.clear()
-            source = KeyUrl(server.url, Clock(0))
-            leaves, stays = (asyncio.create_task(source.current()) for _ in range(2))
-            await asyncio.wait_for(server.asked.wait(), 5)
-            leaves.cancel()
-            await asyncio.wait([leaves])
-            server.gate.set()
-            assert "ed25519" in kids(await asyncio.wait_for(stays, 5))
-            assert leaves.cancelled()
-            assert server.requests == 1
-
-    run(main())
+async def test_a_cancelled_request_does_not_cancel_the_shared_fetch() -> None:
+    async with key_server(ONE) as server:
+        server.gate.clear()
+        source = KeyUrl(server.url, Clock(0))
+        leaves, stays = (asyncio.create_task(source.current()) for _ in range(2))
+        await asyncio.wait_for(server.asked.wait(), 5)
+        leaves.cancel()
+        await asyncio.wait([leaves])
+        server.gate.set()
+        assert "ed25519" in kids(await asyncio.wait_for(stays, 5))
+        assert leaves.cancelled()
+        assert server.requests == 1
 
 
-def test_unknown_keys_cause_at_most_one_fetch_per_minute() -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        async with key_server(ONE) as server:
-            source = KeyUrl(server.url, clock)
-            await source.current()
-            for _ in range(10):
-                await asyncio.gather(*(source.renewed() for _ in range(10)))
-            assert server.requests == 2
-            clock.now += 60 - 1
-            server.body = document(ONE, OTHER)
-            assert "p256" not in kids(await source.renewed())
-            assert server.requests == 2
-            clock.now += 1
-            assert "p256" in kids(await source.renewed())
-            assert server.requests == 3
-
-    run(main())
+async def test_unknown_keys_cause_at_most_one_fetch_per_minute() -> None:
+    clock = Clock(0)
+    async with key_server(ONE) as server:
+        source = KeyUrl(server.url, clock)
+        await source.current()
+        for _ in range(10):
+            await asyncio.gather(*(source.renewed() for _ in range(10)))
+        assert server.requests == 2
+        clock.now += 60 - 1
+        server.body = document(ONE, OTHER)
+        assert "p256" not in kids(await source.renewed())
+        assert server.requests == 2
+        clock.now += 1
+        assert "p256" in kids(await source.renewed())
+        assert server.requests == 3
 
 
-def test_a_withdrawn_key_is_noticed_after_an_hour() -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        async with key_server(ONE, OTHER) as server:
-            source = KeyUrl(server.url, clock)
-            first = await source.current()
-            server.body = document(OTHER)
-            clock.now += 3_600 - 1
-            assert await source.current() is first
-            clock.now += 1
-            assert "ed25519" not in kids(await source.current())
-            assert server.requests == 2
-
-    run(main())
+async def test_a_withdrawn_key_is_noticed_after_an_hour() -> None:
+    clock = Clock(0)
+    async with key_server(ONE, OTHER) as server:
+        source = KeyUrl(server.url, clock)
+        first = await source.current()
+        server.body = document(OTHER)
+        clock.now += 3_600 - 1
+        assert await source.current() is first
+        clock.now += 1
+        assert "ed25519" not in kids(await source.current())
+        assert server.requests == 2
 
 
 @pytest.mark.parametrize(
@@ -239,107 +221,86 @@ def test_a_withdrawn_key_is_noticed_after_an_hour() -> None:
         ("nonsense", "", document(OTHER)),
     ],
 )
-def test_when_a_fetch_fails_the_old_keys_stay(
+async def test_when_a_fetch_fails_the_old_keys_stay(
     status: str, headers: str, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        async with key_server(ONE) as server:
-            source = KeyUrl(server.url, clock)
-            first = await source.current()
-            server.status, server.headers, server.body = status, headers, body
-            assert await source.renewed() is first
-            assert "cannot fetch keys" in caplog.text
-            clock.now += 3_600
-            assert await source.current() is first
-            assert await source.current() is first
-            assert server.requests == 3, "and it is not asked on every request"
-            clock.now += 60
-            server.status, server.headers, server.body = "200 OK", "", document(OTHER)
-            assert "p256" in kids(await source.current())
-
-    run(main())
+    clock = Clock(0)
+    async with key_server(ONE) as server:
+        source = KeyUrl(server.url, clock)
+        first = await source.current()
+        server.status, server.headers, server.body = status, headers, body
+        assert await source.renewed() is first
+        assert "cannot fetch keys" in caplog.text
+        clock.now += 3_600
+        assert await source.current() is first
+        assert await source.current() is first
+        assert server.requests == 3, "and it is not asked on every request"
+        clock.now += 60
+        server.status, server.headers, server.body = "200 OK", "", document(OTHER)
+        assert "p256" in kids(await source.current())
 
 
-def test_a_fetch_times_out() -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server:
-            server.gate.clear()
-            source = KeyUrl(server.url, Clock(0), timeout_s=0.05)
-            with pytest.raises(KeysUnavailable):
-                await asyncio.wait_for(source.current(), 5)
-
-    run(main())
+async def test_a_fetch_times_out() -> None:
+    async with key_server(ONE) as server:
+        server.gate.clear()
+        source = KeyUrl(server.url, Clock(0), timeout_s=0.05)
+        with pytest.raises(KeysUnavailable):
+            await asyncio.wait_for(source.current(), 5)
 
 
-def test_without_keys_requests_fail_and_the_fetch_is_retried() -> None:
-    async def main() -> None:
-        clock = Clock(0)
-        async with key_server(ONE) as server:
-            server.status = "503 Service Unavailable"
-            source = KeyUrl(server.url, clock)
-            for _ in range(3):
-                with pytest.raises(KeysUnavailable) as refused:
-                    await source.current()
-            assert server.requests == 1
-            server.status = "200 OK"
-            clock.now += refused.value.retry_after_ms // 1_000
-            assert "ed25519" in kids(await source.current())
-
-    run(main())
+async def test_without_keys_requests_fail_and_the_fetch_is_retried() -> None:
+    clock = Clock(0)
+    async with key_server(ONE) as server:
+        server.status = "503 Service Unavailable"
+        source = KeyUrl(server.url, clock)
+        for _ in range(3):
+            with pytest.raises(KeysUnavailable) as refused:
+                await source.current()
+        assert server.requests == 1
+        server.status = "200 OK"
+        clock.now += refused.value.retry_after_ms // 1_000
+        assert "ed25519" in kids(await source.current())
 
 
-def test_a_document_that_is_too_large_is_not_read_to_its_end() -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server:
-            server.body += b" " * 100_000_000
-            with pytest.raises(KeysUnavailable):
-                await asyncio.wait_for(KeyUrl(server.url, Clock(0)).current(), 5)
-            await server.finished()
-            assert MAX_KEY_SET < server.sent < len(server.body) // 2
-
-    run(main())
+async def test_a_document_that_is_too_large_is_not_read_to_its_end() -> None:
+    async with key_server(ONE) as server:
+        server.body += b" " * 100_000_000
+        with pytest.raises(KeysUnavailable):
+            await asyncio.wait_for(KeyUrl(server.url, Clock(0)).current(), 5)
+        await server.finished()
+        assert MAX_KEY_SET < server.sent < len(server.body) // 2
 
 
-def test_the_certificate_of_an_issuer_is_verified(
+async def test_the_certificate_of_an_issuer_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate = self_signed(tmp_path)
 
-    async def main() -> None:
-        async with key_server(ONE, certificate=certificate) as server:
-            assert server.url.startswith("https:")
-            with pytest.raises(KeysUnavailable):
-                await KeyUrl(server.url, Clock(0)).current()
-            assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
-            assert server.requests == 0
-            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-            assert "ed25519" in kids(await KeyUrl(server.url, Clock(0)).current())
-
-    run(main())
-
-
-def test_a_refused_connection_is_logged() -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server:
-            pass
+    async with key_server(ONE, certificate=certificate) as server:
+        assert server.url.startswith("https:")
         with pytest.raises(KeysUnavailable):
             await KeyUrl(server.url, Clock(0)).current()
+        assert "CERTIFICATE_VERIFY_FAILED" in caplog.text
+        assert server.requests == 0
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert "ed25519" in kids(await KeyUrl(server.url, Clock(0)).current())
 
-    run(main())
+
+async def test_a_refused_connection_is_logged() -> None:
+    async with key_server(ONE) as server:
+        pass
+    with pytest.raises(KeysUnavailable):
+        await KeyUrl(server.url, Clock(0)).current()
 
 
-def test_plain_http_does_not_use_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with key_server(ONE) as server, key_server(OTHER) as proxy:
-            for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-                monkeypatch.setenv(name, proxy.url.removesuffix("/keys"))
-            monkeypatch.delenv("no_proxy", raising=False)
-            monkeypatch.delenv("NO_PROXY", raising=False)
-            assert "ed25519" in kids(await KeyUrl(server.url, Clock(0)).current())
-            assert proxy.requests == 0
-
-    run(main())
+async def test_plain_http_does_not_use_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with key_server(ONE) as server, key_server(OTHER) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/keys"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        assert "ed25519" in kids(await KeyUrl(server.url, Clock(0)).current())
+        assert proxy.requests == 0
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS, EXAMPLE, document
 from taskmachine.statemachine import LimitExceeded
 from tests.adapters.connections import quiet
-from tests.adapters.memory_service import run
-from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, run_virtually
+from tests.adapters.transports.asgi_requests import AsgiRequest, Endpoints, virtually
 from tests.adapters.transports.event_reader import read_events
 from tests.adapters.transports.loopback import serving
 from tests.adapters.transports.test_task_endpoints import DETAILED_TASK, tasks_of_every_status
@@ -39,24 +38,20 @@ def test_the_document_is_valid(needs_token: bool) -> None:
     assert errors == []
 
 
-def test_openapi_endpoint_serves_the_unchanged_document() -> None:
-    async def main() -> None:
-        request = await Endpoints(needs_token=True).request("/openapi.json")
-        assert (request.status, request.json) == (200, document(needs_token=True))
-
-    run_virtually(main())
+@virtually
+async def test_openapi_endpoint_serves_the_unchanged_document() -> None:
+    request = await Endpoints(needs_token=True).request("/openapi.json")
+    assert (request.status, request.json) == (200, document(needs_token=True))
 
 
-def test_openapi_describes_exactly_the_existing_routes() -> None:
-    async def main() -> None:
-        described = document(needs_token=False)["paths"]
-        routes = Endpoints().app.routes
-        assert {path: set(item) for path, item in described.items()} == {
-            route.path: {"get"}  # type: ignore[attr-defined]
-            for route in routes
-        }
-
-    run_virtually(main())
+@virtually
+async def test_openapi_describes_exactly_the_existing_routes() -> None:
+    described = document(needs_token=False)["paths"]
+    routes = Endpoints().app.routes
+    assert {path: set(item) for path, item in described.items()} == {
+        route.path: {"get"}  # type: ignore[attr-defined]
+        for route in routes
+    }
 
 
 def test_openapi_requires_a_configured_token_only_on_task_paths() -> None:
@@ -120,29 +115,26 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != name}
 
 
-def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
+async def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
     """Both schemas accept tasks of every status and refuse the same changes."""
 
-    async def main() -> None:
-        whole, server = document(needs_token=False), Endpoints()
-        tasks = await tasks_of_every_status(server)
-        bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
-        every = {name: value for body in bodies for name, value in body.items()}
-        assert {"inputRequests", "result", "error", "statusMessage"} < every.keys()
-        changed: list[dict[str, Any]] = [{}]
-        for body in bodies:
-            assert is_task(whole, body)
-            changed += [{**body, "status": status} for status in (*tasks, "submitted", "removed")]
-            changed += [{**body, name: value} for name, value in every.items()]
-            changed += [without(body, name) for name in body]
-            changed += [{**body, name: wrong} for name in body for wrong in WRONG]
-            for payload in body.keys() & {"result", "error"}:
-                inner = body[payload]
-                changed += [{**body, payload: without(inner, name)} for name in inner]
-        accepted = sum(is_task(whole, body) for body in changed)
-        assert 20 < accepted < len(changed) / 2
-
-    run(main())
+    whole, server = document(needs_token=False), Endpoints()
+    tasks = await tasks_of_every_status(server)
+    bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
+    every = {name: value for body in bodies for name, value in body.items()}
+    assert {"inputRequests", "result", "error", "statusMessage"} < every.keys()
+    changed: list[dict[str, Any]] = [{}]
+    for body in bodies:
+        assert is_task(whole, body)
+        changed += [{**body, "status": status} for status in (*tasks, "submitted", "removed")]
+        changed += [{**body, name: value} for name, value in every.items()]
+        changed += [without(body, name) for name in body]
+        changed += [{**body, name: wrong} for name in body for wrong in WRONG]
+        for payload in body.keys() & {"result", "error"}:
+            inner = body[payload]
+            changed += [{**body, payload: without(inner, name)} for name in inner]
+    accepted = sum(is_task(whole, body) for body in changed)
+    assert 20 < accepted < len(changed) / 2
 
 
 def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
@@ -164,53 +156,51 @@ def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
             DETAILED_TASK.validate(shown if isinstance(shown, dict) else json.loads(shown.data))
 
 
-def test_every_described_response_occurs() -> None:
-    async def main() -> None:
-        whole = document(needs_token=False)
-        had: dict[str, set[int]] = {endpoint.path: set() for endpoint in ENDPOINTS}
-        server = Endpoints(Limits(subscriptions=1), waiters_per_task=1)
-        task, live = await server.ended(), await server.create()
-        occupied = [server.request(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
-        await quiet()
+@virtually
+async def test_every_described_response_occurs() -> None:
+    whole = document(needs_token=False)
+    had: dict[str, set[int]] = {endpoint.path: set() for endpoint in ENDPOINTS}
+    server = Endpoints(Limits(subscriptions=1), waiters_per_task=1)
+    task, live = await server.ended(), await server.create()
+    occupied = [server.request(f"/tasks/{live.id}/{what}") for what in ("poll", "events")]
+    await quiet()
 
-        async def note(path: str, task_id: str, query: str = "", **more: str) -> None:
-            method = more.pop("method", "GET")
-            request = await server.request(path.format(taskId=task_id) + query, method, **more)
-            check(whole, path, request)
-            had[path].add(request.status)
+    async def note(path: str, task_id: str, query: str = "", **more: str) -> None:
+        method = more.pop("method", "GET")
+        request = await server.request(path.format(taskId=task_id) + query, method, **more)
+        check(whole, path, request)
+        had[path].add(request.status)
 
-        for path in had:
-            await note(path, task.id)
-            await note(path, task.id, if_none_match='"3"', last_event_id="3")
-            await note(path, "nobody", if_none_match="3")
-            await note(path, "nobody", method="POST")
-            await note(path, "nobody")
-            await note(path, live.id)
-        for request in occupied:
-            request.disconnect()
-            await request
-        await note("/tasks/{taskId}/events", task.id)
-        await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
-        await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
-        await server.store.close()
-        for path in had:
-            await note(path, task.id)
+    for path in had:
+        await note(path, task.id)
+        await note(path, task.id, if_none_match='"3"', last_event_id="3")
+        await note(path, "nobody", if_none_match="3")
+        await note(path, "nobody", method="POST")
+        await note(path, "nobody")
+        await note(path, live.id)
+    for request in occupied:
+        request.disconnect()
+        await request
+    await note("/tasks/{taskId}/events", task.id)
+    await note("/tasks/{taskId}/poll", live.id, "?timeout=0")
+    await note("/tasks/{taskId}/poll", live.id, "?timeout=x")
+    await server.store.close()
+    for path in had:
+        await note(path, task.id)
 
-        server = Endpoints(on_lookup=_refuse)
-        await note("/tasks/{taskId}", "nobody")
-        assert had == {
-            path: {int(status) for status in item["get"]["responses"]}
-            for path, item in whole["paths"].items()
-        }
-
-    run_virtually(main())
+    server = Endpoints(on_lookup=_refuse)
+    await note("/tasks/{taskId}", "nobody")
+    assert had == {
+        path: {int(status) for status in item["get"]["responses"]}
+        for path, item in whole["paths"].items()
+    }
 
 
 def _refuse(owner: str, is_found: bool) -> None:
     raise LimitExceeded("no lookups", 1_000)
 
 
-def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
+async def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
     """Schemathesis with all its checks, a fixed seed, and a real socket."""
 
     async def identify(request: Request) -> str:
@@ -218,38 +208,35 @@ def test_fuzzed_requests_get_described_responses_only(tmp_path: Path) -> None:
             raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
         return "alice"
 
-    async def main() -> None:
-        server = Endpoints(identify=identify, needs_token=True)
-        # The task of the examples exists, or most responses would be "not found"; it has
-        # ended, so that no request waits.
-        task = await server.ended()
-        await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
-        config = tmp_path / "schemathesis.toml"
-        config.write_text(f'[parameters]\n"path.taskId" = "{EXAMPLE["taskId"]}"\n')
-        report = tmp_path / "report.json"
-        async with serving(server.app) as port:
-            fuzzer = await asyncio.create_subprocess_exec(
-                Path(sys.executable).with_name("schemathesis"),
-                *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),
-                *("--header", "Authorization: Bearer secret", "--checks", "all"),
-                *("--phases", "examples,coverage,fuzzing", "--max-examples", "10"),
-                *("--seed", str(SEED), "--request-timeout", "10", "--no-color"),
-                *("--report-json-path", report),
-                cwd=tmp_path,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            try:
-                async with asyncio.timeout(120):
-                    output, _ = await fuzzer.communicate()
-            finally:
-                if fuzzer.returncode is None:
-                    fuzzer.kill()
-                    await fuzzer.wait()
-        assert fuzzer.returncode == 0, f"seed {SEED}\n{output.decode()}"
-        rates = json.loads(report.read_text())["valid_rates"]
-        for path in ("/tasks/{taskId}", "/tasks/{taskId}/poll", "/tasks/{taskId}/events"):
-            fuzzed = rates[f"GET {path}"]["fuzzing"]
-            assert fuzzed["accepted"], f"only {fuzzed} of {path}"
-
-    run(main())
+    server = Endpoints(identify=identify, needs_token=True)
+    # The task of the examples exists, or most responses would be "not found"; it has
+    # ended, so that no request waits.
+    task = await server.ended()
+    await server.store.adopt(task.with_changes(id=EXAMPLE["taskId"]), [])
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(f'[parameters]\n"path.taskId" = "{EXAMPLE["taskId"]}"\n')
+    report = tmp_path / "report.json"
+    async with serving(server.app) as port:
+        fuzzer = await asyncio.create_subprocess_exec(
+            Path(sys.executable).with_name("schemathesis"),
+            *("--config-file", config, "run", f"http://127.0.0.1:{port}/openapi.json"),
+            *("--header", "Authorization: Bearer secret", "--checks", "all"),
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", "10"),
+            *("--seed", str(SEED), "--request-timeout", "10", "--no-color"),
+            *("--report-json-path", report),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(120):
+                output, _ = await fuzzer.communicate()
+        finally:
+            if fuzzer.returncode is None:
+                fuzzer.kill()
+                await fuzzer.wait()
+    assert fuzzer.returncode == 0, f"seed {SEED}\n{output.decode()}"
+    rates = json.loads(report.read_text())["valid_rates"]
+    for path in ("/tasks/{taskId}", "/tasks/{taskId}/poll", "/tasks/{taskId}/events"):
+        fuzzed = rates[f"GET {path}"]["fuzzing"]
+        assert fuzzed["accepted"], f"only {fuzzed} of {path}"

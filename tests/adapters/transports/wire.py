@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from unittest import mock
@@ -270,20 +270,13 @@ async def callers(url: str, count: int = 1) -> AsyncIterator[list[Caller]]:
 _Gate = TypeVar("_Gate", bound=Gate)
 
 
-def serve(
-    revision: str,
-    make: Callable[[], _Gate],
-    act: Callable[[Caller, _Gate], Awaitable[None]],
-    *args: Any,
-    **options: Any,
-) -> None:
-    """Run a test with a client of that revision against a new server with these tools."""
-
-    async def main() -> None:
-        gate = make()
-        async with serving(gate.tools, *args, **options) as url, callers(url) as [caller]:
-            if revision == OLD:
-                await caller.introduce()
-            await act(caller, gate)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def served(
+    revision: str, make: Callable[[], _Gate], *args: Any, **options: Any
+) -> AsyncIterator[tuple[Caller, _Gate]]:
+    """Yield a client of that revision and the tools of the new server that it calls."""
+    gate = make()
+    async with serving(gate.tools, *args, **options) as url, callers(url) as [caller]:
+        if revision == OLD:
+            await caller.introduce()
+        yield caller, gate

@@ -1,9 +1,10 @@
 """A server of the SDK on a loopback socket, with time limits for tests."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 from unittest import mock
 
 import mcp_types as types
@@ -13,22 +14,28 @@ from taskmachine.adapters.engines import worker as workshop
 from tests.adapters.transports import loopback
 from tests.adapters.transports.wire import Caller, callers
 
-__all__ = ["SERVER", "accepting", "over_http", "run", "seen"]
+__all__ = ["SERVER", "accepting", "bounded", "over_http", "seen"]
 
-PATIENCE_S: Final = 30.0
+_P = ParamSpec("_P")
+
+PATIENCE_S: Final = 120.0
 
 SERVER: Final[Any] = {"log_level": "ERROR"}
 
 
-def run(act: Callable[[], Awaitable[None]], patience_s: float = PATIENCE_S) -> None:
-    """Run with a time limit; afterwards, do not wait for tools that never end."""
+def bounded(test: Callable[_P, Awaitable[None]]) -> Callable[_P, None]:
+    """Run a test with a time limit; afterwards, do not wait for tools that never end."""
 
-    async def main() -> None:
-        async with asyncio.timeout(patience_s):
-            await act()
+    @functools.wraps(test)
+    def run(*args: _P.args, **fixtures: _P.kwargs) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                await test(*args, **fixtures)
 
-    with mock.patch.object(workshop, "GRACE_S", 0.05):
-        asyncio.run(main())
+        with mock.patch.object(workshop, "GRACE_S", 0.05):
+            asyncio.run(main())
+
+    return run
 
 
 @asynccontextmanager

@@ -43,7 +43,6 @@ from tests.adapters.client.scripted import (
     serving,
     shown_2026,
 )
-from tests.adapters.memory_service import run
 
 CREATED = {**shown_2026(), "resultType": "task"}
 COMPLETED = shown_2026("completed", result=DONE)
@@ -90,35 +89,32 @@ def shows(*bodies: Json) -> Script:
 # --- requests -------------------------------------------------------------------------------------
 
 
-def test_task_requests_name_the_task_in_a_header_and_declare_the_extension() -> None:
+async def test_task_requests_name_the_task_in_a_header_and_declare_the_extension() -> None:
     async def yes(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"name": "Ada"})
 
-    async def main() -> None:
-        script = shows(asking(name=FORM), shown_2026())
-        async with met(script, elicitation_callback=yes) as (server, client):
-            call = asyncio.create_task(client.call_tool("work"))
-            await server.until("tasks/update")
-            await server.until("tasks/get", 2)
-            call.cancel()
-            await asyncio.wait([call])
-            assert call.cancelled()
-        seen = {exchange.what: exchange for exchange in server.seen}
-        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
-            assert seen[method].headers["mcp-name"] == "t-1"
-            assert seen[method].headers["mcp-method"] == method
-            assert seen[method].params["taskId"] == "t-1"
-            meta = seen[method].params["_meta"]
-            declared = meta["io.modelcontextprotocol/clientCapabilities"]
-            assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
-            assert "elicitation" in declared, "all that the client can do, as everywhere else"
-        answers = seen["tasks/update"].params["inputResponses"]
-        assert answers == {"name": {"action": "accept", "content": {"name": "Ada"}}}
-
-    run(main())
+    script = shows(asking(name=FORM), shown_2026())
+    async with met(script, elicitation_callback=yes) as (server, client):
+        call = asyncio.create_task(client.call_tool("work"))
+        await server.until("tasks/update")
+        await server.until("tasks/get", 2)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+    seen = {exchange.what: exchange for exchange in server.seen}
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        assert seen[method].headers["mcp-name"] == "t-1"
+        assert seen[method].headers["mcp-method"] == method
+        assert seen[method].params["taskId"] == "t-1"
+        meta = seen[method].params["_meta"]
+        declared = meta["io.modelcontextprotocol/clientCapabilities"]
+        assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+        assert "elicitation" in declared, "all that the client can do, as everywhere else"
+    answers = seen["tasks/update"].params["inputResponses"]
+    assert answers == {"name": {"action": "accept", "content": {"name": "Ada"}}}
 
 
-def test_polls_come_at_the_interval_of_the_server_but_never_in_a_rush() -> None:
+async def test_polls_come_at_the_interval_of_the_server_but_never_in_a_rush() -> None:
     times: list[float] = []
     intervals = iter([300, 1, 1])
 
@@ -131,25 +127,19 @@ def test_polls_come_at_the_interval_of_the_server_but_never_in_a_rush() -> None:
         shown = COMPLETED if interval is None else {**shown_2026(), "pollIntervalMs": interval}
         await exchange.result(shown)
 
-    async def main() -> None:
-        async with met(script) as (_, client):
-            assert text_of(await client.call_tool("work")) == "done"
-
-    run(main())
+    async with met(script) as (_, client):
+        assert text_of(await client.call_tool("work")) == "done"
     first, second, third = (b - a for a, b in pairwise(times))
     assert first >= 0.3
     assert min(second, third) >= 0.05
 
 
-def test_an_interval_without_end_is_bounded() -> None:
+async def test_an_interval_without_end_is_bounded() -> None:
     far = {**shown_2026(), "pollIntervalMs": FAR_AWAY}
 
-    async def main() -> None:
-        async with met(shows(far, far, COMPLETED), Tasks(longest_poll_s=0.1)) as (_, client):
-            async with asyncio.timeout(5):
-                assert text_of(await client.call_tool("work")) == "done"
-
-    run(main())
+    async with met(shows(far, far, COMPLETED), Tasks(longest_poll_s=0.1)) as (_, client):
+        async with asyncio.timeout(5):
+            assert text_of(await client.call_tool("work")) == "done"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
@@ -161,45 +151,36 @@ def test_longest_poll_must_be_positive(seconds: float) -> None:
 # --- outcomes -------------------------------------------------------------------------------------
 
 
-def test_failed_task_raises_mcp_error_with_its_code_message_and_data() -> None:
+async def test_failed_task_raises_mcp_error_with_its_code_message_and_data() -> None:
     error = {"code": -32050, "message": "The disk is full.", "data": {"free": 0}}
 
-    async def main() -> None:
-        async with met(shows(shown_2026("failed", error=error))) as (_, client):
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("work")
-        assert type(caught.value) is MCPError
-        told = caught.value.error
-        assert (told.code, told.message, told.data) == tuple(error.values())
-
-    run(main())
+    async with met(shows(shown_2026("failed", error=error))) as (_, client):
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("work")
+    assert type(caught.value) is MCPError
+    told = caught.value.error
+    assert (told.code, told.message, told.data) == tuple(error.values())
 
 
-def test_a_cancelled_task_is_said_to_be_one() -> None:
-    async def main() -> None:
-        gone = shown_2026("cancelled", statusMessage="The operator did not want it.")
-        async with met(shows(gone)) as (_, client):
-            with pytest.raises(bridge.Cancelled, match="The operator did not want it"):
-                await client.call_tool("work")
-
-    run(main())
+async def test_a_cancelled_task_is_said_to_be_one() -> None:
+    gone = shown_2026("cancelled", statusMessage="The operator did not want it.")
+    async with met(shows(gone)) as (_, client):
+        with pytest.raises(bridge.Cancelled, match="The operator did not want it"):
+            await client.call_tool("work")
 
 
-def test_task_unknown_to_the_server_raises_task_gone_at_once() -> None:
+async def test_task_unknown_to_the_server_raises_task_gone_at_once() -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
             await exchange.result(CREATED)
         else:
             await exchange.error(-32602, "Failed to retrieve task: Task has expired", 400)
 
-    async def main() -> None:
-        async with met(script) as (server, client):
-            with pytest.raises(TaskGone, match="Task has expired") as caught:
-                await client.call_tool("work")
-            assert (caught.value.task_id, caught.value.code) == ("t-1", -32602)
-            assert len(server.of("tasks/get")) == 1
-
-    run(main())
+    async with met(script) as (server, client):
+        with pytest.raises(TaskGone, match="Task has expired") as caught:
+            await client.call_tool("work")
+        assert (caught.value.task_id, caught.value.code) == ("t-1", -32602)
+        assert len(server.of("tasks/get")) == 1
 
 
 @pytest.mark.parametrize(
@@ -213,45 +194,36 @@ def test_task_unknown_to_the_server_raises_task_gone_at_once() -> None:
     ],
     ids=["status", "empty", "no result", "interval", "question"],
 )
-def test_nonsense_is_looked_at_a_few_times_and_then_said_to_be_nonsense(
+async def test_nonsense_is_looked_at_a_few_times_and_then_said_to_be_nonsense(
     shown: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requestor, "MOST_FAILURES", 2)
 
-    async def main() -> None:
-        async with met(shows(shown)) as (server, client):
-            with pytest.raises(MCPError, match="tasks/get"):
-                await client.call_tool("work")
-            assert len(server.of("tasks/get")) == 3
-
-    run(main())
+    async with met(shows(shown)) as (server, client):
+        with pytest.raises(MCPError, match="tasks/get"):
+            await client.call_tool("work")
+        assert len(server.of("tasks/get")) == 3
 
 
-def test_nonsense_in_between_does_no_harm() -> None:
-    async def main() -> None:
-        script = shows({**shown_2026(), "status": "dancing"}, COMPLETED)
-        async with met(script) as (_, client):
-            assert text_of(await client.call_tool("work")) == "done"
-
-    run(main())
+async def test_nonsense_in_between_does_no_harm() -> None:
+    script = shows({**shown_2026(), "status": "dancing"}, COMPLETED)
+    async with met(script) as (_, client):
+        assert text_of(await client.call_tool("work")) == "done"
 
 
-def test_a_result_that_is_none_is_refused_as_the_sdk_refuses_it() -> None:
-    async def main() -> None:
-        async with met(shows(shown_2026("completed", result={"content": 5}))) as (_, client):
-            with pytest.raises(ValidationError):
-                await client.call_tool("work")
-
-    run(main())
+async def test_a_result_that_is_none_is_refused_as_the_sdk_refuses_it() -> None:
+    async with met(shows(shown_2026("completed", result={"content": 5}))) as (_, client):
+        with pytest.raises(ValidationError):
+            await client.call_tool("work")
 
 
 # --- questions ------------------------------------------------------------------------------------
 
 
-def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> None:
+async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> None:
     asked: list[str] = []
     slow = asyncio.Event()
-    server: Any = None
+    server: Scripted
 
     async def answer(context: ClientRequestContext, _: ElicitRequestParams) -> ElicitResult:
         asked.append(str(context.request_id))
@@ -271,24 +243,20 @@ def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> 
             case _:
                 await exchange.result(ACKNOWLEDGED)
 
-    async def main() -> None:
-        nonlocal server
-        async with met(script, elicitation_callback=answer) as (server, client):
-            call = asyncio.create_task(client.call_tool("work"))
-            first = await server.until("tasks/update")
-            assert first.params["inputResponses"] == {"quick": {"action": "decline"}}
-            await server.until("tasks/get", 4)
-            assert len(server.of("tasks/update")) == 1
-            slow.set()
-            assert text_of(await call) == "done"
-        assert sorted(asked) == ["quick", "slow"]
-        assert len(server.of("tasks/update")) == 2
-
-    run(main())
+    async with met(script, elicitation_callback=answer) as (server, client):
+        call = asyncio.create_task(client.call_tool("work"))
+        first = await server.until("tasks/update")
+        assert first.params["inputResponses"] == {"quick": {"action": "decline"}}
+        await server.until("tasks/get", 4)
+        assert len(server.of("tasks/update")) == 1
+        slow.set()
+        assert text_of(await call) == "done"
+    assert sorted(asked) == ["quick", "slow"]
+    assert len(server.of("tasks/update")) == 2
 
 
-def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
-    server: Any = None
+async def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
+    server: Scripted
     asked = shown_2026("input_required", inputRequests={"where": {"method": "roots/list"}})
 
     async def roots(_: ClientRequestContext) -> ListRootsResult:
@@ -297,15 +265,11 @@ def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
     async def script(exchange: Exchange) -> None:
         await shows(COMPLETED if server.of("tasks/update") else asked)(exchange)
 
-    async def main() -> None:
-        nonlocal server
-        async with met(script, list_roots_callback=roots) as (server, client):
-            assert text_of(await client.call_tool("work")) == "done"
-        [update] = server.of("tasks/update")
-        wanted = {"where": {"roots": [{"uri": "file:///home/ada"}]}}
-        assert update.params["inputResponses"] == wanted
-
-    run(main())
+    async with met(script, list_roots_callback=roots) as (server, client):
+        assert text_of(await client.call_tool("work")) == "done"
+    [update] = server.of("tasks/update")
+    wanted = {"where": {"roots": [{"uri": "file:///home/ada"}]}}
+    assert update.params["inputResponses"] == wanted
 
 
 class Broken(Exception):
@@ -313,7 +277,7 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("kind", ["declined", "absent", "broken", "malformed"])
-def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: str) -> None:
+async def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: str) -> None:
     params = {"mode": "form"} if kind == "malformed" else FORM
 
     async def answer(_: ClientRequestContext, __: ElicitRequestParams) -> ErrorData:
@@ -328,24 +292,21 @@ def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: str) -
         "malformed": (ValidationError, "message"),
     }
 
-    async def main() -> None:
-        handler = None if kind == "absent" else answer
-        script = shows(asking(name=params))
-        async with met(script, elicitation_callback=handler) as (server, client):
-            error, words = wanted[kind]
-            with pytest.raises(error, match=words):
-                await client.call_tool("work")
-            assert len(server.of("tasks/cancel")) == 1
-            assert server.of("tasks/update") == []
-
-    run(main())
+    handler = None if kind == "absent" else answer
+    script = shows(asking(name=params))
+    async with met(script, elicitation_callback=handler) as (server, client):
+        error, words = wanted[kind]
+        with pytest.raises(error, match=words):
+            await client.call_tool("work")
+        assert len(server.of("tasks/cancel")) == 1
+        assert server.of("tasks/update") == []
 
 
 # --- time limits and cancellation -----------------------------------------------------------------
 
 
-def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
-    server: Any = None
+async def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
@@ -356,18 +317,14 @@ def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -
             await asyncio.wait_for(server.of("tasks/get")[0].closed.wait(), 10)
             await exchange.result(COMPLETED)
 
-    async def main() -> None:
-        nonlocal server
-        async with met(script) as (server, client):
-            result = await client.call_tool("work", read_timeout_seconds=0.3)
-            assert text_of(result) == "done"
-            assert len(server.of("tasks/get")) == 2
-
-    run(main())
+    async with met(script) as (server, client):
+        result = await client.call_tool("work", read_timeout_seconds=0.3)
+        assert text_of(result) == "done"
+        assert len(server.of("tasks/get")) == 2
 
 
 @pytest.mark.parametrize("seconds", [0.2, None], ids=["read timeout", "none"])
-def test_a_server_that_stays_silent_is_given_up(
+async def test_a_server_that_stays_silent_is_given_up(
     seconds: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requestor, "MOST_FAILURES", 1)
@@ -379,48 +336,41 @@ def test_a_server_that_stays_silent_is_given_up(
         else:
             await exchange.closed.wait()
 
-    async def main() -> None:
-        async with met(script, read_timeout_seconds=seconds) as (server, client):
-            with pytest.raises(ConnectionLost, match="no answer to tasks/get"):
-                await client.call_tool("work")
-            assert len(server.of("tasks/get")) == 2
-
-    run(main())
+    async with met(script, read_timeout_seconds=seconds) as (server, client):
+        with pytest.raises(ConnectionLost, match="no answer to tasks/get"):
+            await client.call_tool("work")
+        assert len(server.of("tasks/get")) == 2
 
 
-def test_cancelling_the_call_cancels_the_task() -> None:
-    async def main() -> None:
-        async with met(shows(shown_2026())) as (server, client):
-            call = asyncio.create_task(client.call_tool("work"))
-            await server.until("tasks/get")
-            call.cancel()
-            await asyncio.wait([call])
-            assert call.cancelled()
-            assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
-
-    run(main())
+async def test_cancelling_the_call_cancels_the_task() -> None:
+    async with met(shows(shown_2026())) as (server, client):
+        call = asyncio.create_task(client.call_tool("work"))
+        await server.until("tasks/get")
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
 
 
-def test_anyio_cancel_scope_around_a_call_cancels_the_task() -> None:
+async def test_anyio_cancel_scope_around_a_call_cancels_the_task() -> None:
     """Unlike an asyncio cancellation, it is raised again at every await."""
 
-    async def main() -> None:
-        async with met(shows(shown_2026())) as (server, client), anyio.create_task_group() as group:
+    async with met(shows(shown_2026())) as (server, client), anyio.create_task_group() as group:
 
-            async def stop() -> None:
-                await server.until("tasks/get")
-                scope.cancel()
+        async def stop() -> None:
+            await server.until("tasks/get")
+            scope.cancel()
 
-            group.start_soon(stop)
-            with anyio.CancelScope() as scope:
-                await client.call_tool("work")
-            assert scope.cancelled_caught
-            assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
-
-    run(main())
+        group.start_soon(stop)
+        with anyio.CancelScope() as scope:
+            await client.call_tool("work")
+        assert scope.cancelled_caught
+        assert len(server.of("tasks/cancel")) == 1, "before the wait ends"
 
 
-def test_unanswered_tasks_cancel_does_not_delay_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unanswered_tasks_cancel_does_not_delay_the_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bridge, "LAST_WORDS_S", 0.2)
 
     async def script(exchange: Exchange) -> None:
@@ -429,16 +379,13 @@ def test_unanswered_tasks_cancel_does_not_delay_the_caller(monkeypatch: pytest.M
         else:
             await exchange.result(CREATED if exchange.what == "tools/call" else shown_2026())
 
-    async def main() -> None:
-        async with met(script) as (server, client):
-            call = asyncio.create_task(client.call_tool("work"))
-            await server.until("tasks/get")
-            call.cancel()
-            async with asyncio.timeout(5):
-                await asyncio.wait([call])
-            assert call.cancelled()
-
-    run(main())
+    async with met(script) as (server, client):
+        call = asyncio.create_task(client.call_tool("work"))
+        await server.until("tasks/get")
+        call.cancel()
+        async with asyncio.timeout(5):
+            await asyncio.wait([call])
+        assert call.cancelled()
 
 
 # --- notifications --------------------------------------------------------------------------------
@@ -482,37 +429,31 @@ async def listening(script: Script) -> AsyncIterator[Scripted]:
         yield server
 
 
-def test_client_gets_notifications_without_polling_and_closes_the_stream() -> None:
-    async def main() -> None:
-        news = asyncio.Event()
-        async with listening(telling(news)) as server:
-            async with Client(server.url, extensions=[Tasks()]) as client:
-                call = asyncio.create_task(client.call_tool("work"))
-                stream = await server.until("subscriptions/listen")
-                assert stream.params["notifications"] == {"taskIds": ["t-1"]}
-                news.set()
-                assert text_of(await call) == "done"
-                await asyncio.wait_for(stream.closed.wait(), 5)
-            assert server.of("tasks/get") == []
-
-    run(main())
+async def test_client_gets_notifications_without_polling_and_closes_the_stream() -> None:
+    news = asyncio.Event()
+    async with listening(telling(news)) as server:
+        async with Client(server.url, extensions=[Tasks()]) as client:
+            call = asyncio.create_task(client.call_tool("work"))
+            stream = await server.until("subscriptions/listen")
+            assert stream.params["notifications"] == {"taskIds": ["t-1"]}
+            news.set()
+            assert text_of(await call) == "done"
+            await asyncio.wait_for(stream.closed.wait(), 5)
+        assert server.of("tasks/get") == []
 
 
-def test_client_ignores_notifications_about_other_tasks() -> None:
-    async def main() -> None:
-        news = asyncio.Event()
-        news.set()
-        async with (
-            listening(telling(news, taskId="t-2")) as server,
-            Client(server.url, extensions=[Tasks()]) as client,
-        ):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.call_tool("work"), 0.5)
-
-    run(main())
+async def test_client_ignores_notifications_about_other_tasks() -> None:
+    news = asyncio.Event()
+    news.set()
+    async with (
+        listening(telling(news, taskId="t-2")) as server,
+        Client(server.url, extensions=[Tasks()]) as client,
+    ):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.call_tool("work"), 0.5)
 
 
-def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
+async def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
     """Otherwise a server could end a task of another server's client."""
     done = {key: value for key, value in COMPLETED.items() if key != "resultType"}
 
@@ -521,114 +462,93 @@ def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
         await _tell(exchange, "notifications/tasks", done)
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
 
-    async def main() -> None:
-        shared = Tasks()
-        async with (
-            met(lie, shared) as (_, other),
-            met(shows(shown_2026()), shared) as (honest, client),
-        ):
-            call = asyncio.create_task(client.call_tool("work"))
-            await honest.until("tasks/get")
-            assert text_of(await other.call_tool("work")) == "done"
-            await honest.until("tasks/get", len(honest.of("tasks/get")) + 3)
-            assert not call.done()
-            call.cancel()
-            await asyncio.wait([call])
-        assert honest.of("subscriptions/listen") == []
-
-    run(main())
+    shared = Tasks()
+    async with (
+        met(lie, shared) as (_, other),
+        met(shows(shown_2026()), shared) as (honest, client),
+    ):
+        call = asyncio.create_task(client.call_tool("work"))
+        await honest.until("tasks/get")
+        assert text_of(await other.call_tool("work")) == "done"
+        await honest.until("tasks/get", len(honest.of("tasks/get")) + 3)
+        assert not call.done()
+        call.cancel()
+        await asyncio.wait([call])
+    assert honest.of("subscriptions/listen") == []
 
 
-def test_client_limits_notification_streams_and_polls_beyond_the_limit(
+async def test_client_limits_notification_streams_and_polls_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bridge, "MOST_STREAMS", 2)
 
-    async def main() -> None:
-        news = asyncio.Event()
-        async with (
-            listening(telling(news)) as server,
-            Client(server.url, extensions=[Tasks(longest_poll_s=0.1)]) as client,
-        ):
-            calls = [asyncio.create_task(client.call_tool("work")) for _ in range(5)]
-            await server.until("subscriptions/listen", 2)
-            await server.until("tools/call", 5)
-            await server.until("tasks/get", 20)
-            assert len(server.of("subscriptions/listen")) == 2
-            news.set()  # each server calls its task "t-1"
-            assert [text_of(result) for result in await asyncio.gather(*calls)] == ["done"] * 5
-
-    run(main())
+    news = asyncio.Event()
+    async with (
+        listening(telling(news)) as server,
+        Client(server.url, extensions=[Tasks(longest_poll_s=0.1)]) as client,
+    ):
+        calls = [asyncio.create_task(client.call_tool("work")) for _ in range(5)]
+        await server.until("subscriptions/listen", 2)
+        await server.until("tools/call", 5)
+        await server.until("tasks/get", 20)
+        assert len(server.of("subscriptions/listen")) == 2
+        news.set()  # each server calls its task "t-1"
+        assert [text_of(result) for result in await asyncio.gather(*calls)] == ["done"] * 5
 
 
 # --- following a task -----------------------------------------------------------------------------
 
 
-def test_task_yields_status_changes_and_repeats_its_result() -> None:
-    async def main() -> None:
-        tasks = Tasks()
-        script = shows(shown_2026(statusMessage="half"), COMPLETED)
-        async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
-            assert task.id == "t-1"
-            seen = [(update.status, update.message) async for update in task]
-            assert seen == [("working", None), ("working", "half"), ("completed", None)]
-            assert text_of(await task.result()) == text_of(await task.result()) == "done"
-
-    run(main())
+async def test_task_yields_status_changes_and_repeats_its_result() -> None:
+    tasks = Tasks()
+    script = shows(shown_2026(statusMessage="half"), COMPLETED)
+    async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
+        assert task.id == "t-1"
+        seen = [(update.status, update.message) async for update in task]
+        assert seen == [("working", None), ("working", "half"), ("completed", None)]
+        assert text_of(await task.result()) == text_of(await task.result()) == "done"
 
 
-def test_leaving_the_block_leaves_the_task_alone() -> None:
-    async def main() -> None:
-        tasks = Tasks()
-        async with met(shows(shown_2026()), tasks) as (server, client):
-            async with tasks.start(client, "work"):
-                await server.until("tasks/get")
-            assert server.of("tasks/cancel") == []
-
-    run(main())
+async def test_leaving_the_block_leaves_the_task_alone() -> None:
+    tasks = Tasks()
+    async with met(shows(shown_2026()), tasks) as (server, client):
+        async with tasks.start(client, "work"):
+            await server.until("tasks/get")
+        assert server.of("tasks/cancel") == []
 
 
-def test_client_sends_tasks_cancel_before_leaving_the_block() -> None:
-    async def main() -> None:
-        tasks = Tasks()
-        async with met(shows(shown_2026()), tasks) as (server, client):
-            async with tasks.start(client, "work") as task:
-                await task.cancel()
-            assert len(server.of("tasks/cancel")) == 1
-
-    run(main())
+async def test_client_sends_tasks_cancel_before_leaving_the_block() -> None:
+    tasks = Tasks()
+    async with met(shows(shown_2026()), tasks) as (server, client):
+        async with tasks.start(client, "work") as task:
+            await task.cancel()
+        assert len(server.of("tasks/cancel")) == 1
 
 
-def test_a_task_is_found_again_by_its_id() -> None:
-    async def main() -> None:
-        tasks = Tasks()
-        async with met(shows(COMPLETED), tasks) as (server, client):
-            created = await client.session.call_tool("work", allow_claimed=True)
-            assert isinstance(created, CreatedTask)
-            async with tasks.follow(client, created.task_id) as task:
-                assert text_of(await task.result()) == "done"
-            assert len(server.of("tools/call")) == 1
-
-    run(main())
+async def test_a_task_is_found_again_by_its_id() -> None:
+    tasks = Tasks()
+    async with met(shows(COMPLETED), tasks) as (server, client):
+        created = await client.session.call_tool("work", allow_claimed=True)
+        assert isinstance(created, CreatedTask)
+        async with tasks.follow(client, created.task_id) as task:
+            assert text_of(await task.result()) == "done"
+        assert len(server.of("tools/call")) == 1
 
 
-def test_call_answered_at_once_is_a_completed_task_without_id() -> None:
+async def test_call_answered_at_once_is_a_completed_task_without_id() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "complete", **DONE})
 
-    async def main() -> None:
-        tasks = Tasks()
-        async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
-            assert task.id is None
-            assert [update.status async for update in task] == ["completed"]
-            await task.cancel()
-            assert text_of(await task.result()) == "done"
-
-    run(main())
+    tasks = Tasks()
+    async with met(script, tasks) as (_, client), tasks.start(client, "work") as task:
+        assert task.id is None
+        assert [update.status async for update in task] == ["completed"]
+        await task.cancel()
+        assert text_of(await task.result()) == "done"
 
 
-def test_calls_inside_the_block_are_ordinary_calls() -> None:
-    server: Any = None
+async def test_calls_inside_the_block_are_ordinary_calls() -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
@@ -636,22 +556,18 @@ def test_calls_inside_the_block_are_ordinary_calls() -> None:
         else:
             await shows(COMPLETED)(exchange)
 
-    async def main() -> None:
-        nonlocal server
-        tasks = Tasks()
-        async with met(script, tasks) as (server, client):
-            async with tasks.start(client, "work") as task:
-                assert task.id is None
-                assert text_of(await client.call_tool("work")) == "done"
-            async with tasks.start(client, "work") as task:
-                assert task.id == "t-1"
-                assert text_of(await client.call_tool("work")) == "done"
-
-    run(main())
+    tasks = Tasks()
+    async with met(script, tasks) as (server, client):
+        async with tasks.start(client, "work") as task:
+            assert task.id is None
+            assert text_of(await client.call_tool("work")) == "done"
+        async with tasks.start(client, "work") as task:
+            assert task.id == "t-1"
+            assert text_of(await client.call_tool("work")) == "done"
 
 
-def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
-    server: Any = None
+async def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
+    server: Scripted
     first = {
         "resultType": "input_required",
         "inputRequests": {"name": {"method": "elicitation/create", "params": FORM}},
@@ -667,44 +583,37 @@ def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
         else:
             await shows(COMPLETED)(exchange)
 
-    async def main() -> None:
-        nonlocal server
-        tasks = Tasks()
-        async with met(script, tasks, elicitation_callback=answer) as (server, client):
-            async with tasks.start(client, "work") as task:
-                assert task.id == "t-1"
-                assert text_of(await task.result()) == "done"
-            assert server.of("tools/call")[1].params["requestState"] == "s"
-
-    run(main())
+    tasks = Tasks()
+    async with met(script, tasks, elicitation_callback=answer) as (server, client):
+        async with tasks.start(client, "work") as task:
+            assert task.id == "t-1"
+            assert text_of(await task.result()) == "done"
+        assert server.of("tools/call")[1].params["requestState"] == "s"
 
 
-def test_client_validates_structured_content_against_the_output_schema() -> None:
+async def test_client_validates_structured_content_against_the_output_schema() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool = {"name": "work", "inputSchema": {"type": "object"}, "outputSchema": schema}
     wrong = {**DONE, "structuredContent": {"n": "many"}}
 
-    async def main() -> None:
-        tasks = Tasks()
-        async with (
-            serving(modern(shows(shown_2026("completed", result=wrong)), tool)) as server,
-            Client(server.url, extensions=[tasks]) as client,
-        ):
+    tasks = Tasks()
+    async with (
+        serving(modern(shows(shown_2026("completed", result=wrong)), tool)) as server,
+        Client(server.url, extensions=[tasks]) as client,
+    ):
+        with pytest.raises(RuntimeError, match="many"):
+            await client.call_tool("work")
+        async with tasks.start(client, "work") as task:
             with pytest.raises(RuntimeError, match="many"):
-                await client.call_tool("work")
-            async with tasks.start(client, "work") as task:
-                with pytest.raises(RuntimeError, match="many"):
-                    await task.result()
-
-    run(main())
+                await task.result()
 
 
 # --- connection failures --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
-def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
-    server: Any = None
+async def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
@@ -716,17 +625,13 @@ def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
         else:
             await exchange.reply(200, json.dumps("?"))
 
-    async def main() -> None:
-        nonlocal server
-        async with met(script) as (server, client):
-            assert text_of(await client.call_tool("work")) == "done"
-
-    run(main())
+    async with met(script) as (server, client):
+        assert text_of(await client.call_tool("work")) == "done"
 
 
 @pytest.mark.parametrize("kind", ["closed", "half"])
-def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
-    server: Any = None
+async def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
+    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
@@ -735,20 +640,16 @@ def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
             await exchange.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
             await exchange.send('Content-Length: 100\r\n\r\n{"jsonrpc"')
 
-    async def main() -> None:
-        nonlocal server
-        async with (
-            asyncio.timeout(20),
-            serving(modern(script)) as server,
-            Client(steady_http(server.url), extensions=[Tasks()]) as client,
-        ):
-            assert text_of(await client.call_tool("work")) == "done"
-            assert len(server.of("tasks/get")) == 2
-
-    run(main())
+    async with (
+        asyncio.timeout(20),
+        serving(modern(script)) as server,
+        Client(steady_http(server.url), extensions=[Tasks()]) as client,
+    ):
+        assert text_of(await client.call_tool("work")) == "done"
+        assert len(server.of("tasks/get")) == 2
 
 
-def test_a_steady_way_gives_up_in_the_end_and_only_on_that_call(
+async def test_a_steady_way_gives_up_in_the_end_and_only_on_that_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(requestor, "MOST_FAILURES", 2)
@@ -757,13 +658,10 @@ def test_a_steady_way_gives_up_in_the_end_and_only_on_that_call(
         if exchange.what == "tools/call":
             await exchange.result(CREATED)  # without declaring tasks
 
-    async def main() -> None:
-        async with asyncio.timeout(20), serving(modern(script)) as server:
-            way = steady_http(server.url, headers={"X-Test": "1"})
-            async with Client(way, extensions=[Tasks()]) as client:
-                with pytest.raises(ConnectionLost, match="cannot be reached"):
-                    await client.call_tool("work")
-                assert (await client.list_tools()).tools
-            assert {exchange.headers["x-test"] for exchange in server.seen} == {"1"}
-
-    run(main())
+    async with asyncio.timeout(20), serving(modern(script)) as server:
+        way = steady_http(server.url, headers={"X-Test": "1"})
+        async with Client(way, extensions=[Tasks()]) as client:
+            with pytest.raises(ConnectionLost, match="cannot be reached"):
+                await client.call_tool("work")
+            assert (await client.list_tools()).tools
+        assert {exchange.headers["x-test"] for exchange in server.seen} == {"1"}

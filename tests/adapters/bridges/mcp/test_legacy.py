@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.adapters.bridges.mcp.legacy_client import serving_legacy
+from tests.adapters.bridges.mcp.serving import bounded
 from tests.peers.client_runs import PEERS, judge
 from tests.peers.installed import Unavailable
 
@@ -46,9 +47,7 @@ def test_over_stdio() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The sampling capability")  # part of 2025-11-25
-def test_over_http() -> None:
-    async def main() -> None:
-        async with serving_legacy() as server:
-            await asyncio.to_thread(run_clients, [server.url])
-
-    asyncio.run(main())
+@bounded
+async def test_over_http() -> None:
+    async with serving_legacy() as server:
+        await asyncio.to_thread(run_clients, [server.url])

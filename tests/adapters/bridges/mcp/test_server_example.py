@@ -14,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from taskmachine.adapters.bridges.mcp.client import Tasks as ClientTasks
 from taskmachine.adapters.bridges.mcp.client import steady_http
-from tests.adapters.bridges.mcp.serving import accepting, run
+from tests.adapters.bridges.mcp.serving import accepting, bounded
 from tests.adapters.transports.wire import Caller, callers
 from tests.oracle import REPOSITORY
 from tests.ports import free_port
@@ -80,53 +80,49 @@ async def until(caller: Caller, task_id: str, **expected: str) -> dict[str, Any]
         await asyncio.sleep(POLL_S)
 
 
-def test_tasks_survive_a_server_kill_and_waiting_clients_get_the_result(tmp_path: Path) -> None:
-    async def act() -> None:
-        tasks = ClientTasks()
-        async with (
-            served(tmp_path) as (server, caller),
-            Client(steady_http(server.url), extensions=[tasks]) as client,
-            tasks.start(client, "count", {"to": 12}) as counted,
-        ):
-            waiting = asyncio.create_task(counted.result())
-            deployed = await caller.create("deploy", {"version": "1.2"})
-            asked = (await until(caller, deployed, status="input_required"))["inputRequests"]
-            assert counted.id is not None
-            while "of 12" not in (await until(caller, counted.id)).get("statusMessage", ""):
-                await asyncio.sleep(POLL_S)
+@bounded
+async def test_tasks_survive_a_server_kill_and_waiting_clients_get_the_result(
+    tmp_path: Path,
+) -> None:
+    tasks = ClientTasks()
+    async with (
+        served(tmp_path) as (server, caller),
+        Client(steady_http(server.url), extensions=[tasks]) as client,
+        tasks.start(client, "count", {"to": 12}) as counted,
+    ):
+        waiting = asyncio.create_task(counted.result())
+        deployed = await caller.create("deploy", {"version": "1.2"})
+        asked = (await until(caller, deployed, status="input_required"))["inputRequests"]
+        assert counted.id is not None
+        while "of 12" not in (await until(caller, counted.id)).get("statusMessage", ""):
+            await asyncio.sleep(POLL_S)
 
-            assert await server.end(signal.SIGKILL) == -signal.SIGKILL
-            await server.begin()
+        assert await server.end(signal.SIGKILL) == -signal.SIGKILL
+        await server.begin()
 
-            assert (await waiting).structured_content == {"result": "counted to 12"}
-            shown = await until(caller, deployed, status="input_required")
-            assert shown["inputRequests"] == asked, "no question is repeated"
-            [key] = asked
-            responses = {key: {"action": "accept", "content": {"sure": True}}}
-            await caller.call("tasks/update", {"taskId": deployed, "inputResponses": responses})
-            shown = await until(caller, deployed, status="completed")
-            assert shown["result"]["content"] == [{"type": "text", "text": "1.2 is live."}]
-            assert await server.end(signal.SIGINT) == 0
-
-    run(act, PATIENCE_S)
+        assert (await waiting).structured_content == {"result": "counted to 12"}
+        shown = await until(caller, deployed, status="input_required")
+        assert shown["inputRequests"] == asked, "no question is repeated"
+        [key] = asked
+        responses = {key: {"action": "accept", "content": {"sure": True}}}
+        await caller.call("tasks/update", {"taskId": deployed, "inputResponses": responses})
+        shown = await until(caller, deployed, status="completed")
+        assert shown["result"]["content"] == [{"type": "text", "text": "1.2 is live."}]
+        assert await server.end(signal.SIGINT) == 0
 
 
-def test_over_pipes(tmp_path: Path) -> None:
-    async def act() -> None:
-        asked: list[Any] = []
-        command = StdioServerParameters(
-            command=sys.executable, args=[str(EXAMPLE)], cwd=str(tmp_path)
-        )
-        with (tmp_path / "errors").open("w") as errors:
-            async with Client(
-                stdio_client(command, errlog=errors),
-                extensions=[ClientTasks()],
-                elicitation_callback=accepting({"sure": True}, asked),
-            ) as client:
-                greeted = await client.call_tool("greet", {"name": "Ada"})
-                assert greeted.structured_content == {"result": "Hello, Ada!"}
-                deployed = await client.call_tool("deploy", {"version": "1.2"})
-                assert deployed.structured_content == {"result": "1.2 is live."}
-        assert [params.message for params in asked] == ["Deploy 1.2?"]
-
-    run(act, PATIENCE_S)
+@bounded
+async def test_over_pipes(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    command = StdioServerParameters(command=sys.executable, args=[str(EXAMPLE)], cwd=str(tmp_path))
+    with (tmp_path / "errors").open("w") as errors:
+        async with Client(
+            stdio_client(command, errlog=errors),
+            extensions=[ClientTasks()],
+            elicitation_callback=accepting({"sure": True}, asked),
+        ) as client:
+            greeted = await client.call_tool("greet", {"name": "Ada"})
+            assert greeted.structured_content == {"result": "Hello, Ada!"}
+            deployed = await client.call_tool("deploy", {"version": "1.2"})
+            assert deployed.structured_content == {"result": "1.2 is live."}
+    assert [params.message for params in asked] == ["Deploy 1.2?"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from taskmachine.adapters.bridges.mcp import Tasks, elicitation
 from taskmachine.adapters.bridges.mcp.client import Tasks as ClientTasks
-from tests.adapters.bridges.mcp.serving import SERVER, accepting, over_http, run, seen
+from tests.adapters.bridges.mcp.serving import SERVER, accepting, bounded, over_http, seen
 
 
 class Person(BaseModel):
@@ -44,55 +44,50 @@ def text(result: CallToolResult) -> str:
     return content.text
 
 
-def test_a_form_and_the_same_form_once_more() -> None:
+@bounded
+async def test_a_form_and_the_same_form_once_more() -> None:
     async def it(ctx: Context) -> str:
         first = await ctx.elicit("Who?", Person)
         again = await ctx.elicit("Who?", Person)
         assert first.action == again.action == "accept"
         return f"{first.data.name} and {again.data.name}"
 
-    async def act() -> None:
-        asked: list[Any] = []
-        answer = accepting({"name": "Ada"}, asked)
-        assert text(await called(it, elicitation_callback=answer)) == "Ada and Ada"
-        assert len(asked) == 2, "each is a question of its own"
-
-    run(act)
+    asked: list[Any] = []
+    answer = accepting({"name": "Ada"}, asked)
+    assert text(await called(it, elicitation_callback=answer)) == "Ada and Ada"
+    assert len(asked) == 2, "each is a question of its own"
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_client_can_decline_or_cancel_a_question(action: Any) -> None:
+@bounded
+async def test_client_can_decline_or_cancel_a_question(action: Any) -> None:
     async def it(ctx: Context) -> str:
         return (await ctx.elicit("Who?", Person)).action
 
-    async def act() -> None:
-        async def refuse(context: Any, params: Any) -> types.ElicitResult:
-            return types.ElicitResult(action=action)
+    async def refuse(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action=action)
 
-        assert text(await called(it, elicitation_callback=refuse)) == action
-
-    run(act)
+    assert text(await called(it, elicitation_callback=refuse)) == action
 
 
-def test_a_link() -> None:
+@bounded
+async def test_a_link() -> None:
     async def it(ctx: Context) -> str:
         answer = await ctx.elicit_url("Sign in", "https://login.example/", "e1")
         return answer.action
 
-    async def act() -> None:
-        asked: list[Any] = []
+    asked: list[Any] = []
 
-        async def visit(context: Any, params: Any) -> types.ElicitResult:
-            asked.append(params)
-            return types.ElicitResult(action="accept")
+    async def visit(context: Any, params: Any) -> types.ElicitResult:
+        asked.append(params)
+        return types.ElicitResult(action="accept")
 
-        assert text(await called(it, elicitation_callback=visit)) == "accept"
-        assert asked[0].url == "https://login.example/"
-
-    run(act)
+    assert text(await called(it, elicitation_callback=visit)) == "accept"
+    assert asked[0].url == "https://login.example/"
 
 
-def test_the_model_of_the_client() -> None:
+@bounded
+async def test_the_model_of_the_client() -> None:
     async def it(ctx: Context) -> str:
         words = types.TextContent(type="text", text="A word?")
         with warnings.catch_warnings():
@@ -103,35 +98,31 @@ def test_the_model_of_the_client() -> None:
         assert isinstance(said.content, types.TextContent)
         return said.content.text
 
-    async def act() -> None:
-        async def sample(context: Any, params: Any) -> types.CreateMessageResult:
-            assert params.max_tokens == 5
-            words = types.TextContent(type="text", text="tasks")
-            return types.CreateMessageResult(role="assistant", content=words, model="m")
+    async def sample(context: Any, params: Any) -> types.CreateMessageResult:
+        assert params.max_tokens == 5
+        words = types.TextContent(type="text", text="tasks")
+        return types.CreateMessageResult(role="assistant", content=words, model="m")
 
-        assert text(await called(it, sampling_callback=sample)) == "tasks"
-
-    run(act)
+    assert text(await called(it, sampling_callback=sample)) == "tasks"
 
 
 async def who(ctx: Context) -> Elicit[Person]:
     return Elicit("Who?", Person)
 
 
-def test_a_parameter_that_the_sdk_asks_for() -> None:
+@bounded
+async def test_a_parameter_that_the_sdk_asks_for() -> None:
     async def it(person: Annotated[Person, Resolve(who)]) -> str:
         return f"Hello, {person.name}!"
 
-    async def act() -> None:
-        asked: list[Any] = []
-        answer = accepting({"name": "Ada"}, asked)
-        assert text(await called(it, elicitation_callback=answer)) == "Hello, Ada!"
-        assert len(asked) == 1
-
-    run(act)
+    asked: list[Any] = []
+    answer = accepting({"name": "Ada"}, asked)
+    assert text(await called(it, elicitation_callback=answer)) == "Hello, Ada!"
+    assert len(asked) == 1
 
 
-def test_tool_can_return_its_input_requests_and_resume_with_the_answers() -> None:
+@bounded
+async def test_tool_can_return_its_input_requests_and_resume_with_the_answers() -> None:
     async def it(ctx: Context) -> CallToolResult | InputRequiredResult:
         if ctx.input_responses is None:
             form = types.ElicitRequestFormParams(
@@ -144,26 +135,22 @@ def test_tool_can_return_its_input_requests_and_resume_with_the_answers() -> Non
         words = f"{answer.action} in {ctx.request_state}"
         return CallToolResult(content=[types.TextContent(type="text", text=words)])
 
-    async def act() -> None:
-        answer = accepting({}, [])
-        assert text(await called(it, elicitation_callback=answer)) == "accept in round one"
-
-    run(act)
+    answer = accepting({}, [])
+    assert text(await called(it, elicitation_callback=answer)) == "accept in round one"
 
 
-def test_asking_a_client_that_does_not_answer_is_an_error_in_plain_words() -> None:
+@bounded
+async def test_asking_a_client_that_does_not_answer_is_an_error_in_plain_words() -> None:
     async def it(ctx: Context) -> str:
         await ctx.elicit("Who?", Person)
         raise AssertionError("it must not ask")
 
-    async def act() -> None:
-        with pytest.raises(MCPError, match="did not declare support for 'elicitation/create'"):
-            await called(it)
-
-    run(act)
+    with pytest.raises(MCPError, match="did not declare support for 'elicitation/create'"):
+        await called(it)
 
 
-def test_a_tool_may_do_without_the_answer() -> None:
+@bounded
+async def test_a_tool_may_do_without_the_answer() -> None:
     async def it(ctx: Context) -> str:
         capabilities = ctx.session.client_capabilities
         assert capabilities is not None
@@ -174,13 +161,11 @@ def test_a_tool_may_do_without_the_answer() -> None:
             return "Hello, stranger!"
         raise AssertionError("it must not ask")
 
-    async def act() -> None:
-        assert text(await called(it)) == "Hello, stranger!"
-
-    run(act)
+    assert text(await called(it)) == "Hello, stranger!"
 
 
-def test_log_messages_and_pings_from_a_tool_task_are_discarded() -> None:
+@bounded
+async def test_log_messages_and_pings_from_a_tool_task_are_discarded() -> None:
     async def it(ctx: Context) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated, but supported
@@ -191,10 +176,7 @@ def test_log_messages_and_pings_from_a_tool_task_are_discarded() -> None:
         await ctx.notify_tools_changed()
         return "done"
 
-    async def act() -> None:
-        assert text(await called(it)) == "done"
-
-    run(act)
+    assert text(await called(it)) == "done"
 
 
 def test_a_tool_that_is_run_again_gets_the_answers_that_are_there(tmp_path: Path) -> None:
@@ -218,6 +200,7 @@ def test_a_tool_that_is_run_again_gets_the_answers_that_are_there(tmp_path: Path
 
     task_ids: list[str] = []
 
+    @bounded
     async def before() -> None:
         async with over_http(server()) as caller:
             task_id = await caller.create("greet", {})
@@ -226,6 +209,7 @@ def test_a_tool_that_is_run_again_gets_the_answers_that_are_there(tmp_path: Path
                 pass
             task_ids.append(task_id)
 
+    @bounded
     async def after() -> None:
         async with over_http(server()) as caller:
             [task_id] = task_ids
@@ -246,33 +230,31 @@ def test_a_tool_that_is_run_again_gets_the_answers_that_are_there(tmp_path: Path
         responses = {key: {"action": "accept", "content": {"name": name}}}
         await caller.call("tasks/update", {"taskId": task_id, "inputResponses": responses})
 
-    run(before)
-    run(after)
+    before()
+    after()
     assert runs == ["begun", "begun"]
 
 
-def test_first_questions_are_asked_before_the_task_and_not_repeated() -> None:
-    async def act() -> None:
-        tasks = Tasks()
-        server = MCPServer("s", extensions=[tasks], **SERVER)
+@bounded
+async def test_first_questions_are_asked_before_the_task_and_not_repeated() -> None:
+    tasks = Tasks()
+    server = MCPServer("s", extensions=[tasks], **SERVER)
 
-        @server.tool()
-        @tasks.tool(support="required", first=[elicitation("Who?", Person)])
-        async def greet(ctx: Context) -> str:
-            first = await ctx.elicit("Who?", Person)
-            assert first.action == "accept"
-            return f"Hello, {first.data.name}!"
+    @server.tool()
+    @tasks.tool(support="required", first=[elicitation("Who?", Person)])
+    async def greet(ctx: Context) -> str:
+        first = await ctx.elicit("Who?", Person)
+        assert first.action == "accept"
+        return f"Hello, {first.data.name}!"
 
-        async with over_http(server) as caller:
-            call = {"name": "greet", "arguments": {}}
-            paused = (await caller.call("tools/call", call))["result"]
-            assert paused["resultType"] == "input_required"
-            [key] = paused["inputRequests"]
-            responses = {key: {"action": "accept", "content": {"name": "Ada"}}}
-            again = {"inputResponses": responses, "requestState": paused["requestState"]}
-            created = (await caller.call("tools/call", {**call, **again}))["result"]
-            assert created["resultType"] == "task"
-            shown = await seen(caller, created["taskId"], "completed")
-            assert shown["result"]["structuredContent"] == {"result": "Hello, Ada!"}
-
-    run(act)
+    async with over_http(server) as caller:
+        call = {"name": "greet", "arguments": {}}
+        paused = (await caller.call("tools/call", call))["result"]
+        assert paused["resultType"] == "input_required"
+        [key] = paused["inputRequests"]
+        responses = {key: {"action": "accept", "content": {"name": "Ada"}}}
+        again = {"inputResponses": responses, "requestState": paused["requestState"]}
+        created = (await caller.call("tools/call", {**call, **again}))["result"]
+        assert created["resultType"] == "task"
+        shown = await seen(caller, created["taskId"], "completed")
+        assert shown["result"]["structuredContent"] == {"result": "Hello, Ada!"}

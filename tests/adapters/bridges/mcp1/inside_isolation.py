@@ -19,7 +19,7 @@ from starlette.requests import Request
 from taskmachine.adapters.bridges.mcp1 import enable_tasks
 from taskmachine.adapters.bridges.mcp1.requestors import requestor
 from taskmachine.adapters.transports.auth.owners import Owners
-from tests.adapters.bridges.mcp1.served import PATIENCE_S, Served
+from tests.adapters.bridges.mcp1.served import PATIENCE_S, Served, alive
 
 pytestmark = pytest.mark.filterwarnings("ignore:The experimental tasks API:DeprecationWarning")
 
@@ -127,82 +127,70 @@ async def is_shared(client, one, other):
         ("app||ada", "ada", False),
     ],
 )
-def test_tasks_are_of_the_subject_of_a_token(one, other, expected):
-    async def main():
-        async with serving() as client:
-            assert await is_shared(client, (one,), (other,)) is expected
-
-    anyio.run(main)
+@alive
+async def test_tasks_are_of_the_subject_of_a_token(one, other, expected):
+    async with serving() as client:
+        assert await is_shared(client, (one,), (other,)) is expected
 
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"), [("app", "app", True), ("app", "tool", False)]
 )
-def test_tasks_are_of_the_client_where_no_subject_is_known(one, other, expected):
-    async def main():
-        async with serving() as client:
-            assert await is_shared(client, (one,), (other,)) is expected
-
-    anyio.run(main)
+@alive
+async def test_tasks_are_of_the_client_where_no_subject_is_known(one, other, expected):
+    async with serving() as client:
+        assert await is_shared(client, (one,), (other,)) is expected
 
 
-def test_tasks_belong_to_the_session_without_authentication():
-    async def main():
-        async with serving() as client:
-            ours = await client()
-            assert await is_shared(client, ours, ours)
-            assert not await is_shared(client, (), ())
-            assert not await is_shared(client, (), ("app",))
-            assert not await is_shared(client, ("app",), ())
-
-    anyio.run(main)
+@alive
+async def test_tasks_belong_to_the_session_without_authentication():
+    async with serving() as client:
+        ours = await client()
+        assert await is_shared(client, ours, ours)
+        assert not await is_shared(client, (), ())
+        assert not await is_shared(client, (), ("app",))
+        assert not await is_shared(client, ("app",), ())
 
 
-def test_without_sessions_the_id_is_the_secret_and_nothing_is_listed():
-    async def main():
-        async with serving(stateless=True) as client:
-            one, other = await client(), await client()
-            task_id = None
-            with anyio.fail_after(PATIENCE_S):
-                while task_id is None:  # the end of an earlier request may interfere
-                    made = await one.call("tools/call", name="say", arguments={}, task={})
-                    task_id = made.get("task", {}).get("taskId")
-                    await anyio.sleep(0.01)
-            result = await other.call("tasks/result", taskId=task_id)
-            assert result["content"] == [{"type": "text", "text": "done"}]
-            assert await one.answers(task_id) == await other.answers(task_id)
-            assert await one.listed() == await other.listed() == []
-
-    anyio.run(main)
+@alive
+async def test_without_sessions_the_id_is_the_secret_and_nothing_is_listed():
+    async with serving(stateless=True) as client:
+        one, other = await client(), await client()
+        task_id = None
+        with anyio.fail_after(PATIENCE_S):
+            while task_id is None:  # the end of an earlier request may interfere
+                made = await one.call("tools/call", name="say", arguments={}, task={})
+                task_id = made.get("task", {}).get("taskId")
+                await anyio.sleep(0.01)
+        result = await other.call("tasks/result", taskId=task_id)
+        assert result["content"] == [{"type": "text", "text": "done"}]
+        assert await one.answers(task_id) == await other.answers(task_id)
+        assert await one.listed() == await other.listed() == []
 
 
-def test_identify_function_decides_which_sessions_share_tasks():
-    async def main():
-        def identify(context):
-            return context.request.headers["x-api-key"]
+@alive
+async def test_identify_function_decides_which_sessions_share_tasks():
+    def identify(context):
+        return context.request.headers["x-api-key"]
 
-        async with serving(identify=identify) as client:
-            ada, also_ada = [await client(**{"x-api-key": "a"}) for _ in range(2)]
-            bob = await client(**{"x-api-key": "b"})
-            assert await is_shared(client, ada, also_ada)
-            assert not await is_shared(client, ada, bob)
-
-    anyio.run(main)
+    async with serving(identify=identify) as client:
+        ada, also_ada = [await client(**{"x-api-key": "a"}) for _ in range(2)]
+        bob = await client(**{"x-api-key": "b"})
+        assert await is_shared(client, ada, also_ada)
+        assert not await is_shared(client, ada, bob)
 
 
-def test_tool_sees_and_changes_only_tasks_of_its_caller():
-    async def main():
-        async with serving() as client:
-            ada, bob = await client("ada"), await client("bob")
-            task_id = await ada.create("wait")
-            for caller, said in ((bob, "there is none"), (ada, "it is completed")):
-                meddling = await caller.create("meddle", other=task_id)
-                result = await caller.call("tasks/result", taskId=meddling)
-                assert result["content"][0]["text"] == said
-                shown = await ada.call("tasks/get", taskId=task_id)
-                assert (shown.get("statusMessage") == "mine") == (caller is ada)
-
-    anyio.run(main)
+@alive
+async def test_tool_sees_and_changes_only_tasks_of_its_caller():
+    async with serving() as client:
+        ada, bob = await client("ada"), await client("bob")
+        task_id = await ada.create("wait")
+        for caller, said in ((bob, "there is none"), (ada, "it is completed")):
+            meddling = await caller.create("meddle", other=task_id)
+            result = await caller.call("tasks/result", taskId=meddling)
+            assert result["content"][0]["text"] == said
+            shown = await ada.call("tasks/get", taskId=task_id)
+            assert (shown.get("statusMessage") == "mine") == (caller is ada)
 
 
 @pytest.mark.parametrize(

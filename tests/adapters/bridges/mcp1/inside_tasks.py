@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Tasks of a `mcp` 1.x server on our store from start to end, seen by its own SDK's client."""
 
-from functools import partial, wraps
+from functools import partial
 
 import anyio
 import pytest
@@ -14,9 +14,9 @@ from taskmachine.adapters.runtime.maintenance import sweep
 from taskmachine.adapters.stores import Caps
 from taskmachine.statemachine import ConfigurationError, Times
 from tests.adapters.bridges.mcp1.served import (
-    PATIENCE_S,
     Served,
     accept,
+    alive,
     never,
     refusal,
     text_of,
@@ -38,20 +38,6 @@ def url(request, tmp_path):
 @pytest.fixture
 def served(url):
     return Served(partial(enable_tasks, url=url))
-
-
-def alive(act):
-    """Run with a time limit; an exception in the server fails the test."""
-
-    @wraps(act)
-    def test(**fixtures):
-        async def main():
-            with anyio.fail_after(3 * PATIENCE_S):
-                await act(**fixtures)
-
-        anyio.run(main)
-
-    return test
 
 
 @alive

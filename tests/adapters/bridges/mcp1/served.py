@@ -3,6 +3,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import wraps
 
 import anyio
 from mcp import McpError
@@ -170,3 +171,17 @@ async def accept(context, params):
 
 async def never(context, params):
     await anyio.sleep_forever()
+
+
+def alive(act):
+    """Run with a time limit; an exception in the server fails the test."""
+
+    @wraps(act)
+    def test(**fixtures):
+        async def main():
+            with anyio.fail_after(3 * PATIENCE_S):
+                await act(**fixtures)
+
+        anyio.run(main)
+
+    return test

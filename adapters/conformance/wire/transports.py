@@ -27,7 +27,7 @@ CONNECT_S: Final = 5.0
 KEEPALIVE_S: Final = 2.0
 """Most servers close idle connections after 5 s; the tester closes them earlier, to avoid races."""
 MOST_SHOWN: Final = 200  # characters of a log
-_WORDS: Final = re.compile(r"\w.*\w")
+_WORDS: Final = re.compile(r"\w.*\S")
 
 
 def parse(text: bytes) -> tuple[Any, str | None]:

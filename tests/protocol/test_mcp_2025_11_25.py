@@ -153,9 +153,6 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
     assert DIALECT.encode_response(1, decoded) == ResultResponse(1, result)
 
 
-# --- capabilities and task support -----------------------------------------------------------
-
-
 @covers("2025-11-25:augment-only-if-declared")
 @pytest.mark.parametrize(
     ("capabilities", "expected"),
@@ -200,9 +197,6 @@ def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) ->
         g1.check_task_support("t", support, augmented=augmented)
     assert (error.value.tool, error.value.support) == ("t", support or "forbidden")
     assert DIALECT.encode_error(1, error.value).error.code == -32601
-
-
-# --- what a receiver shows -------------------------------------------------------------------
 
 
 def test_a_snapshot() -> None:
@@ -261,9 +255,6 @@ def test_a_question_is_tied_to_its_task() -> None:
         "elicitation/create",
         {"message": "?", "_meta": {"a/b": 1, **g1.related_task("t1"), g1.QUESTION_KEY: "k"}},
     )
-
-
-# --- errors ----------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:internal-error-32603", "2025-11-25:informative-error-messages")

@@ -115,8 +115,6 @@ def test_wrong_parameters_name_the_place(method: str, params: Any, reason: str) 
     assert error.value.reason.startswith(f"params.{reason}")
 
 
-# --- results ---------------------------------------------------------------------------------
-
 PAYLOADS = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 SNAPSHOT = {"taskId": "t", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
 
@@ -180,9 +178,6 @@ def test_a_wrong_answer_of_a_server_names_the_place(method: str, result: Any, re
     with pytest.raises(InvalidResult) as error:
         DIALECT.decode_result(method, ResultResponse(1, result))
     assert error.value.reason.startswith(reason)
-
-
-# --- what a server shows ---------------------------------------------------------------------
 
 
 def test_a_snapshot() -> None:

@@ -81,9 +81,6 @@ def look(receiver: Receiver, task: Task) -> Any:
     return delivered
 
 
-# --- sessions that are taken up again --------------------------------------------------------
-
-
 def test_a_session_that_is_taken_up_again_needs_no_introduction(receiver: Receiver) -> None:
     assert receiver.capabilities == {"elicitation": {}}
     wanted = only(receiver.receive(Request(1, "tools/call", {"name": "quick"})), Perform)
@@ -121,9 +118,6 @@ def test_the_same_question_never_has_the_same_id_twice() -> None:
     receiver.closed(1)
     [second] = collect(receiver, 2, asked())
     assert first.message.id != second.message.id
-
-
-# --- streams that come and go ----------------------------------------------------------------
 
 
 def test_a_wait_survives_its_lost_stream_and_its_question_moves(receiver: Receiver) -> None:
@@ -269,9 +263,6 @@ def test_the_receiver_lists_its_open_watches_and_ends_each() -> None:
     assert receiver.watches == ["b"]
 
 
-# --- plain calls that talk meanwhile ---------------------------------------------------------
-
-
 def plain_call(receiver: Receiver, token: object = "p") -> None:
     meta = {} if token is None else {"progressToken": token}
     receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
@@ -333,9 +324,6 @@ def test_the_end_of_a_plain_call_withdraws_its_open_questions() -> None:
     assert sent([withdrawn]) == [("notifications/cancelled", 1)]
     assert abandoned == Abandoned(1)
     assert receiver.asked(1, [FORM]) == [], "no request waits for it any more"
-
-
-# --- questions before there is a task --------------------------------------------------------
 
 
 def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:

@@ -106,9 +106,6 @@ def test_a_task_is_known_from_the_answer_to_the_end() -> None:
     assert caller.requestor.task_id("job") == "t"
 
 
-# --- questions that come early -----------------------------------------------------------------
-
-
 def test_the_requestor_holds_an_early_question_until_the_create_result() -> None:
     caller = started(G1)
     assert early(caller) == []
@@ -156,9 +153,6 @@ def test_early_questions_end_with_the_connection() -> None:
     caller.requestor.disconnected(now=0)
     caller.start()
     assert not any(isinstance(out, Asked) for out in caller.reply({"task": shown_2025()}))
-
-
-# --- what is said ------------------------------------------------------------------------------
 
 
 def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:

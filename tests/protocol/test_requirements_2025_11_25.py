@@ -74,9 +74,6 @@ def life_of_a_requestor() -> list[Any]:
 LIVES = pytest.mark.parametrize("life", [life_of_a_receiver, life_of_a_requestor])
 
 
-# --- JSON-RPC --------------------------------------------------------------------------------
-
-
 @covers(
     "2025-11-25:jsonrpc-2-0",
     "2025-11-25:request-id-type",
@@ -151,8 +148,6 @@ def test_no_notification_is_answered(method: str, params: Any) -> None:
     assert caller.sent == []
 
 
-# --- _meta -----------------------------------------------------------------------------------
-
 LABEL = r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?"
 KEY = re.compile(
     rf"(?P<prefix>{LABEL}(\.{LABEL})*/)?(?P<name>([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?)"
@@ -211,9 +206,6 @@ def test_the_server_accepts_requests_with_any_metadata(peer: Peer, meta: Any) ->
     peer.ask_from(task_id)
     peer.answer(peer.questions()[0], {**ACCEPT, "_meta": meta, "future": 1})
     assert peer.status(task_id) == "working"
-
-
-# --- the handshake ---------------------------------------------------------------------------
 
 
 @covers(

@@ -23,8 +23,6 @@ from tests.protocol.peers_2025_11_25 import (
 )
 from tests.requirements import covers
 
-# --- questions -------------------------------------------------------------------------------
-
 
 @covers(
     "2025-11-25:input-required-when-asking",
@@ -240,9 +238,6 @@ def test_a_task_records_the_capabilities_that_its_requestor_declared(
 ) -> None:
     peer = Peer(MemoryDriver(), declares=declares)
     assert peer.driver.tasks[peer.create()].call.answers == methods
-
-
-# --- progress --------------------------------------------------------------------------------
 
 
 def progress_of(peer: Peer, token: Any) -> list[Any]:

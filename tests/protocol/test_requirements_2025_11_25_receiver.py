@@ -11,13 +11,11 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT, GetTask, Initialize
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER, capabilities_of
 from taskmachine.protocol.offer import Tool
-from taskmachine.protocol.operations import Browse, Cancel, Create
+from taskmachine.protocol.operations import Cancel, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import (
     IllegalTransition,
-    NotFound,
     Outcome,
     StaleFence,
     Task,
@@ -25,7 +23,15 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver, only
+from tests.protocol.memory_driver import (
+    GREET,
+    OFFER,
+    PAGE,
+    CarelessDriver,
+    Connection,
+    MemoryDriver,
+    only,
+)
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     BROKEN,
@@ -43,8 +49,6 @@ from tests.protocol.peers_2025_11_25 import (
     returned,
 )
 from tests.requirements import covers
-
-# --- capabilities ----------------------------------------------------------------------------
 
 
 @covers(
@@ -163,6 +167,10 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
     assert peer.connection.runs == {}
 
 
+TTLS: list[Any] = ["60", -1, 0.5, True, [], 2**53]
+TOKENS: list[Any] = [{}, [], True, 1.5]
+
+
 @covers(
     "2025-11-25:tool-protocol-errors",
     "2025-11-25:ttl-parameter-number",
@@ -172,17 +180,14 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
     "params",
     [
         *({"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}),
-        *({"name": "greet", "task": {"ttl": ttl}} for ttl in ("60", -1, 0.5, True, [], 2**53)),
-        *({"name": "greet", "_meta": {"progressToken": token}} for token in (True, 1.5, [], {})),
+        *({"name": "greet", "task": {"ttl": ttl}} for ttl in TTLS),
+        *({"name": "greet", "_meta": {"progressToken": token}} for token in TOKENS),
     ],
 )
 def test_an_unknown_tool_or_a_malformed_call_is_a_protocol_error(peer: Peer, params: Any) -> None:
     assert peer.error("tools/call", **{"task": {}, **params})["code"] == -32602
     assert peer.driver.tasks == {}
     assert peer.result("ping") == {}
-
-
-# --- creating and looking --------------------------------------------------------------------
 
 
 @covers(
@@ -338,9 +343,6 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
     assert peer.status(other) == "working"
 
 
-# --- the life of a task ----------------------------------------------------------------------
-
-
 @covers(
     "2025-11-25:paths-from-working",
     "2025-11-25:paths-from-input-required",
@@ -440,38 +442,6 @@ def test_a_status_notification_carries_the_whole_task(peer: Peer, task_id: str) 
     assert last == peer.result("tasks/get", taskId=task_id)
 
 
-# --- lists -----------------------------------------------------------------------------------
-
-
-class Paging(MemoryDriver):
-    """Pages by sealed positions, as a store does."""
-
-    sealer = Sealer(b"s" * 32)
-
-    def _perform(self, connection: Connection, wanted: Perform) -> None:
-        if not isinstance(wanted.operation, Browse):
-            super()._perform(connection, wanted)
-            return
-        assert wanted.id is not None
-        mine = [t for t in reversed(self.tasks.values()) if t.owner == connection.owner]
-        cursor, start = wanted.operation.cursor, 0
-        if cursor is not None:
-            try:
-                after = self.sealer.open_cursor(connection.owner, cursor)
-            except TaskmachineError as error:
-                self.handle(connection, connection.receiver.refused(wanted.id, error))
-                return
-            start = [t.id for t in mine].index(after.task_id) + 1
-        page, rest = mine[start : start + PAGE], mine[start + PAGE :]
-        last = page[-1] if rest else None
-        following = (
-            None
-            if last is None
-            else self.sealer.seal_cursor(connection.owner, Position(0, last.id))
-        )
-        self.handle(connection, connection.receiver.paged(wanted.id, page, following, now=self.now))
-
-
 @covers(
     "2025-11-25:list-result-shape",
     "2025-11-25:list-paginated",
@@ -480,7 +450,7 @@ class Paging(MemoryDriver):
 )
 @pytest.mark.parametrize("number", [0, PAGE, PAGE + 1, 5])
 def test_pages_follow_each_other_to_the_end(number: int) -> None:
-    peer = Peer(Paging())
+    peer = Peer(MemoryDriver())
     created = {peer.create() for _ in range(number)}
     seen: list[str] = []
     page = peer.result("tasks/list")
@@ -498,7 +468,7 @@ def test_pages_follow_each_other_to_the_end(number: int) -> None:
 
 @covers("2025-11-25:list-bad-cursor-32602", "2025-11-25:bad-cursor-graceful")
 def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
-    driver = Paging()
+    driver = MemoryDriver()
     peer, other = Peer(driver), Peer(driver, owner="bob")
     for _ in range(PAGE + 1):
         peer.create()
@@ -508,9 +478,6 @@ def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
         assert peer.error("tasks/list", cursor=bad)["code"] == -32602
     assert other.error("tasks/list", cursor=good)["code"] == -32602
     assert len(peer.result("tasks/list", cursor=good)["tasks"]) == 1
-
-
-# --- errors and strangers --------------------------------------------------------------------
 
 
 @covers(
@@ -569,15 +536,6 @@ def test_an_internal_failure_is_32603_without_details(error: Exception) -> None:
     assert peer.result("ping") == {}
 
 
-class Careless(MemoryDriver):
-    """Forgets to compare owners when it loads."""
-
-    def load(self, task_id: str, owner: str) -> Task:
-        if task_id not in self.tasks:
-            raise NotFound(task_id)
-        return self.tasks[task_id]
-
-
 @covers(
     "2025-11-25:bound-to-auth-context",
     "2025-11-25:foreign-get-rejected",
@@ -585,7 +543,7 @@ class Careless(MemoryDriver):
 )
 @pytest.mark.parametrize("way", ["working", "input_required", "completed"])
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result"])
-@pytest.mark.parametrize("kind", [MemoryDriver, Careless])
+@pytest.mark.parametrize("kind", [MemoryDriver, CarelessDriver])
 def test_a_foreign_task_is_shown_as_none(kind: type[MemoryDriver], method: str, way: str) -> None:
     driver = kind()
     alice, bob = Peer(driver), Peer(driver, owner="bob")

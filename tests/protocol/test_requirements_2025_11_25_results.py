@@ -24,8 +24,6 @@ from tests.requirements import covers
 RICH = {**HELLO, "structuredContent": {"n": [1]}, "_meta": {"com.example/a": 1}, "future": {}}
 
 
-# --- results ---------------------------------------------------------------------------------
-
 OUTCOMES = [
     pytest.param(returned(HELLO), "completed", id="result"),
     pytest.param(returned(RICH), "completed", id="rich"),

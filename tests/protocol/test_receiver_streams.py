@@ -326,10 +326,14 @@ def test_the_end_of_a_plain_call_withdraws_its_open_questions() -> None:
     assert receiver.asked(1, [FORM]) == [], "no request waits for it any more"
 
 
-def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
+def asking_first() -> Receiver:
     first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
     offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
+    return Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
+
+
+def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
+    receiver = asking_first()
     capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
     wanted = only(receiver.receive(g2.DIALECT.encode_request(1, call)), Perform)
@@ -351,9 +355,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
 
 
 def test_a_client_that_cannot_answer_the_first_question_gets_32021() -> None:
-    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
-    offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
+    receiver = asking_first()
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
     receiver.receive(g2.DIALECT.encode_request(1, call))
     refused = only(receiver.paused(1, [FORM], "sealed"), Send)

@@ -108,9 +108,7 @@ def test_the_server_asks_a_polling_client_after_it_reads_the_task(peer: Peer) ->
 
 @covers("2025-11-25:leaves-input-required-when-answered")
 def test_a_task_waits_until_the_last_question_is_answered(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id, NAME, SUM)
-    first, second = peer.questions()
+    first, second = peer.asked(task_id, NAME, SUM)
     peer.answer(second, {"role": "assistant", "model": "m", "content": []})
     assert peer.status(task_id) == "input_required"
     peer.say({"id": first["id"], "error": {"code": -1, "message": "User rejected"}})
@@ -163,9 +161,7 @@ def test_a_question_that_is_sent_again_has_a_new_id(peer: Peer, task_id: str) ->
 def test_a_question_that_is_moot_is_taken_back_and_nothing_else(
     peer: Peer, task_id: str, end: str
 ) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id, NAME, SUM)
-    answered, still_open = peer.questions()
+    answered, still_open = peer.asked(task_id, NAME, SUM)
     peer.answer(answered, ACCEPT)
     peer.move(task_id, VERBS[end])
     assert peer.notifications("notifications/cancelled") == [{"requestId": still_open["id"]}]
@@ -173,9 +169,7 @@ def test_a_question_that_is_moot_is_taken_back_and_nothing_else(
 
 @covers("2025-11-25:late-response-ignored", "2025-11-25:cancellation-races-handled")
 def test_an_answer_to_a_question_that_was_taken_back_is_ignored(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id)
-    [asked] = peer.questions()
+    [asked] = peer.asked(task_id)
     peer.end(task_id)
     before = peer.result("tasks/get", taskId=task_id)
     assert peer.answer(asked, ACCEPT) == []

@@ -139,10 +139,12 @@ def test_list_and_cancel_are_served_where_they_are_declared(offer: Any, declared
     assert refusal["code"] == (-32602 if "cancel" in declared else -32601)
 
 
+UNMARKED = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
+
+
 @covers("2025-11-25:task-support-values", "2025-11-25:task-support-default-forbidden")
 def test_the_list_of_tools_says_which_run_as_tasks() -> None:
-    unmarked = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    tools = Peer(MemoryDriver(), offer=unmarked).result("tools/list")["tools"]
+    tools = Peer(MemoryDriver(), offer=UNMARKED).result("tools/list")["tools"]
     support = {tool["name"]: tool["execution"]["taskSupport"] for tool in tools}
     expected = {"greet": "optional", "slow": "required", "quick": "forbidden", "odd": "forbidden"}
     assert support == expected
@@ -155,16 +157,30 @@ def test_the_list_of_tools_says_which_run_as_tasks() -> None:
     "2025-11-25:may-require-augmentation",
 )
 @pytest.mark.parametrize(
-    ("tool", "params"), [("quick", {"task": {}}), ("odd", {"task": {}}), ("slow", {})]
+    ("tool", "augmented", "allowed"),
+    [
+        ("slow", True, True),
+        ("slow", False, False),
+        ("greet", True, True),
+        ("greet", False, True),
+        ("quick", True, False),
+        ("quick", False, True),
+        ("odd", True, False),
+        ("odd", False, True),
+    ],
 )
-def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params: Any) -> None:
-    offer = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    peer = Peer(MemoryDriver(), offer=offer)
-    error = peer.error("tools/call", name=tool, **params)
-    assert error["code"] == -32601
-    assert tool in error["message"]
-    assert peer.driver.tasks == {}
-    assert peer.connection.runs == {}
+def test_a_call_against_the_task_support_of_its_tool_is_32601(
+    tool: str, augmented: bool, allowed: bool
+) -> None:
+    peer = Peer(MemoryDriver(), offer=UNMARKED)
+    params: dict[str, Any] = {"task": {}} if augmented else {}
+    answers = peer.responses(peer.ask("tools/call", name=tool, **params))
+    assert bool(peer.driver.tasks) == (allowed and augmented)
+    assert bool(peer.connection.runs) == (allowed and not augmented)
+    if not allowed:
+        [answer] = answers
+        assert answer["error"]["code"] == -32601
+        assert tool in answer["error"]["message"]
 
 
 TTLS: list[Any] = ["60", -1, 0.5, True, [], 2**53]
@@ -355,8 +371,7 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
 def test_whatever_happens_the_status_takes_an_allowed_path(
     peer: Peer, task_id: str, way: str, verb: str
 ) -> None:
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     before = peer.result("tasks/get", taskId=task_id)
     try:
         peer.move(task_id, VERBS[verb])
@@ -405,8 +420,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
     kept: list[Perform] = []
     peer = Peer(Slow())
     task_id = peer.create()
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     id = peer.ask("tasks/cancel", taskId=task_id)
     assert peer.responses(id) == [], "nothing is promised before it has happened"
     peer.driver.handle(peer.connection, kept)
@@ -419,8 +433,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
 @covers("2025-11-25:cancel-terminal-refused", "2025-11-25:informative-error-messages")
 @pytest.mark.parametrize("way", ["completed", "failed", "broken", "cancelled"])
 def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way: str) -> None:
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     before = peer.result("tasks/get", taskId=task_id)
     error = peer.error("tasks/cancel", taskId=task_id)
     assert error["code"] == -32602
@@ -431,9 +444,7 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
 def test_a_status_notification_carries_the_whole_task(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id)
-    peer.answer(peer.questions()[0], ACCEPT)
+    peer.answer(peer.asked(task_id)[0], ACCEPT)
     peer.end(task_id)
     told = [m for m in peer.heard if m.get("method") == "notifications/tasks/status"]
     assert [m["params"]["status"] for m in told] == ["input_required", "working", "completed"]
@@ -548,8 +559,7 @@ def test_a_foreign_task_is_shown_as_none(kind: type[MemoryDriver], method: str, 
     driver = kind()
     alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
-    for step in WAYS[way]:
-        alice.move(task_id, VERBS[step])
+    alice.walk(task_id, way)
     assert bob.error(method, taskId=task_id) == bob.error(method, taskId="never issued")
     if way == "working":
         alice.end(task_id)

@@ -51,6 +51,10 @@ def sample(**params: Any) -> dict[str, Any]:
         (SERVER, "odd", False),
         (SERVER, "not listed", False),
         ({"tools": {}}, "slow", False),
+        ({"tasks": None}, "slow", False),
+        ({"tasks": {"requests": []}}, "slow", False),
+        ({"tasks": {"requests": {"tools": {}}}}, "slow", False),
+        ({"tasks": {"requests": {"tools": {"call": True}}}}, "slow", False),
         ({"tools": {}, "tasks": {"list": {}, "requests": {}}}, "slow", False),
     ],
 )

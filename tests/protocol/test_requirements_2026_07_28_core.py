@@ -1,7 +1,6 @@
 """Requirements of the core of 2026-07-28 on every message of a server."""
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.protocol.plain_2026_07_28 import (
     returned,
     sampling,
 )
+from tests.protocol.test_requirements_2025_11_25 import KEY
 from tests.requirements import covers
 
 
@@ -129,10 +129,6 @@ def test_every_error_code_is_one_that_may_be_sent() -> None:
         assert error["message"]
         assert ("requiredCapabilities" in error.get("data", {})) == (error["code"] == -32021)
         assert ("supported" in error.get("data", {})) == (error["code"] == -32022)
-
-
-LABEL = r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?"
-KEY = re.compile(rf"({LABEL}(\.{LABEL})*/)?([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 
 
 @covers(

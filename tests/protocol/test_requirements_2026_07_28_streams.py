@@ -132,14 +132,20 @@ def test_a_task_notification_equals_the_tasks_get_result(
 
 
 @covers("2026-07-28:undeclared-capability-not-used")
+@pytest.mark.parametrize(
+    ("able", "kinds"), [(TASKS, set()), ({**TASKS, "elicitation": {}}, {"a"}), (ABLE, {"a", "b"})]
+)
 def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared(
-    peer: Peer, task_id: str
+    peer: Peer, task_id: str, able: Any, kinds: set[str]
 ) -> None:
-    able = {**TASKS, "elicitation": {}}
     peer.send("subscriptions/listen", able, notifications={"taskIds": [task_id]})
     peer.ask(task_id, form("a"), sampling("b"))
     (told,) = peer.news()
-    assert set(told["params"]["inputRequests"]) == {"a"}
+    judge(REVISION, "TaskStatusNotification").validate(told)
+    polled = peer.result("tasks/get", able, taskId=task_id)
+    del polled["resultType"], polled["_meta"], told["params"]["_meta"]
+    assert told["params"] == polled
+    assert set(polled["inputRequests"]) == kinds
 
 
 @covers("2026-07-28:many-subscriptions", "2026-07-28:stdio-interleaving")
@@ -389,19 +395,21 @@ def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
     assert "result" in retry(peer, good, digest=DIGEST), "the server lives on"
 
 
-@covers("2026-07-28:undeclared-capability-32021", "2026-07-28:reserved-codes-as-defined")
-def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(peer: Peer) -> None:
-    peer.send("tools/call", {}, name="greet", id=1)
-    error = MissingCapability({"elicitation": {}})
-    (answer,) = peer.do(peer.receiver.refused(1, error))
-    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
-    assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
-
-
-@covers("2026-07-28:mrtr-declared-kinds-only", "2026-07-28:undeclared-capability-32021")
-def test_a_plain_call_receives_no_question_of_an_undeclared_kind(peer: Peer) -> None:
-    peer.send("tools/call", {"sampling": {}}, name="greet", id=1)
-    answer = pause(peer, 1, form("a"), sampling("b"))
+@covers(
+    "2026-07-28:undeclared-capability-32021",
+    "2026-07-28:mrtr-declared-kinds-only",
+    "2026-07-28:reserved-codes-as-defined",
+)
+@pytest.mark.parametrize("able", [{}, {"sampling": {}}])
+def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(
+    peer: Peer, able: Any
+) -> None:
+    peer.send("tools/call", able, name="greet", id=1)
+    if able:
+        answer = pause(peer, 1, form("a"), sampling("b"))
+    else:
+        error = MissingCapability({"elicitation": {}})
+        (answer,) = peer.do(peer.receiver.refused(1, error))
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 

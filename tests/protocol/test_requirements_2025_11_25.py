@@ -11,7 +11,6 @@ from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
 from taskmachine.protocol.operations import Browse
 from taskmachine.protocol.outputs import Asked, Finished, Perform
 from taskmachine.statemachine import Call, Outcome, Reply
-from tests.oracle import judge
 from tests.protocol.memory_driver import Connection, MemoryDriver
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
@@ -19,7 +18,6 @@ from tests.protocol.peers_2025_11_25 import (
     HELLO,
     NAME,
     RELATED,
-    REVISION,
     SUM,
     Caller,
     Peer,
@@ -272,16 +270,6 @@ def test_a_list_shows_only_tasks_of_the_requestor() -> None:
     hers, his = alice.create(), bob.create()
     assert [task["taskId"] for task in alice.result("tasks/list")["tasks"]] == [hers]
     assert [task["taskId"] for task in bob.result("tasks/list")["tasks"]] == [his]
-
-
-@covers("2025-11-25:timeout-sends-cancelled", "2025-11-25:cancelled-same-direction")
-def test_a_poll_that_timed_out_is_cancelled() -> None:
-    caller = Caller()
-    caller.create()
-    [poll] = caller.wait(1_000)
-    cancelled = [m for m in caller.wait(60_000) if m["method"] == "notifications/cancelled"]
-    assert [m["params"]["requestId"] for m in cancelled] == [poll["id"]]
-    judge(REVISION, "CancelledNotification").validate(cancelled[0])
 
 
 @covers("2025-11-25:progress-token-unique")

@@ -8,8 +8,18 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
+from tests.oracle import judge
 from tests.protocol.memory_driver import only
-from tests.protocol.peers_2025_11_25 import ACCEPT, FORM, HELLO, RELATED, SAMPLING, Caller, shown
+from tests.protocol.peers_2025_11_25 import (
+    ACCEPT,
+    FORM,
+    HELLO,
+    RELATED,
+    REVISION,
+    SAMPLING,
+    Caller,
+    shown,
+)
 from tests.requirements import covers
 
 SERVER: Any = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
@@ -349,11 +359,20 @@ def test_a_call_without_requested_progress_has_no_token(caller: Caller) -> None:
     assert "_meta" not in caller.start()["params"]
 
 
-@covers("2025-11-25:negotiation-errors-handled", "2025-11-25:late-response-ignored")
+@covers(
+    "2025-11-25:negotiation-errors-handled",
+    "2025-11-25:late-response-ignored",
+    "2025-11-25:timeout-sends-cancelled",
+    "2025-11-25:cancelled-same-direction",
+)
 def test_the_requestor_abandons_an_unanswered_poll_and_polls_again(caller: Caller) -> None:
     caller.create()
     [lost] = caller.wait(1_000)
-    later = [m for m in caller.wait(120_000) if m.get("method") == "tasks/get"]
+    sent = caller.wait(60_000)
+    [cancelled] = [m for m in sent if m["method"] == "notifications/cancelled"]
+    judge(REVISION, "CancelledNotification").validate(cancelled)
+    assert cancelled["params"]["requestId"] == lost["id"]
+    later = [m for m in [*sent, *caller.wait(60_000)] if m["method"] == "tasks/get"]
     assert later != []
     assert caller.reply(shown(status="completed"), to=lost) == [], "too late to count"
     caller.reply(shown(status="completed"), to=later[-1])

@@ -19,10 +19,12 @@ from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.protocol.operations import Browse, Create, Run, Watch, decide
 from taskmachine.protocol.outputs import Abandoned, Perform, Replied, Send
 from taskmachine.protocol.receiver import Receiver
+from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import NotFound, Outcome, Task, TaskmachineError, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 
 PAGE = 2
+SEALER = Sealer(b"s" * 32)
 Kind = TypeVar("Kind")
 
 GREET = {"name": "greet", "description": "Says hello", "inputSchema": {"type": "object"}}
@@ -67,6 +69,8 @@ class Connection:
 
 class MemoryDriver:
     """Owns tasks, performs operations, and passes every new version to all receivers."""
+
+    page = PAGE
 
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
@@ -121,12 +125,18 @@ class MemoryDriver:
             case Run():
                 assert id is not None
                 connection.runs[id] = operation
-            case Browse(cursor=cursor):
+            case Browse(cursor=cursor, limit=limit):
                 assert id is not None
                 mine = [t for t in reversed(self.tasks.values()) if t.owner == connection.owner]
-                start = 0 if cursor is None else int(cursor)
-                page, rest = mine[start : start + PAGE], mine[start + PAGE :]
-                following = str(start + PAGE) if rest else None
+                try:
+                    start = self._start(connection.owner, cursor, mine)
+                except TaskmachineError as error:
+                    self.handle(connection, receiver.refused(id, error))
+                    return
+                end = start + (limit or self.page)
+                last = mine[end - 1].id if mine[end:] else None
+                following = last and SEALER.seal_cursor(connection.owner, Position(0, last))
+                page = mine[start:end]
                 self.handle(connection, receiver.paged(id, page, following, now=self.now))
             case Watch(task_ids=task_ids):
                 assert id is not None
@@ -162,6 +172,20 @@ class MemoryDriver:
         step = act(self.tasks[task_id])
         return self.tasks[task_id] if step is None else self.commit(step)
 
+    def _start(self, owner: str, cursor: str | None, mine: list[Task]) -> int:
+        if cursor is None:
+            return 0
+        return [t.id for t in mine].index(SEALER.open_cursor(owner, cursor).task_id) + 1
+
     def _store(self, step: Step) -> None:
         self.tasks[step.task.id] = step.task
         self.steps.append(step)
+
+
+class CarelessDriver(MemoryDriver):
+    """Does not compare owners when it loads a task."""
+
+    def load(self, task_id: str, owner: str) -> Task:
+        if task_id not in self.tasks:
+            raise NotFound(task_id)
+        return self.tasks[task_id]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as g2
 from taskmachine.protocol.timestamps import encode_timestamp
+from tests.protocol.peers_2025_11_25 import FORM, SAMPLING
 from tests.strategies import ids, json_objects, text, text_blocks
 
 Kind = Literal["request", "notification", "result"]
@@ -69,18 +70,6 @@ statuses = st.sampled_from(["working", "input_required", "completed", "failed", 
 arguments = st.none() | json_objects
 implementations = st.fixed_dictionaries({"name": text, "version": text})
 contents = st.lists(text_blocks, max_size=2)
-form = {
-    "message": "Your name?",
-    "requestedSchema": {
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-    },
-}
-sampling = {
-    "messages": [{"role": "user", "content": {"type": "text", "text": "2+2?"}}],
-    "maxTokens": 10,
-}
 input_schemas = st.sampled_from(
     [{"type": "object"}, {"type": "object", "properties": {"n": {"type": "integer"}}}]
 )
@@ -89,21 +78,26 @@ _input_requests = st.dictionaries(
     text,
     st.sampled_from(
         [
-            g2.InputRequest("elicitation/create", form),
-            g2.InputRequest("sampling/createMessage", sampling),
+            g2.InputRequest("elicitation/create", FORM),
+            g2.InputRequest("sampling/createMessage", SAMPLING),
             g2.InputRequest("roots/list"),
         ]
     ),
     min_size=1,
     max_size=3,
 )
-_g2_task_fields = {
+_task_fields = {
     "taskId": ids,
     "createdAt": stamps,
     "lastUpdatedAt": stamps,
-    "ttlMs": st.none() | ms,
     "statusMessage": maybe_text,
-    "pollIntervalMs": st.none() | ms,
+}
+_g2_task_fields = {**_task_fields, "ttlMs": st.none() | ms, "pollIntervalMs": st.none() | ms}
+_progress = {
+    "progressToken": tokens,
+    "progress": st.integers(0, 10) | st.floats(0, 10),
+    "total": st.none() | st.integers(0, 10),
+    "message": maybe_text,
 }
 _PAYLOADS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "working": {},
@@ -127,16 +121,13 @@ def _builds(shape: Callable[..., Any], *fields: Any, **named: Any) -> st.SearchS
 
 # --- 2025-11-25 ------------------------------------------------------------------------------
 
-_task_fields = {
-    "taskId": ids,
+_g1_task_fields = {
+    **_task_fields,
     "status": statuses,
-    "createdAt": stamps,
-    "lastUpdatedAt": stamps,
     "ttl": st.none() | ms,
-    "statusMessage": maybe_text,
     "pollInterval": st.none() | ms,
 }
-_g1_tasks = st.builds(g1.Task, **_task_fields)
+_g1_tasks = st.builds(g1.Task, **_g1_task_fields)
 _augmentation = st.none() | st.builds(g1.TaskMetadata, ttl=st.none() | ms)
 _related = ids.map(g1.related_task)
 
@@ -203,7 +194,7 @@ SAMPLES_2025: Final = [
         message=text,
         task=_augmentation,
         meta=_related,
-        extra=st.just({"requestedSchema": form["requestedSchema"]}),
+        extra=st.just({"requestedSchema": FORM["requestedSchema"]}),
     ),
     _core_2025("elicitation/create", "ElicitResult", g1.ElicitResult)(
         action=st.sampled_from(["accept", "decline", "cancel"]),
@@ -216,7 +207,7 @@ SAMPLES_2025: Final = [
         g1.CreateMessage,
         schema="TaskCreateMessageRequest",
     )(
-        messages=st.just(sampling["messages"]),
+        messages=st.just(SAMPLING["messages"]),
         maxTokens=st.integers(1, 1000),
         task=_augmentation,
         meta=_related,
@@ -230,7 +221,7 @@ SAMPLES_2025: Final = [
         meta=metas,
     ),
     _core_2025("tasks/get", "GetTaskRequest", g1.GetTask)(taskId=ids),
-    _core_2025("tasks/get", "GetTaskResult", g1.Task)(**_task_fields),
+    _core_2025("tasks/get", "GetTaskResult", g1.Task)(**_g1_task_fields),
     _core_2025("tasks/result", "GetTaskPayloadRequest", g1.GetTaskPayload)(taskId=ids),
     _core_2025("tasks/result", "GetTaskPayloadResult", g1.TaskPayload)(
         meta=_related, extra=contents.map(lambda blocks: {"content": blocks})
@@ -241,23 +232,17 @@ SAMPLES_2025: Final = [
     ),
     _core_2025("tasks/cancel", "CancelTaskRequest", g1.CancelTask)(taskId=ids),
     _core_2025("tasks/cancel", "CancelTaskResult", g1.Task)(
-        **_task_fields | {"status": st.just("cancelled")}
+        **_g1_task_fields | {"status": st.just("cancelled")}
     ),
     _core_2025("notifications/tasks/status", "TaskStatusNotification", g1.TaskStatus)(
-        **_task_fields
+        **_g1_task_fields
     ),
     _core_2025(
         "notifications/progress",
         "ProgressNotification",
         g1.Progress,
         schema="TaskProgressNotification",
-    )(
-        progressToken=tokens,
-        progress=st.integers(0, 10) | st.floats(0, 10),
-        total=st.none() | st.integers(0, 10),
-        message=maybe_text,
-        meta=_related,
-    ),
+    )(**_progress, meta=_related),
     _core_2025("notifications/cancelled", "CancelledNotification", g1.Cancelled)(
         requestId=tokens, reason=maybe_text, meta=metas
     ),
@@ -350,11 +335,7 @@ SAMPLES_2026: Final = [
         meta=_subscription_metas
     ),
     _core_2026("notifications/progress", "ProgressNotification", g2.Progress)(
-        progressToken=tokens,
-        progress=st.integers(0, 10) | st.floats(0, 10),
-        total=st.none() | st.integers(0, 10),
-        message=maybe_text,
-        meta=metas,
+        **_progress, meta=metas
     ),
     _core_2026("notifications/cancelled", "CancelledNotification", g2.Cancelled)(
         requestId=tokens, reason=maybe_text, meta=metas

@@ -203,6 +203,16 @@ class Peer:
         self.driver.now += 10
         self.driver.move(task_id, lambda task: act(task, self.driver.now))
 
+    def walk(self, task_id: str, way: str) -> None:
+        for verb in WAYS[way]:
+            self.move(task_id, VERBS[verb])
+
+    def asked(self, task_id: str, *questions: Question) -> list[Any]:
+        """Wait for the result; return the questions that the task then asks."""
+        self.ask("tasks/result", taskId=task_id)
+        self.ask_from(task_id, *questions)
+        return self.questions()
+
     def start(self, task_id: str) -> None:
         self.move(task_id, lambda task, now: lifecycle.start(task, now, worker="w"))
 

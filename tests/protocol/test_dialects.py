@@ -70,8 +70,6 @@ def test_an_invalid_timestamp_is_refused(stamp: str) -> None:
         decode_timestamp(stamp)
 
 
-# --- what a dialect does not have ------------------------------------------------------------
-
 OLD, NEW, ERLMCP = (DIALECTS[name] for name in ("2025-11-25", "2026-07-28", "erlmcp"))
 CALL, REPLY = Call("tools/call", "greet"), Reply(b"{}")
 

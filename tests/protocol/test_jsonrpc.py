@@ -24,6 +24,7 @@ from tests.requirements import covers
 from tests.strategies import json_objects, json_values, text
 
 PARSE, INVALID, PARAMS = -32700, -32600, -32602
+ERROR = b'{"jsonrpc":"2.0","id":1,"error":%b}'
 
 ids = st.integers() | text
 messages = st.one_of(
@@ -108,15 +109,11 @@ def test_an_error_without_an_id_has_no_id() -> None:
         (b'{"jsonrpc":"2.0","id":1,"error":5}', INVALID, "error must be an object, got number"),
         (b'{"jsonrpc":"2.0","id":1,"error":{}}', INVALID, "error.code must be an integer"),
         (
-            b'{"jsonrpc":"2.0","id":1,"error":{"code":true,"message":"x"}}',
+            ERROR % b'{"code":true,"message":"x"}',
             INVALID,
             "error.code must be an integer, got boolean",
         ),
-        (
-            b'{"jsonrpc":"2.0","id":1,"error":{"code":1}}',
-            INVALID,
-            "error.message must be a string, got null",
-        ),
+        (ERROR % b'{"code":1}', INVALID, "error.message must be a string, got null"),
     ],
 )
 def test_bad_input_is_refused_with_a_code_and_a_reason(data: bytes, code: int, reason: str) -> None:
@@ -195,7 +192,7 @@ def test_a_lone_surrogate_cannot_be_sent() -> None:
 )
 def test_the_refusal_of_a_malformed_error_names_the_actual_type(body: bytes, reason: str) -> None:
     with pytest.raises(MalformedMessage) as error:
-        decode_message(b'{"jsonrpc":"2.0","id":1,"error":' + body + b"}")
+        decode_message(ERROR % body)
     assert (error.value.code, error.value.reason) == (-32600, f"Invalid request: {reason}")
 
 

@@ -153,58 +153,6 @@ def test_nothing_that_a_tool_says_is_lost() -> None:
     assert DIALECT.encode_response(1, decoded) == ResultResponse(1, result)
 
 
-# --- capabilities and task support -----------------------------------------------------------
-
-
-@covers("2025-11-25:augment-only-if-declared")
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [
-        ({"tasks": {"requests": {"tools": {"call": {}}}}}, True),
-        ({"tasks": {"requests": {"tools": {}}}}, False),
-        ({"tasks": {"requests": {"tools": {"call": True}}}}, False),
-        ({"tasks": {"requests": []}}, False),
-        ({"tasks": None}, False),
-        ({}, False),
-    ],
-)
-def test_a_request_is_augmentable_only_if_its_method_is_declared(
-    capabilities: Any, expected: bool
-) -> None:
-    assert g1.is_augmentable(capabilities, "tools/call") is expected
-
-
-@covers(
-    "2025-11-25:forbidden-tool-task-refused-32601",
-    "2025-11-25:required-tool-plain-refused-32601",
-    "2025-11-25:task-support-default-forbidden",
-)
-@pytest.mark.parametrize(
-    ("support", "augmented", "allowed"),
-    [
-        ("required", True, True),
-        ("required", False, False),
-        ("optional", True, True),
-        ("optional", False, True),
-        ("forbidden", True, False),
-        ("forbidden", False, True),
-        (None, True, False),
-        (None, False, True),
-    ],
-)
-def test_task_support_of_a_tool(support: Any, augmented: bool, allowed: bool) -> None:
-    if allowed:
-        g1.check_task_support("t", support, augmented=augmented)
-        return
-    with pytest.raises(TaskSupportMismatch) as error:
-        g1.check_task_support("t", support, augmented=augmented)
-    assert (error.value.tool, error.value.support) == ("t", support or "forbidden")
-    assert DIALECT.encode_error(1, error.value).error.code == -32601
-
-
-# --- what a receiver shows -------------------------------------------------------------------
-
-
 def test_a_snapshot() -> None:
     assert DIALECT.shapes.encode(g1.encode_task(task(), 250)) == {
         "taskId": "t1",
@@ -261,9 +209,6 @@ def test_a_question_is_tied_to_its_task() -> None:
         "elicitation/create",
         {"message": "?", "_meta": {"a/b": 1, **g1.related_task("t1"), g1.QUESTION_KEY: "k"}},
     )
-
-
-# --- errors ----------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:internal-error-32603", "2025-11-25:informative-error-messages")

@@ -81,9 +81,6 @@ def look(receiver: Receiver, task: Task) -> Any:
     return delivered
 
 
-# --- sessions that are taken up again --------------------------------------------------------
-
-
 def test_a_session_that_is_taken_up_again_needs_no_introduction(receiver: Receiver) -> None:
     assert receiver.capabilities == {"elicitation": {}}
     wanted = only(receiver.receive(Request(1, "tools/call", {"name": "quick"})), Perform)
@@ -121,9 +118,6 @@ def test_the_same_question_never_has_the_same_id_twice() -> None:
     receiver.closed(1)
     [second] = collect(receiver, 2, asked())
     assert first.message.id != second.message.id
-
-
-# --- streams that come and go ----------------------------------------------------------------
 
 
 def test_a_wait_survives_its_lost_stream_and_its_question_moves(receiver: Receiver) -> None:
@@ -269,9 +263,6 @@ def test_the_receiver_lists_its_open_watches_and_ends_each() -> None:
     assert receiver.watches == ["b"]
 
 
-# --- plain calls that talk meanwhile ---------------------------------------------------------
-
-
 def plain_call(receiver: Receiver, token: object = "p") -> None:
     meta = {} if token is None else {"progressToken": token}
     receiver.receive(Request(1, "tools/call", {"name": "quick", "_meta": meta}))
@@ -335,13 +326,14 @@ def test_the_end_of_a_plain_call_withdraws_its_open_questions() -> None:
     assert receiver.asked(1, [FORM]) == [], "no request waits for it any more"
 
 
-# --- questions before there is a task --------------------------------------------------------
+def asking_first() -> Receiver:
+    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
+    offer = attrs.evolve(OFFER, tools={"slow": first})
+    return Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
 
 
 def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
-    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
-    offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
+    receiver = asking_first()
     capabilities = {**g2.TASKS_REQUIRED, "elicitation": {}}
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, capabilities))
     wanted = only(receiver.receive(g2.DIALECT.encode_request(1, call)), Perform)
@@ -363,9 +355,7 @@ def test_a_tool_can_ask_before_its_call_becomes_a_task() -> None:
 
 
 def test_a_client_that_cannot_answer_the_first_question_gets_32021() -> None:
-    first = attrs.evolve(OFFER.tools["slow"], first=(FORM,))
-    offer = attrs.evolve(OFFER, tools={"slow": first})
-    receiver = Receiver(RECEIVER_2026, offer, owner="alice", new_id=lambda: 1)
+    receiver = asking_first()
     call = g2.CallTool("slow", g2.RequestMeta(g2.REVISION, g2.TASKS_REQUIRED))
     receiver.receive(g2.DIALECT.encode_request(1, call))
     refused = only(receiver.paused(1, [FORM], "sealed"), Send)

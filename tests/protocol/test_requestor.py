@@ -1,5 +1,6 @@
 """The loop of a requestor: what all dialects share, and what goes wrong on the way."""
 
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -72,6 +73,9 @@ class Caller:
         self.now += ms
         return self.do(self.requestor.tick(self.now))
 
+    def wait_until_due(self) -> list[Output]:
+        return self.wait((self.requestor.next_tick() or 0) - self.now)
+
     def methods(self) -> list[str]:
         return [request.method for request in self.requests]
 
@@ -133,9 +137,6 @@ def test_nothing_is_done_for_a_call_that_is_unknown() -> None:
     assert caller.requestor.receive(ErrorResponse(None, Error(1, "x")), now=0) == []
     assert caller.requestor.receive(ErrorResponse(9, Error(1, "x")), now=0) == []
     assert caller.requestor.receive(Request(1, "ping", {}), now=0) != []
-
-
-# --- polling -----------------------------------------------------------------------------------
 
 
 def test_polls_slow_down_where_nothing_is_suggested() -> None:
@@ -202,16 +203,15 @@ def test_a_result_says_whether_the_tool_failed(is_error: bool) -> None:
     assert [outcome.is_error for outcome in ends] == [is_error] * 3
 
 
-def test_the_requestor_passes_on_each_progress_once_and_unchanged() -> None:
-    caller = Caller(G1)
+@pytest.mark.parametrize("dialect", [G1, G2])
+def test_the_requestor_passes_on_each_progress_once_and_unchanged(dialect: Any) -> None:
+    caller = Caller(dialect)
     caller.start(Call("tools/call", "greet", b"{}", progress_token=0))
     params = {"progressToken": 0, "progress": 1, "total": 4, "message": "first"}
-    for told in (
-        [Moved("job", Progress(1, 4, "first"))],
-        [],
-    ):  # and an unchanged status is not reported
-        news = Notification("notifications/progress", params)
-        assert caller.requestor.receive(news, now=0) == told
+    news = Notification("notifications/progress", params)
+    moved = [Moved("job", Progress(1, 4, "first"))]
+    assert caller.requestor.receive(news, now=0) == moved
+    assert caller.requestor.receive(news, now=0) == [], "unchanged progress is not reported"
 
 
 def test_an_error_of_a_task_comes_with_its_data() -> None:
@@ -280,9 +280,6 @@ def test_a_wire_without_cancelled_requests_gives_up_in_silence() -> None:
     assert caller.wait(60_000) == []
 
 
-# --- questions ---------------------------------------------------------------------------------
-
-
 def test_a_question_that_is_delivered_again_is_answered_again_and_not_asked_again() -> None:
     caller = working_2025()
     key = {"io.taskmachine/question-key": "k"}
@@ -338,9 +335,6 @@ def test_the_requestor_cancels_a_2026_task_if_the_answer_is_an_error() -> None:
     assert caller.methods()[-1] == "tasks/cancel"
 
 
-# --- paused calls ------------------------------------------------------------------------------
-
-
 def paused(**more: Any) -> dict[str, Any]:
     requests = {"k": {"method": "elicitation/create", "params": FORM}}
     return {"resultType": "input_required", "inputRequests": requests, **more}
@@ -350,10 +344,9 @@ def paused(**more: Any) -> dict[str, Any]:
 def test_a_paused_call_that_is_given_up_has_ended(refuses: bool) -> None:
     caller = started(G2)
     caller.reply(paused())
-    if refuses:
-        [told] = caller.requestor.answer("job", "k", NO, now=0)
-    else:
-        told = only(caller.requestor.cancel("job", now=0), Finished)
+    answer = partial(caller.requestor.answer, "job", "k", NO)
+    end = answer if refuses else partial(caller.requestor.cancel, "job")
+    told = only(end(now=0), Finished)
     assert told.outcome.cause is Cause.CANCELLED
 
 
@@ -367,9 +360,6 @@ def test_a_call_that_is_not_wanted_any_more_is_not_asked_for() -> None:
     caller.start()
     caller.requestor.cancel("job", now=0)
     assert caller.wait(60_000) == [], "and what never came is forgotten"
-
-
-# --- abandoned calls ------------------------------------------------------------------------
 
 
 def test_the_requestor_cancels_a_task_created_for_a_cancelled_call() -> None:

@@ -8,9 +8,9 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28.requestor import Requestor2026
 from taskmachine.protocol.jsonrpc import Notification, ResultResponse
-from taskmachine.protocol.outputs import Asked, Finished, Moved, Send
+from taskmachine.protocol.outputs import Asked, Finished, Send
 from taskmachine.protocol.requestor import MOST_EARLY, MOST_FAILURES, Requestor
-from taskmachine.statemachine import Call, Cause, Outcome, Progress
+from taskmachine.statemachine import Call, Cause, Outcome
 from tests.protocol.memory_driver import only
 from tests.protocol.test_requestor import (
     FORM,
@@ -47,9 +47,9 @@ def test_a_call_that_is_lost_has_ended() -> None:
 def test_a_poll_that_is_lost_is_made_again_but_not_for_ever() -> None:
     caller = working_2026()
     for _ in range(MOST_FAILURES):
-        caller.wait((caller.requestor.next_tick() or 0) - caller.now)
+        caller.wait_until_due()
         assert lose(caller) == []
-    caller.wait((caller.requestor.next_tick() or 0) - caller.now)
+    caller.wait_until_due()
     assert lose(caller) == [Finished("job", GONE)]
 
 
@@ -59,7 +59,7 @@ def test_an_outcome_that_is_lost_is_asked_for_again() -> None:
     caller.reply(shown_2025("completed"))
     assert caller.methods()[-1] == "tasks/result"
     assert lose(caller) == []
-    caller.wait((caller.requestor.next_tick() or 0) - caller.now)
+    caller.wait_until_due()
     caller.reply(shown_2025("completed"))
     assert caller.methods()[-3:] == ["tasks/result", "tasks/get", "tasks/result"]
     only(caller.reply({"content": []}), Finished)
@@ -71,7 +71,7 @@ def test_a_cancel_that_is_lost_is_made_again() -> None:
         caller.do(caller.requestor.cancel("job", now=caller.now))
         assert caller.methods()[-1] == "tasks/cancel"
         losing(caller)
-        caller.wait((caller.requestor.next_tick() or 0) - caller.now)
+        caller.wait_until_due()
         caller.reply(shown_2026())
         assert caller.methods()[-2:] == ["tasks/get", "tasks/cancel"]
         caller.reply({})
@@ -92,7 +92,7 @@ def test_the_requestor_repeats_tasks_result_after_the_collect_timeout() -> None:
     assert caller.wait(89_999) == []
     forgotten = only(caller.wait(1), Send)
     assert forgotten.message == Notification("notifications/cancelled", {"requestId": blocked.id})
-    caller.wait((caller.requestor.next_tick() or 0) - caller.now)
+    caller.wait_until_due()
     caller.reply(shown_2025("input_required"))
     assert caller.methods()[-2:] == ["tasks/get", "tasks/result"]
 
@@ -104,9 +104,6 @@ def test_a_task_is_known_from_the_answer_to_the_end() -> None:
     assert caller.requestor.task_id("job") is None
     caller.reply({"resultType": "task", **shown_2026()})
     assert caller.requestor.task_id("job") == "t"
-
-
-# --- questions that come early -----------------------------------------------------------------
 
 
 def test_the_requestor_holds_an_early_question_until_the_create_result() -> None:
@@ -158,9 +155,6 @@ def test_early_questions_end_with_the_connection() -> None:
     assert not any(isinstance(out, Asked) for out in caller.reply({"task": shown_2025()}))
 
 
-# --- what is said ------------------------------------------------------------------------------
-
-
 def test_a_plain_call_of_2025_is_given_up_by_a_notification() -> None:
     peer = requestor_2025_11_25.Requestor2025({}, TAKES_TASKS, {"greet": "forbidden"})
     caller = started(peer)
@@ -197,14 +191,6 @@ def test_a_key_goes_along_with_the_answers_of_a_plain_call() -> None:
     caller.reply({"resultType": "input_required", "inputRequests": question})
     caller.do(caller.requestor.answer("job", "a", YES, now=0))
     assert caller.requests[1].params["_meta"]["taskmachine/idempotency-key"] == "k-1"
-
-
-def test_plain_calls_of_2026_show_progress() -> None:
-    caller = Caller(G2)
-    caller.start(Call("tools/call", "greet", b"{}", progress_token="p"))
-    params = {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
-    told = Notification("notifications/progress", params)
-    assert caller.requestor.receive(told, now=0) == [Moved("job", Progress(1, 2, "half"))]
 
 
 def test_a_failure_that_does_not_say_why_is_one() -> None:

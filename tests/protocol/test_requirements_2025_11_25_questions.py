@@ -23,8 +23,6 @@ from tests.protocol.peers_2025_11_25 import (
 )
 from tests.requirements import covers
 
-# --- questions -------------------------------------------------------------------------------
-
 
 @covers(
     "2025-11-25:input-required-when-asking",
@@ -74,7 +72,11 @@ def test_a_question_sets_input_required_and_its_answer_resumes_the_task(
     assert len(peer.responses(waiting)) == 1
 
 
-@covers("2025-11-25:status-input-required")
+@covers(
+    "2025-11-25:status-input-required",
+    "2025-11-25:request-id-not-reused",
+    "2025-11-25:request-id-type",
+)
 def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer: Peer) -> None:
     task_id, other = peer.create(), peer.create()
     peer.ask("tasks/result", taskId=other)
@@ -90,6 +92,8 @@ def test_a_question_comes_with_the_first_wait_for_the_result_and_not_before(peer
     peer.ask("tasks/result", taskId=task_id)
     again = peer.questions()[len(asked) :]
     assert [q["params"] for q in again] == [q["params"] for q in asked]
+    assert len({q["id"] for q in (*asked, *again)}) == 4, "a question sent again has a new id"
+    assert all(isinstance(q["id"], str | int) for q in (*asked, *again))
 
 
 @covers("2025-11-25:status-input-required")
@@ -110,9 +114,7 @@ def test_the_server_asks_a_polling_client_after_it_reads_the_task(peer: Peer) ->
 
 @covers("2025-11-25:leaves-input-required-when-answered")
 def test_a_task_waits_until_the_last_question_is_answered(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id, NAME, SUM)
-    first, second = peer.questions()
+    first, second = peer.asked(task_id, NAME, SUM)
     peer.answer(second, {"role": "assistant", "model": "m", "content": []})
     assert peer.status(task_id) == "input_required"
     peer.say({"id": first["id"], "error": {"code": -1, "message": "User rejected"}})
@@ -148,26 +150,12 @@ def test_another_owner_can_neither_read_nor_answer_a_question() -> None:
     assert alice.status(task_id) == "input_required"
 
 
-@covers("2025-11-25:request-id-not-reused", "2025-11-25:request-id-type")
-def test_a_question_that_is_sent_again_has_a_new_id(peer: Peer, task_id: str) -> None:
-    stream = peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id)
-    peer.notify("notifications/cancelled", requestId=stream)
-    peer.ask("tasks/result", taskId=task_id)
-    first, second = peer.questions()
-    assert first["id"] != second["id"]
-    assert all(isinstance(q["id"], str | int) for q in (first, second))
-    assert first["params"] == second["params"]
-
-
 @covers("2025-11-25:cancelled-same-direction", "2025-11-25:cancelled-still-running")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_question_that_is_moot_is_taken_back_and_nothing_else(
     peer: Peer, task_id: str, end: str
 ) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id, NAME, SUM)
-    answered, still_open = peer.questions()
+    answered, still_open = peer.asked(task_id, NAME, SUM)
     peer.answer(answered, ACCEPT)
     peer.move(task_id, VERBS[end])
     assert peer.notifications("notifications/cancelled") == [{"requestId": still_open["id"]}]
@@ -175,9 +163,7 @@ def test_a_question_that_is_moot_is_taken_back_and_nothing_else(
 
 @covers("2025-11-25:late-response-ignored", "2025-11-25:cancellation-races-handled")
 def test_an_answer_to_a_question_that_was_taken_back_is_ignored(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id)
-    [asked] = peer.questions()
+    [asked] = peer.asked(task_id)
     peer.end(task_id)
     before = peer.result("tasks/get", taskId=task_id)
     assert peer.answer(asked, ACCEPT) == []
@@ -240,9 +226,6 @@ def test_a_task_records_the_capabilities_that_its_requestor_declared(
 ) -> None:
     peer = Peer(MemoryDriver(), declares=declares)
     assert peer.driver.tasks[peer.create()].call.answers == methods
-
-
-# --- progress --------------------------------------------------------------------------------
 
 
 def progress_of(peer: Peer, token: Any) -> list[Any]:

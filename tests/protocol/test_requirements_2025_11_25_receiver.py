@@ -11,13 +11,11 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import DIALECT, GetTask, Initialize
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER, capabilities_of
 from taskmachine.protocol.offer import Tool
-from taskmachine.protocol.operations import Browse, Cancel, Create
+from taskmachine.protocol.operations import Cancel, Create
 from taskmachine.protocol.outputs import Abandoned, Perform, Send
 from taskmachine.protocol.receiver import Receiver
-from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import (
     IllegalTransition,
-    NotFound,
     Outcome,
     StaleFence,
     Task,
@@ -25,7 +23,15 @@ from taskmachine.statemachine import (
     lifecycle,
 )
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.memory_driver import GREET, OFFER, PAGE, Connection, MemoryDriver, only
+from tests.protocol.memory_driver import (
+    GREET,
+    OFFER,
+    PAGE,
+    CarelessDriver,
+    Connection,
+    MemoryDriver,
+    only,
+)
 from tests.protocol.peers_2025_11_25 import (
     ACCEPT,
     BROKEN,
@@ -43,8 +49,6 @@ from tests.protocol.peers_2025_11_25 import (
     returned,
 )
 from tests.requirements import covers
-
-# --- capabilities ----------------------------------------------------------------------------
 
 
 @covers(
@@ -135,10 +139,12 @@ def test_list_and_cancel_are_served_where_they_are_declared(offer: Any, declared
     assert refusal["code"] == (-32602 if "cancel" in declared else -32601)
 
 
+UNMARKED = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
+
+
 @covers("2025-11-25:task-support-values", "2025-11-25:task-support-default-forbidden")
 def test_the_list_of_tools_says_which_run_as_tasks() -> None:
-    unmarked = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    tools = Peer(MemoryDriver(), offer=unmarked).result("tools/list")["tools"]
+    tools = Peer(MemoryDriver(), offer=UNMARKED).result("tools/list")["tools"]
     support = {tool["name"]: tool["execution"]["taskSupport"] for tool in tools}
     expected = {"greet": "optional", "slow": "required", "quick": "forbidden", "odd": "forbidden"}
     assert support == expected
@@ -151,16 +157,34 @@ def test_the_list_of_tools_says_which_run_as_tasks() -> None:
     "2025-11-25:may-require-augmentation",
 )
 @pytest.mark.parametrize(
-    ("tool", "params"), [("quick", {"task": {}}), ("odd", {"task": {}}), ("slow", {})]
+    ("tool", "augmented", "allowed"),
+    [
+        ("slow", True, True),
+        ("slow", False, False),
+        ("greet", True, True),
+        ("greet", False, True),
+        ("quick", True, False),
+        ("quick", False, True),
+        ("odd", True, False),
+        ("odd", False, True),
+    ],
 )
-def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params: Any) -> None:
-    offer = attrs.evolve(OFFER, tools={**OFFER.tools, "odd": Tool({**GREET, "name": "odd"})})
-    peer = Peer(MemoryDriver(), offer=offer)
-    error = peer.error("tools/call", name=tool, **params)
-    assert error["code"] == -32601
-    assert tool in error["message"]
-    assert peer.driver.tasks == {}
-    assert peer.connection.runs == {}
+def test_a_call_against_the_task_support_of_its_tool_is_32601(
+    tool: str, augmented: bool, allowed: bool
+) -> None:
+    peer = Peer(MemoryDriver(), offer=UNMARKED)
+    params: dict[str, Any] = {"task": {}} if augmented else {}
+    answers = peer.responses(peer.ask("tools/call", name=tool, **params))
+    assert bool(peer.driver.tasks) == (allowed and augmented)
+    assert bool(peer.connection.runs) == (allowed and not augmented)
+    if not allowed:
+        [answer] = answers
+        assert answer["error"]["code"] == -32601
+        assert tool in answer["error"]["message"]
+
+
+TTLS: list[Any] = ["60", -1, 0.5, True, [], 2**53]
+TOKENS: list[Any] = [{}, [], True, 1.5]
 
 
 @covers(
@@ -172,17 +196,14 @@ def test_a_call_against_the_task_support_of_its_tool_is_32601(tool: str, params:
     "params",
     [
         *({"name": "nobody"}, {"name": "greet", "arguments": []}, {"name": 5}, {}),
-        *({"name": "greet", "task": {"ttl": ttl}} for ttl in ("60", -1, 0.5, True, [], 2**53)),
-        *({"name": "greet", "_meta": {"progressToken": token}} for token in (True, 1.5, [], {})),
+        *({"name": "greet", "task": {"ttl": ttl}} for ttl in TTLS),
+        *({"name": "greet", "_meta": {"progressToken": token}} for token in TOKENS),
     ],
 )
 def test_an_unknown_tool_or_a_malformed_call_is_a_protocol_error(peer: Peer, params: Any) -> None:
     assert peer.error("tools/call", **{"task": {}, **params})["code"] == -32602
     assert peer.driver.tasks == {}
     assert peer.result("ping") == {}
-
-
-# --- creating and looking --------------------------------------------------------------------
 
 
 @covers(
@@ -338,9 +359,6 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
     assert peer.status(other) == "working"
 
 
-# --- the life of a task ----------------------------------------------------------------------
-
-
 @covers(
     "2025-11-25:paths-from-working",
     "2025-11-25:paths-from-input-required",
@@ -353,8 +371,7 @@ def test_the_parameter_names_the_task_whatever_the_metadata_say(peer: Peer, meth
 def test_whatever_happens_the_status_takes_an_allowed_path(
     peer: Peer, task_id: str, way: str, verb: str
 ) -> None:
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     before = peer.result("tasks/get", taskId=task_id)
     try:
         peer.move(task_id, VERBS[verb])
@@ -403,8 +420,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
     kept: list[Perform] = []
     peer = Peer(Slow())
     task_id = peer.create()
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     id = peer.ask("tasks/cancel", taskId=task_id)
     assert peer.responses(id) == [], "nothing is promised before it has happened"
     peer.driver.handle(peer.connection, kept)
@@ -417,8 +433,7 @@ def test_a_cancel_is_answered_after_the_task_is_cancelled(way: str) -> None:
 @covers("2025-11-25:cancel-terminal-refused", "2025-11-25:informative-error-messages")
 @pytest.mark.parametrize("way", ["completed", "failed", "broken", "cancelled"])
 def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way: str) -> None:
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     before = peer.result("tasks/get", taskId=task_id)
     error = peer.error("tasks/cancel", taskId=task_id)
     assert error["code"] == -32602
@@ -429,47 +444,13 @@ def test_a_task_that_has_ended_cannot_be_cancelled(peer: Peer, task_id: str, way
 @covers("2025-11-25:status-notification-optional", "2025-11-25:status-notification-full-task")
 @covers("2025-11-25:no-related-task-on-status-notification", "2025-11-25:notification-without-id")
 def test_a_status_notification_carries_the_whole_task(peer: Peer, task_id: str) -> None:
-    peer.ask("tasks/result", taskId=task_id)
-    peer.ask_from(task_id)
-    peer.answer(peer.questions()[0], ACCEPT)
+    peer.answer(peer.asked(task_id)[0], ACCEPT)
     peer.end(task_id)
     told = [m for m in peer.heard if m.get("method") == "notifications/tasks/status"]
     assert [m["params"]["status"] for m in told] == ["input_required", "working", "completed"]
     assert all("id" not in m and "_meta" not in m["params"] for m in told)
     last = told[-1]["params"]
     assert last == peer.result("tasks/get", taskId=task_id)
-
-
-# --- lists -----------------------------------------------------------------------------------
-
-
-class Paging(MemoryDriver):
-    """Pages by sealed positions, as a store does."""
-
-    sealer = Sealer(b"s" * 32)
-
-    def _perform(self, connection: Connection, wanted: Perform) -> None:
-        if not isinstance(wanted.operation, Browse):
-            super()._perform(connection, wanted)
-            return
-        assert wanted.id is not None
-        mine = [t for t in reversed(self.tasks.values()) if t.owner == connection.owner]
-        cursor, start = wanted.operation.cursor, 0
-        if cursor is not None:
-            try:
-                after = self.sealer.open_cursor(connection.owner, cursor)
-            except TaskmachineError as error:
-                self.handle(connection, connection.receiver.refused(wanted.id, error))
-                return
-            start = [t.id for t in mine].index(after.task_id) + 1
-        page, rest = mine[start : start + PAGE], mine[start + PAGE :]
-        last = page[-1] if rest else None
-        following = (
-            None
-            if last is None
-            else self.sealer.seal_cursor(connection.owner, Position(0, last.id))
-        )
-        self.handle(connection, connection.receiver.paged(wanted.id, page, following, now=self.now))
 
 
 @covers(
@@ -480,7 +461,7 @@ class Paging(MemoryDriver):
 )
 @pytest.mark.parametrize("number", [0, PAGE, PAGE + 1, 5])
 def test_pages_follow_each_other_to_the_end(number: int) -> None:
-    peer = Peer(Paging())
+    peer = Peer(MemoryDriver())
     created = {peer.create() for _ in range(number)}
     seen: list[str] = []
     page = peer.result("tasks/list")
@@ -498,7 +479,7 @@ def test_pages_follow_each_other_to_the_end(number: int) -> None:
 
 @covers("2025-11-25:list-bad-cursor-32602", "2025-11-25:bad-cursor-graceful")
 def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
-    driver = Paging()
+    driver = MemoryDriver()
     peer, other = Peer(driver), Peer(driver, owner="bob")
     for _ in range(PAGE + 1):
         peer.create()
@@ -508,9 +489,6 @@ def test_the_server_refuses_an_invalid_cursor_and_keeps_serving() -> None:
         assert peer.error("tasks/list", cursor=bad)["code"] == -32602
     assert other.error("tasks/list", cursor=good)["code"] == -32602
     assert len(peer.result("tasks/list", cursor=good)["tasks"]) == 1
-
-
-# --- errors and strangers --------------------------------------------------------------------
 
 
 @covers(
@@ -569,15 +547,6 @@ def test_an_internal_failure_is_32603_without_details(error: Exception) -> None:
     assert peer.result("ping") == {}
 
 
-class Careless(MemoryDriver):
-    """Forgets to compare owners when it loads."""
-
-    def load(self, task_id: str, owner: str) -> Task:
-        if task_id not in self.tasks:
-            raise NotFound(task_id)
-        return self.tasks[task_id]
-
-
 @covers(
     "2025-11-25:bound-to-auth-context",
     "2025-11-25:foreign-get-rejected",
@@ -585,13 +554,12 @@ class Careless(MemoryDriver):
 )
 @pytest.mark.parametrize("way", ["working", "input_required", "completed"])
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result"])
-@pytest.mark.parametrize("kind", [MemoryDriver, Careless])
+@pytest.mark.parametrize("kind", [MemoryDriver, CarelessDriver])
 def test_a_foreign_task_is_shown_as_none(kind: type[MemoryDriver], method: str, way: str) -> None:
     driver = kind()
     alice, bob = Peer(driver), Peer(driver, owner="bob")
     task_id = alice.create()
-    for step in WAYS[way]:
-        alice.move(task_id, VERBS[step])
+    alice.walk(task_id, way)
     assert bob.error(method, taskId=task_id) == bob.error(method, taskId="never issued")
     if way == "working":
         alice.end(task_id)

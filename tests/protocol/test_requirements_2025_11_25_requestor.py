@@ -8,8 +8,18 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import Requestor2025
 from taskmachine.protocol.outputs import Asked, Changed, Finished, Moved
 from taskmachine.statemachine import Call, Cause, Outcome, Progress, Reply
+from tests.oracle import judge
 from tests.protocol.memory_driver import only
-from tests.protocol.peers_2025_11_25 import ACCEPT, FORM, HELLO, RELATED, SAMPLING, Caller, shown
+from tests.protocol.peers_2025_11_25 import (
+    ACCEPT,
+    FORM,
+    HELLO,
+    RELATED,
+    REVISION,
+    SAMPLING,
+    Caller,
+    shown,
+)
 from tests.requirements import covers
 
 SERVER: Any = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
@@ -27,7 +37,9 @@ def elicit(task_id: str = "t1", id: Any = "q1", **params: Any) -> dict[str, Any]
     return {"id": id, "method": "elicitation/create", "params": {**FORM, **meta, **params}}
 
 
-# --- what becomes a task ---------------------------------------------------------------------
+def sample(**params: Any) -> dict[str, Any]:
+    params = {**SAMPLING, "_meta": {RELATED: {"taskId": "t1"}}, **params}
+    return {"id": "q1", "method": "sampling/createMessage", "params": params}
 
 
 @covers(
@@ -49,6 +61,10 @@ def elicit(task_id: str = "t1", id: Any = "q1", **params: Any) -> dict[str, Any]
         (SERVER, "odd", False),
         (SERVER, "not listed", False),
         ({"tools": {}}, "slow", False),
+        ({"tasks": None}, "slow", False),
+        ({"tasks": {"requests": []}}, "slow", False),
+        ({"tasks": {"requests": {"tools": {}}}}, "slow", False),
+        ({"tasks": {"requests": {"tools": {"call": True}}}}, "slow", False),
         ({"tools": {}, "tasks": {"list": {}, "requests": {}}}, "slow", False),
     ],
 )
@@ -92,9 +108,6 @@ def test_a_server_asks_for_a_sampling_task_where_the_client_takes_it(
 )
 def test_the_wish_for_a_task_may_name_a_ttl(caller: Caller, ttl_ms: Any, task: Any) -> None:
     assert caller.start(ttl_ms=ttl_ms)["params"]["task"] == task
-
-
-# --- polling ---------------------------------------------------------------------------------
 
 
 @covers(
@@ -186,9 +199,6 @@ def test_task_requests_carry_only_the_task_id_and_use_unique_request_ids(caller:
     assert all(type(id) in (str, int) for id in ids)
 
 
-# --- questions -------------------------------------------------------------------------------
-
-
 @covers("2025-11-25:related-task-on-answer", "2025-11-25:related-task-on-task-messages")
 @pytest.mark.parametrize("meta", [{}, {"_meta": None}, {"_meta": {"com.example/a": 1}}])
 def test_an_answer_names_the_task_of_its_question(caller: Caller, meta: Any) -> None:
@@ -233,62 +243,41 @@ URL = {"mode": "url", "url": "https://x.org", "elicitationId": "e"}
     "2025-11-25:elicitation-empty-is-form",
     "2025-11-25:elicitation-no-mode-is-form",
     "2025-11-25:elicitation-declared",
+    "2025-11-25:sampling-declared",
+    "2025-11-25:sampling-tools-declared",
 )
 @pytest.mark.parametrize(
-    ("declared", "params", "code"),
+    ("declared", "asked", "code"),
     [
-        ({"elicitation": {}}, {}, None),
-        ({"elicitation": {}}, {"mode": "form"}, None),
-        ({"elicitation": {}}, URL, -32602),
-        ({"elicitation": {"form": {}}}, URL, -32602),
-        ({"elicitation": {"url": {}}}, URL, None),
-        ({"elicitation": {"url": {}}}, {}, -32602),
-        ({"elicitation": {"url": {}}}, {"mode": "form"}, -32602),
-        ({"elicitation": {"form": {}, "url": {}}}, URL, None),
-        ({"elicitation": {}}, {"mode": ["form"]}, -32602),
-        ({}, {}, -32601),
-        ({"sampling": {}}, {}, -32601),
+        ({"elicitation": {}}, elicit(), None),
+        ({"elicitation": {}}, elicit(mode="form"), None),
+        ({"elicitation": {}}, elicit(**URL), -32602),
+        ({"elicitation": {"form": {}}}, elicit(**URL), -32602),
+        ({"elicitation": {"url": {}}}, elicit(**URL), None),
+        ({"elicitation": {"url": {}}}, elicit(), -32602),
+        ({"elicitation": {"url": {}}}, elicit(mode="form"), -32602),
+        ({"elicitation": {"form": {}, "url": {}}}, elicit(**URL), None),
+        ({"elicitation": {}}, elicit(mode=["form"]), -32602),
+        ({}, elicit(), -32601),
+        ({"sampling": {}}, elicit(), -32601),
+        ({"sampling": {}}, sample(), None),
+        ({"sampling": {}}, sample(tools=[]), -32602),
+        ({"sampling": {}}, sample(toolChoice={"mode": "auto"}), -32602),
+        ({"sampling": {"tools": {}}}, sample(tools=[]), None),
+        ({"elicitation": {}}, sample(), -32601),
     ],
 )
-def test_only_declared_kinds_of_elicitation_reach_a_person(
-    declared: Any, params: Any, code: int | None
+def test_only_declared_kinds_of_questions_reach_the_caller(
+    declared: Any, asked: Any, code: int | None
 ) -> None:
     caller = Caller(Requestor2025(declared, SERVER, TOOLS))
     caller.create(status="input_required")
-    told = caller.hear(**elicit(**params))
+    told = caller.hear(**asked)
     if code is None:
         assert [type(output) for output in told] == [Asked]
         return
     assert told == []
     assert (caller.sent[-1]["id"], caller.sent[-1]["error"]["code"]) == ("q1", code)
-
-
-@covers("2025-11-25:sampling-declared", "2025-11-25:sampling-tools-declared")
-@pytest.mark.parametrize(
-    ("declared", "params", "code"),
-    [
-        ({"sampling": {}}, {}, None),
-        ({"sampling": {}}, {"tools": []}, -32602),
-        ({"sampling": {}}, {"toolChoice": {"mode": "auto"}}, -32602),
-        ({"sampling": {"tools": {}}}, {"tools": []}, None),
-        ({"elicitation": {}}, {}, -32601),
-    ],
-)
-def test_only_declared_kinds_of_sampling_reach_the_model(
-    declared: Any, params: Any, code: int | None
-) -> None:
-    caller = Caller(Requestor2025(declared, SERVER, TOOLS))
-    caller.create(status="input_required")
-    body = {**SAMPLING, **params, "_meta": {RELATED: {"taskId": "t1"}}}
-    told = caller.hear(id="q1", method="sampling/createMessage", params=body)
-    if code is None:
-        assert [type(output) for output in told] == [Asked]
-        return
-    assert told == []
-    assert (caller.sent[-1]["id"], caller.sent[-1]["error"]["code"]) == ("q1", code)
-
-
-# --- cancelling ------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:tasks-cancelled-by-tasks-cancel")
@@ -344,9 +333,6 @@ def test_a_cancel_that_comes_too_late_still_ends_the_call(caller: Caller, messag
     assert caller.reply(HELLO) == [Finished("job", DONE)]
 
 
-# --- progress and time -----------------------------------------------------------------------
-
-
 @covers(
     "2025-11-25:progress-token-type",
     "2025-11-25:progress-may-be-float",
@@ -373,11 +359,20 @@ def test_a_call_without_requested_progress_has_no_token(caller: Caller) -> None:
     assert "_meta" not in caller.start()["params"]
 
 
-@covers("2025-11-25:negotiation-errors-handled", "2025-11-25:late-response-ignored")
+@covers(
+    "2025-11-25:negotiation-errors-handled",
+    "2025-11-25:late-response-ignored",
+    "2025-11-25:timeout-sends-cancelled",
+    "2025-11-25:cancelled-same-direction",
+)
 def test_the_requestor_abandons_an_unanswered_poll_and_polls_again(caller: Caller) -> None:
     caller.create()
     [lost] = caller.wait(1_000)
-    later = [m for m in caller.wait(120_000) if m.get("method") == "tasks/get"]
+    sent = caller.wait(60_000)
+    [cancelled] = [m for m in sent if m["method"] == "notifications/cancelled"]
+    judge(REVISION, "CancelledNotification").validate(cancelled)
+    assert cancelled["params"]["requestId"] == lost["id"]
+    later = [m for m in [*sent, *caller.wait(60_000)] if m["method"] == "tasks/get"]
     assert later != []
     assert caller.reply(shown(status="completed"), to=lost) == [], "too late to count"
     caller.reply(shown(status="completed"), to=later[-1])

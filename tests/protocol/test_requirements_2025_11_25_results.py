@@ -15,7 +15,6 @@ from tests.protocol.peers_2025_11_25 import (
     RELATED,
     REVISION,
     VERBS,
-    WAYS,
     Peer,
     returned,
 )
@@ -23,8 +22,6 @@ from tests.requirements import covers
 
 RICH = {**HELLO, "structuredContent": {"n": [1]}, "_meta": {"com.example/a": 1}, "future": {}}
 
-
-# --- results ---------------------------------------------------------------------------------
 
 OUTCOMES = [
     pytest.param(returned(HELLO), "completed", id="result"),
@@ -103,8 +100,7 @@ def test_the_result_of_a_cancelled_task_is_an_error_that_says_so(peer: Peer, tas
 def test_tasks_result_blocks_until_the_task_is_terminal(
     peer: Peer, task_id: str, way: str, end: str
 ) -> None:
-    for step in WAYS[way]:
-        peer.move(task_id, VERBS[step])
+    peer.walk(task_id, way)
     for id in (100, "100"):
         peer.say({"id": id, "method": "tasks/result", "params": {"taskId": task_id}})
     peer.move(task_id, VERBS["report"])

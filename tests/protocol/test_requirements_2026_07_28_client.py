@@ -148,9 +148,6 @@ def poll(client: Client) -> Any:
     return with_task(client)
 
 
-# --- what every request says ------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:client-declares-per-request",
     "2026-07-28:extension-identifier",
@@ -242,9 +239,6 @@ def test_an_integer_that_is_not_safe_is_sent_in_no_header(client: Client, sign: 
                 headers_of(request, {"N": ("n",)})
 
 
-# --- results ----------------------------------------------------------------------------------
-
-
 @covers("2026-07-28:client-handles-both-results", "2026-07-28:absent-result-type-is-complete")
 @pytest.mark.parametrize("plain", [{**RESULT, "resultType": "complete"}, RESULT])
 def test_a_plain_result_and_a_task_end_the_same_way(plain: Any) -> None:
@@ -327,9 +321,6 @@ def test_a_poll_that_fails_for_unknown_reasons_is_made_again(
     assert client.outcome() == RESULT
 
 
-# --- polling ----------------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:poll-until-terminal",
     "2026-07-28:poll-interval-respected",
@@ -381,9 +372,6 @@ def test_the_client_does_not_answer_unexpected_messages(
     assert client.outcome() == RESULT
 
 
-# --- questions --------------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:client-answers-questions",
     "2026-07-28:client-inspects-input-requests",
@@ -430,9 +418,6 @@ def test_the_client_passes_each_question_to_the_caller_unchanged(client: Client,
     ]
 
 
-# --- cancelling -------------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:cancelled-notification-not-for-tasks",
     "2026-07-28:cancel-status-may-lag",
@@ -473,8 +458,6 @@ def test_an_answer_to_a_call_that_was_given_up_is_ignored(client: Client, late: 
     assert client.respond(call, late) == []
     assert len(client.finished) == 1
 
-
-# --- multi round trips ------------------------------------------------------------------------
 
 ARGUMENTS = b'{"city":"New York"}'
 

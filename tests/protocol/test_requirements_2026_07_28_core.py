@@ -1,7 +1,6 @@
 """Requirements of the core of 2026-07-28 on every message of a server."""
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.protocol.plain_2026_07_28 import (
     returned,
     sampling,
 )
+from tests.protocol.test_requirements_2025_11_25 import KEY
 from tests.requirements import covers
 
 
@@ -74,9 +74,6 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
             yield from parts(inner)
 
 
-# --- every message ----------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:base-protocol-supported",
     "2026-07-28:jsonrpc-2-0",
@@ -90,6 +87,7 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
     "2026-07-28:mrtr-no-other-requests",
     "2026-07-28:notification-without-id",
     "2026-07-28:request-scoped-notifications",
+    "2026-07-28:server-info-sent",
 )
 def test_every_message_of_a_server_is_a_response_or_a_notification_that_exists() -> None:
     for seen in conversation().transcript:
@@ -102,6 +100,7 @@ def test_every_message_of_a_server_is_a_response_or_a_notification_that_exists()
                 "notifications/cancelled",
             }
         elif "result" in seen:
+            assert seen["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == OFFER.info
             kind = seen["result"]["resultType"]
             assert kind in {"complete", "input_required", "task"}
             assert (kind == "task") == ("createdAt" in seen["result"] and kind != "complete")
@@ -130,10 +129,6 @@ def test_every_error_code_is_one_that_may_be_sent() -> None:
         assert error["message"]
         assert ("requiredCapabilities" in error.get("data", {})) == (error["code"] == -32021)
         assert ("supported" in error.get("data", {})) == (error["code"] == -32022)
-
-
-LABEL = r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?"
-KEY = re.compile(rf"({LABEL}(\.{LABEL})*/)?([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 
 
 @covers(
@@ -230,9 +225,6 @@ def test_a_fault_of_the_server_is_32603_and_betrays_nothing(peer: Peer) -> None:
     assert peer.result("tools/list")["tools"]
 
 
-# --- _meta ------------------------------------------------------------------------------------
-
-
 @covers("2026-07-28:meta-missing-32602", "2026-07-28:meta-required-fields")
 @pytest.mark.parametrize("missing", [VERSION_KEY, CAPABILITIES_KEY, "_meta"])
 @pytest.mark.parametrize(
@@ -275,9 +267,6 @@ def test_unknown_meta_changes_nothing(peer: Peer, says: Any) -> None:
     assert "traceparent" not in json.dumps(peer.transcript)
 
 
-# --- versions ---------------------------------------------------------------------------------
-
-
 @covers("2026-07-28:unsupported-version-32022", "2026-07-28:reserved-codes-as-defined")
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25", "", "2026-07-28 "])
 @pytest.mark.parametrize("method", ["tasks/get", "tools/call", "server/discover", "nonsense"])
@@ -304,9 +293,6 @@ def test_the_refusal_of_initialize_names_the_supported_version() -> None:
     assert "result" in json.loads(encode_message(welcome))
 
 
-# --- tools ------------------------------------------------------------------------------------
-
-
 @covers("2026-07-28:tools-list-answered", "2026-07-28:tools-list-not-per-connection")
 def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
     driver = MemoryDriver()
@@ -318,11 +304,14 @@ def test_the_list_of_tools_is_the_same_for_every_connection() -> None:
     assert peer.result("tools/list", {}) == Peer(driver).result("tools/list") == first
 
 
+TOKENS: list[Any] = [{}, [], True, 1.5]
+
+
 @covers("2026-07-28:tool-protocol-errors", "2026-07-28:progress-token-type")
 @pytest.mark.parametrize(
     "params",
     [
-        *({"name": "greet", "says": {"progressToken": token}} for token in ({}, [], True, 1.5)),
+        *({"name": "greet", "says": {"progressToken": token}} for token in TOKENS),
         *({"name": "nonsense"}, {}, {"name": 5}, {"name": "greet", "arguments": []}),
     ],
 )
@@ -340,14 +329,3 @@ def test_a_caller_reaches_only_the_tools_that_it_is_offered() -> None:
     assert guest.error("tools/call", name="greet")["code"] == -32602
     assert not driver.tasks
     assert Peer(driver).create()
-
-
-# --- headers ----------------------------------------------------------------------------------
-
-
-@covers("2026-07-28:server-info-sent")
-def test_a_server_names_itself_in_every_result() -> None:
-    for seen in conversation().transcript:
-        if "result" in seen:
-            info = seen["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]
-            assert info == OFFER.info

@@ -27,8 +27,6 @@ from tests.requirements import covers
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
-# --- subscriptions ----------------------------------------------------------------------------
-
 
 @covers(
     "2026-07-28:ack-first",
@@ -134,14 +132,20 @@ def test_a_task_notification_equals_the_tasks_get_result(
 
 
 @covers("2026-07-28:undeclared-capability-not-used")
+@pytest.mark.parametrize(
+    ("able", "kinds"), [(TASKS, set()), ({**TASKS, "elicitation": {}}, {"a"}), (ABLE, {"a", "b"})]
+)
 def test_a_notification_shows_only_kinds_of_questions_that_the_listener_declared(
-    peer: Peer, task_id: str
+    peer: Peer, task_id: str, able: Any, kinds: set[str]
 ) -> None:
-    able = {**TASKS, "elicitation": {}}
     peer.send("subscriptions/listen", able, notifications={"taskIds": [task_id]})
     peer.ask(task_id, form("a"), sampling("b"))
     (told,) = peer.news()
-    assert set(told["params"]["inputRequests"]) == {"a"}
+    judge(REVISION, "TaskStatusNotification").validate(told)
+    polled = peer.result("tasks/get", able, taskId=task_id)
+    del polled["resultType"], polled["_meta"], told["params"]["_meta"]
+    assert told["params"] == polled
+    assert set(polled["inputRequests"]) == kinds
 
 
 @covers("2026-07-28:many-subscriptions", "2026-07-28:stdio-interleaving")
@@ -173,9 +177,6 @@ def test_tasks_have_neither_progress_nor_log_messages(peer: Peer) -> None:
     methods = {seen.get("method") for seen in peer.transcript}
     assert methods == {None, ACKNOWLEDGED, "notifications/tasks"}
     assert "progressToken" not in json.dumps(peer.transcript)
-
-
-# --- the end of a subscription ----------------------------------------------------------------
 
 
 @covers(
@@ -211,9 +212,6 @@ def test_the_end_of_a_task_cancels_nothing_on_the_wire(peer: Peer, task_id: str,
     else:
         getattr(peer, end)(task_id)
     assert "notifications/cancelled" not in {seen.get("method") for seen in peer.transcript}
-
-
-# --- cancelled requests -----------------------------------------------------------------------
 
 
 def cancelled(request_id: Any) -> dict[str, Any]:
@@ -280,8 +278,6 @@ def test_cancellations_of_nothing_that_runs_are_ignored(peer: Peer, message: Any
 def test_a_notification_is_never_answered(message: Any) -> None:
     assert Peer().post(message) == []
 
-
-# --- multi round trips ------------------------------------------------------------------------
 
 SEALER = Sealer(b"a secret of thirty-two bytes!!!!")
 DIGEST = request_digest("tools/call", "greet", b'{"n":1}')
@@ -369,36 +365,23 @@ def damaged(state: str) -> str:
     "2026-07-28:request-state-untrusted",
     "2026-07-28:request-state-protected",
     "2026-07-28:request-state-rejected-if-tampered",
+    "2026-07-28:request-state-bound-to-principal",
+    "2026-07-28:request-state-expires",
+    "2026-07-28:request-state-bound-to-request",
 )
 @pytest.mark.parametrize(
     ("state", "changes"),
     [
-        pytest.param("damaged", {}, id="one character changed"),
-        pytest.param("", {}, id="empty"),
-        pytest.param("x" * 2_000_000, {}, id="huge"),
-        pytest.param("AAAA", {}, id="invented"),
-        pytest.param(
-            "good",
-            {"owner": "mallory"},
-            marks=covers("2026-07-28:request-state-bound-to-principal"),
-            id="another owner's",
-        ),
-        pytest.param(
-            "good", {"now": 60_000}, marks=covers("2026-07-28:request-state-expires"), id="too late"
-        ),
-        pytest.param(
-            "good",
-            {"digest": request_digest("tools/call", "greet", b'{"n":2}')},
-            marks=covers("2026-07-28:request-state-bound-to-request"),
-            id="with other arguments",
-        ),
-        pytest.param(
-            "good",
-            {"digest": request_digest("tools/call", "slow", b'{"n":1}')},
-            marks=covers("2026-07-28:request-state-bound-to-request"),
-            id="another tool's",
-        ),
+        ("damaged", {}),
+        ("", {}),
+        ("x" * 2_000_000, {}),
+        ("AAAA", {}),
+        ("good", {"owner": "mallory"}),
+        ("good", {"now": 60_000}),
+        ("good", {"digest": request_digest("tools/call", "greet", b'{"n":2}')}),
+        ("good", {"digest": request_digest("tools/call", "slow", b'{"n":1}')}),
     ],
+    ids=["damaged", "empty", "huge", "invented", "owner", "expired", "arguments", "tool"],
 )
 def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
     peer: Peer, state: str, changes: Any
@@ -412,45 +395,44 @@ def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
     assert "result" in retry(peer, good, digest=DIGEST), "the server lives on"
 
 
-@covers("2026-07-28:undeclared-capability-32021", "2026-07-28:reserved-codes-as-defined")
-def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(peer: Peer) -> None:
-    peer.send("tools/call", {}, name="greet", id=1)
-    error = MissingCapability({"elicitation": {}})
-    (answer,) = peer.do(peer.receiver.refused(1, error))
+@covers(
+    "2026-07-28:undeclared-capability-32021",
+    "2026-07-28:mrtr-declared-kinds-only",
+    "2026-07-28:reserved-codes-as-defined",
+)
+@pytest.mark.parametrize("able", [{}, {"sampling": {}}])
+def test_a_call_that_needs_a_missing_capability_is_refused_with_its_name(
+    peer: Peer, able: Any
+) -> None:
+    peer.send("tools/call", able, name="greet", id=1)
+    if able:
+        answer = pause(peer, 1, form("a"), sampling("b"))
+    else:
+        error = MissingCapability({"elicitation": {}})
+        (answer,) = peer.do(peer.receiver.refused(1, error))
     judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
     assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 
 
-@covers("2026-07-28:mrtr-declared-kinds-only", "2026-07-28:undeclared-capability-32021")
-def test_a_plain_call_receives_no_question_of_an_undeclared_kind(peer: Peer) -> None:
-    peer.send("tools/call", {"sampling": {}}, name="greet", id=1)
-    answer = pause(peer, 1, form("a"), sampling("b"))
-    judge(REVISION, "MissingRequiredClientCapabilityError").validate(answer)
-    assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
-
-
-@covers("2026-07-28:elicitation-declared-modes-only")
-def test_a_client_that_declares_only_url_elicitation_gets_no_form(peer: Peer, task_id: str) -> None:
-    peer.ask(task_id, form())
-    assert (
-        "name"
-        in peer.get(task_id, {**TASKS, "elicitation": {"form": {}, "url": {}}})["inputRequests"]
-    )
-    assert peer.get(task_id, {**TASKS, "elicitation": {"url": {}}})["inputRequests"] == {}
+URL = form("q", mode="url", url="https://example.com", requestedSchema=None)
+TOOLS = sampling("q", tools=[{"name": "t", "inputSchema": {"type": "object"}}])
 
 
 @covers("2026-07-28:elicitation-declared-modes-only", "2026-07-28:sampling-tools-only-if-declared")
 @pytest.mark.parametrize(
-    ("question", "able"),
+    ("question", "able", "is_shown"),
     [
-        (form("q", mode="url", url="https://example.com", requestedSchema=None), {"form": {}}),
-        (form("q", mode="url", url="https://example.com", requestedSchema=None), {}),
-        (sampling("q", tools=[{"name": "t", "inputSchema": {"type": "object"}}]), {}),
+        (form("q"), {"form": {}, "url": {}}, True),
+        (form("q"), {"url": {}}, False),
+        (URL, {"form": {}}, False),
+        (URL, {}, False),
+        (TOOLS, {}, False),
     ],
 )
-def test_a_question_in_a_form_that_was_not_declared_is_not_shown(
-    peer: Peer, task_id: str, question: Any, able: Any
+def test_a_question_is_shown_only_if_its_mode_was_declared(
+    peer: Peer, task_id: str, question: Any, able: Any, is_shown: bool
 ) -> None:
     peer.ask(task_id, question)
     declared = {**TASKS, "elicitation": able, "sampling": able}
-    assert peer.result("tasks/get", declared, taskId=task_id)["inputRequests"] == {}
+    requests = peer.result("tasks/get", declared, taskId=task_id)["inputRequests"]
+    assert set(requests) == ({"q"} if is_shown else set())

@@ -10,9 +10,9 @@ import pytest
 from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
 from taskmachine.protocol.jsonrpc import Request
 from taskmachine.protocol.offer import Offer, Tool
-from taskmachine.statemachine import Cause, IllegalTransition, Outcome, Task, lifecycle
+from taskmachine.statemachine import Cause, IllegalTransition, Outcome, lifecycle
 from tests.oracle import LIFECYCLES, judge
-from tests.protocol.memory_driver import GREET, MemoryDriver
+from tests.protocol.memory_driver import GREET, CarelessDriver, MemoryDriver
 from tests.protocol.plain_2026_07_28 import (
     ABLE,
     ACCEPTED,
@@ -49,8 +49,6 @@ def put(peer: Peer, task_id: str, status: str) -> None:
 
 STATUSES = ["working", "input_required", "completed", "failed", "cancelled"]
 TERMINAL = STATUSES[2:]
-
-# --- who gets a task --------------------------------------------------------------------------
 
 
 @covers(
@@ -232,9 +230,6 @@ def test_tasks_of_2025_11_25_are_still_served_in_their_own_way() -> None:
         assert attrs.asdict(answer)["result"]["status"] == status
 
 
-# --- what a task looks like -------------------------------------------------------------------
-
-
 @covers("2026-07-28:task-id-from-server", "2026-07-28:task-id-string")
 def test_task_ids_are_the_servers_and_all_different() -> None:
     driver = MemoryDriver()
@@ -254,6 +249,16 @@ def test_task_ids_are_the_servers_and_all_different() -> None:
     "2026-07-28:ttl-ms-integer-or-null",
     "2026-07-28:poll-interval-ms-integer",
     "2026-07-28:get-answers-by-status",
+    "2026-07-28:status-working",
+    "2026-07-28:get-working",
+    "2026-07-28:status-input-required",
+    "2026-07-28:get-input-required-has-requests",
+    "2026-07-28:status-completed",
+    "2026-07-28:get-completed-has-result",
+    "2026-07-28:status-failed",
+    "2026-07-28:get-failed-has-error",
+    "2026-07-28:status-cancelled",
+    "2026-07-28:get-cancelled",
     "2026-07-28:get-result-type-complete",
     "2026-07-28:result-type-task-only-on-create",
     "2026-07-28:mrtr-no-other-requests",
@@ -262,31 +267,11 @@ def test_task_ids_are_the_servers_and_all_different() -> None:
 @pytest.mark.parametrize(
     ("status", "payload"),
     [
-        pytest.param(
-            "working", None, marks=covers("2026-07-28:status-working", "2026-07-28:get-working")
-        ),
-        pytest.param(
-            "input_required",
-            "inputRequests",
-            marks=covers(
-                "2026-07-28:status-input-required", "2026-07-28:get-input-required-has-requests"
-            ),
-        ),
-        pytest.param(
-            "completed",
-            "result",
-            marks=covers("2026-07-28:status-completed", "2026-07-28:get-completed-has-result"),
-        ),
-        pytest.param(
-            "failed",
-            "error",
-            marks=covers("2026-07-28:status-failed", "2026-07-28:get-failed-has-error"),
-        ),
-        pytest.param(
-            "cancelled",
-            None,
-            marks=covers("2026-07-28:status-cancelled", "2026-07-28:get-cancelled"),
-        ),
+        ("working", None),
+        ("input_required", "inputRequests"),
+        ("completed", "result"),
+        ("failed", "error"),
+        ("cancelled", None),
     ],
 )
 def test_a_task_has_its_status_and_the_payload_of_that_status(
@@ -342,9 +327,6 @@ def test_a_changed_ttl_is_shown_and_the_interval_grows(peer: Peer, task_id: str)
     assert peer.news()[-1]["params"]["ttlMs"] == peer.get(task_id)["ttlMs"] == 90_000
     peer.driver.now += 3_600_000
     assert peer.get(task_id)["pollIntervalMs"] > young["pollIntervalMs"]
-
-
-# --- the moves --------------------------------------------------------------------------------
 
 
 @covers("2026-07-28:paths-from-working", "2026-07-28:paths-from-input-required")
@@ -441,9 +423,6 @@ def test_a_task_whose_time_is_over_fails_and_is_gone_later(peer: Peer, task_id: 
     assert peer.error("tasks/get", taskId=task_id)["code"] == -32602
 
 
-# --- how a task ends --------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:failed-only-for-jsonrpc-errors",
     "2026-07-28:is-error-is-completed",
@@ -527,9 +506,6 @@ def test_a_completed_task_has_the_result_of_the_plain_call(
     assert {**plain, "resultType": "complete"} == {**result, "resultType": "complete"}
 
 
-# --- cancelling -------------------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:cancel-ack-empty",
     "2026-07-28:cancel-result-type-complete",
@@ -545,9 +521,6 @@ def test_a_cancel_is_acknowledged_with_nothing_else(peer: Peer, task_id: str, st
     shown = peer.get(task_id)
     assert shown["status"] == "cancelled"
     assert shown["statusMessage"]
-
-
-# --- reading ----------------------------------------------------------------------------------
 
 
 @covers("2026-07-28:reads-do-not-write", "2026-07-28:questions-repeated-until-answered")
@@ -619,16 +592,9 @@ def test_a_foreign_task_is_indistinguishable_from_an_unknown_task(method: str) -
     assert alice.get(task) == alice.result("tasks/get", says=other, taskId=task) == before
 
 
-class Careless(MemoryDriver):
-    """An owner of tasks that forgets to ask whose they are."""
-
-    def load(self, task_id: str, owner: str) -> Task:
-        return self.tasks[task_id]
-
-
 @covers("2026-07-28:auth-on-each-request")
 def test_the_receiver_refuses_a_foreign_task_that_the_store_returns() -> None:
-    driver = Careless()
+    driver = CarelessDriver()
     task = Peer(driver).create()
     assert Peer(driver, owner="mallory").error("tasks/get", taskId=task)["code"] == -32602
 

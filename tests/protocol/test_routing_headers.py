@@ -173,9 +173,6 @@ def test_a_body_without_a_name_agrees_with_no_header() -> None:
         check_headers(GOOD.items(), request())
 
 
-# --- x-mcp-header ----------------------------------------------------------------------------
-
-
 def schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 

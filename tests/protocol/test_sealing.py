@@ -84,9 +84,6 @@ def encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-# --- what was sealed is opened ---------------------------------------------------------------
-
-
 @given(text, positions)
 def test_a_cursor_opens_as_the_position_that_was_sealed(owner: str, position: Position) -> None:
     assert SEALER.open_cursor(owner, SEALER.seal_cursor(owner, position)) == position
@@ -111,9 +108,6 @@ def test_tokens_are_plain_words_in_any_url_header_or_json(
     for token in (SEALER.seal_cursor(owner, position), SEALER.seal_state(owner, state)):
         assert token.isascii()
         assert token.replace("-", "").replace("_", "").isalnum()
-
-
-# --- replicas agree --------------------------------------------------------------------------
 
 
 @given(st.binary(min_size=MIN_SECRET, max_size=100), text, positions, states)
@@ -142,8 +136,6 @@ def test_tokens_of_earlier_releases_still_open() -> None:
     assert SEALER.open_cursor("ann", cursor) == POSITION
     assert SEALER.open_state("ann", state, NOW, DIGEST) == STATE
 
-
-# --- whatever else is refused ----------------------------------------------------------------
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -281,9 +273,6 @@ def test_the_sealer_refuses_the_standard_base64_alphabet() -> None:
         assert cursor_refusal(respelled) == (None if respelled == cursor else NO_CURSOR)
 
 
-# --- owner, key and purpose ------------------------------------------------------------------
-
-
 @given(text, text, positions, states)
 def test_a_token_opens_only_for_its_owner(
     owner: str, other: str, position: Position, state: RequestState
@@ -318,9 +307,6 @@ def test_a_cursor_does_not_open_as_a_state_nor_a_state_as_a_cursor(
 ) -> None:
     assert state_refusal(SEALER.seal_cursor(owner, position), owner) == NO_STATE
     assert cursor_refusal(SEALER.seal_state(owner, state), owner) == NO_CURSOR
-
-
-# --- expiry and the originating request ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -358,8 +344,6 @@ def test_the_refusal_of_a_foreign_state_hides_its_expiry_and_request() -> None:
     assert state_refusal(token, "bob", digest=b"") == NO_STATE
 
 
-# --- nothing shows ---------------------------------------------------------------------------
-
 words = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=10, max_size=40)
 
 
@@ -387,9 +371,6 @@ def test_a_refusal_quotes_nothing_and_has_no_cause() -> None:
 
 def test_a_sealer_does_not_print_its_key() -> None:
     assert "secret" not in repr(SEALER) + str(vars(SEALER))
-
-
-# --- bounds ----------------------------------------------------------------------------------
 
 
 def test_a_cursor_is_made_only_as_long_as_one_is_opened() -> None:
@@ -445,8 +426,6 @@ def test_every_byte_of_a_long_secret_counts() -> None:
     assert len({Sealer(secret).seal_cursor("ann", POSITION) for secret in secrets}) == 5
 
 
-# --- digests ---------------------------------------------------------------------------------
-
 PARTS = ["", "a", "b", "ab", "\0", "\0\0", "a\0", "\0a", '"', ",", "\0\0\0\0\0\0\0\1a"]
 
 
@@ -463,9 +442,6 @@ def test_digests_know_where_a_part_ends() -> None:
 
 def test_a_digest_is_the_same_on_every_replica() -> None:
     assert DIGEST.hex() == "238507e799a4d157c82f7e7f0c91708f14ff349ce5c9c37b530c05e1640f5184"
-
-
-# --- ids that say what they are for ----------------------------------------------------------
 
 
 @given(text, text, text, ids | text)
@@ -494,8 +470,6 @@ def test_an_invalid_id_opens_as_neither_a_question_nor_a_stream(id: str | int) -
     assert SEALER.open_question("ann", id) is None
     assert SEALER.open_stream("ann", str(id)) is None
 
-
-# --- logins -----------------------------------------------------------------------------------
 
 LOGIN = BrowserSession("v-1", "ann", False, NOW + 60_000)
 logins = st.builds(BrowserSession, text, text, st.booleans(), times)

@@ -40,9 +40,6 @@ def words(dialect: ReceiverDialect, error: TaskmachineError) -> Error:
     return dialect.messages.encode_error(None, error).error
 
 
-# --- whose a message is ----------------------------------------------------------------------
-
-
 @covers(
     "2026-07-28:modern-request-served-statelessly",
     "2026-07-28:initialize-selects-legacy",
@@ -85,13 +82,11 @@ def test_a_version_header_alone_is_claimed_only_by_its_own_dialect() -> None:
         assert not OLD.claims(message, "1999-01-01")
 
 
-# --- sessions --------------------------------------------------------------------------------
-
-
 @covers("2026-07-28:http-get-delete-405")
 def test_sessions_begin_as_each_dialect_begins_them() -> None:
     hello = Request(1, "initialize")
     assert [d.is_stateless for d in (OLD, NEW, ERLMCP)] == [False, True, False]
+    assert [d.shows_metadata for d in (OLD, NEW, ERLMCP)] == [False, False, True]
     assert [d.begins_session(hello) for d in (OLD, NEW, ERLMCP)] == [True, False, True]
     assert [d.begins_session(PLAIN) for d in (OLD, NEW, ERLMCP)] == [False, False, True]
     assert [d.begins_session(CANCEL) for d in (OLD, NEW, ERLMCP)] == [False, False, True]
@@ -101,13 +96,6 @@ def test_a_client_without_a_session_learns_how_to_begin() -> None:
     assert "initialize" in OLD.how_to_begin
     assert "2026-07-28" in NEW.how_to_begin
     assert "erlmcp" in ERLMCP.how_to_begin
-
-
-def test_only_erlmcp_shows_the_metadata_of_tasks() -> None:
-    assert [d.shows_metadata for d in (OLD, NEW, ERLMCP)] == [False, False, True]
-
-
-# --- headers ---------------------------------------------------------------------------------
 
 
 @covers("2025-11-25:protocol-version-bad-400")
@@ -190,9 +178,6 @@ def test_the_name_of_no_tool_has_no_parameters_to_repeat() -> None:
             "mcp-name": str(name),
         }
         NEW.check_headers(headers, call, NEW.mirrored(OFFER))
-
-
-# --- statuses --------------------------------------------------------------------------------
 
 
 @covers(

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from taskmachine.protocol.jsonrpc import Notification, Request, encode_message
-from taskmachine.protocol.operations import FREE_FORM, Browse, Create
+from taskmachine.protocol.operations import FREE_FORM, Create
 from taskmachine.protocol.outputs import Perform
 from taskmachine.statemachine import Call, LimitExceeded, Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
@@ -18,24 +18,15 @@ DONE = Outcome.of_result(b'{"content":[],"structuredContent":{"final":"done"}}')
 
 
 class LimitedDriver(MemoryDriver):
-    """A driver that turns pages of any size and has room for so many live tasks."""
+    """A driver with room for a limited number of live tasks."""
 
     room = 1000
+    page = 100
 
     def _perform(self, connection: Connection, wanted: Perform) -> None:
         id, operation = wanted.id, wanted.operation
         assert id is not None
-        if isinstance(operation, Browse):
-            mine = [
-                task for task in reversed(self.tasks.values()) if task.owner == connection.owner
-            ]
-            start, limit = int(operation.cursor or 0), operation.limit or 100
-            end = start + limit
-            cursor = str(end) if mine[end:] else None
-            self.handle(
-                connection, connection.receiver.paged(id, mine[start:end], cursor, now=self.now)
-            )
-        elif isinstance(operation, Create) and self._live() >= self.room:
+        if isinstance(operation, Create) and self._live() >= self.room:
             error = LimitExceeded(f"{self.room} live tasks", 500)
             self.handle(connection, connection.receiver.refused(id, error))
         else:

@@ -16,8 +16,6 @@ from taskmachine.statemachine import Cause, Outcome, Progress, Question, Reply, 
 from tests.protocol.erlmcp.client import DONE, Client, over_the_wire, started_task
 from tests.strategies import json_values
 
-# --- input --------------------------------------------------------------------------
-
 
 def test_the_lifecycle_of_input(client: Client) -> None:
     task_id = client.started()
@@ -145,9 +143,6 @@ def test_questions_can_be_answered_by_name(client: Client) -> None:
     assert "inputRequests" not in client.get(task_id)
     answers = [question.answer for question in client.record(task_id).questions]
     assert answers == [Reply(b'{"a":1}'), Reply(b'{"action":"decline"}')]
-
-
-# --- tasks/progress -----------------------------------------------------------------
 
 
 def test_progress_in_fractions(client: Client) -> None:

@@ -39,8 +39,6 @@ from tests.protocol.erlmcp.client import Client, over_the_wire
 from tests.protocol.messages import maybe_text, ms, tokens
 from tests.strategies import ids, json_objects, json_values, text
 
-# --- messages --------------------------------------------------------------------------------
-
 _numbers = st.integers(-10, 10) | st.floats(-10, 10)
 _metadata = st.none() | json_objects
 _extra = st.dictionaries(ids.map("com.example/{}".format), json_values, max_size=2)

@@ -16,8 +16,6 @@ from tests.protocol.erlmcp.client import DONE, Client
 from tests.protocol.memory_driver import OFFER
 from tests.protocol.peers_2025_11_25 import ENDED
 
-# --- the life of a task -------------------------------------------------------------
-
 
 def test_create_answers_with_a_pending_task(client: Client) -> None:
     task = client.ask(
@@ -196,9 +194,6 @@ def test_a_foreign_task_is_not_found_in_any_method(client: Client) -> None:
         assert stranger.ask("tasks/progress", progressToken=name) == -32091
     assert client.record(task_id) == before
     assert not stranger.pushed("notifications/tasks/status")
-
-
-# --- tasks/update -------------------------------------------------------------------
 
 
 def test_metadata_is_merged_and_new_keys_win(client: Client) -> None:

@@ -25,8 +25,6 @@ from taskmachine.statemachine import (
 )
 from tests.protocol.erlmcp.client import DONE, Client, started_task
 
-# --- the requestor ---------------------------------------------------------------------------
-
 
 @attrs.define(eq=False)
 class Caller:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER
 from taskmachine.protocol.dialects.mcp_2025_11_25.requestor import REQUESTOR
 from taskmachine.protocol.dialects.requestor import RequestorDialect
-from taskmachine.protocol.jsonrpc import decode_message, encode_message
+from taskmachine.protocol.jsonrpc import Message, decode_message, encode_message
 from taskmachine.protocol.offer import Offer, Tool
 from taskmachine.protocol.outputs import Send
 from taskmachine.protocol.requestor import Output, Requestor
@@ -43,7 +43,7 @@ BROKEN: Final = {"content": [{"type": "text", "text": "no such city"}], "isError
 RAISED: Final = Outcome.of_error(-32042, "rate limit exceeded", b'{"a":1}')
 
 
-def returned(body: dict[str, Any]) -> Outcome:
+def returned(body: dict[str, Any] = HELLO) -> Outcome:
     return Outcome.of_result(json.dumps(body).encode(), is_error=body.get("isError") is True)
 
 
@@ -97,18 +97,15 @@ QUESTIONS: Final = {
 }
 
 
-def plain(send: Send) -> Any:
-    """Return the message on the wire, after checking its envelope."""
-    message = json.loads(encode_message(send.message))
-    kind = {"result": "JSONRPCResultResponse", "error": "JSONRPCErrorResponse"}
-    for member, schema in kind.items():
-        if member in message:
-            judge(REVISION, schema).validate(message)
-            return message
-    judge(REVISION, "JSONRPCRequest" if "id" in message else "JSONRPCNotification").validate(
-        message
-    )
-    return message
+def on_the_wire(message: Message, revision: str = REVISION) -> Any:
+    """Return the message as JSON, after checking that it is one of the four envelopes."""
+    seen = json.loads(encode_message(message))
+    if "method" in seen:
+        envelope = "JSONRPCRequest" if "id" in seen else "JSONRPCNotification"
+    else:
+        envelope = "JSONRPCResultResponse" if "result" in seen else "JSONRPCErrorResponse"
+    judge(revision, envelope).validate(seen)
+    return seen
 
 
 class Peer:
@@ -135,7 +132,7 @@ class Peer:
     @property
     def heard(self) -> list[Any]:
         for send in self.connection.sent[len(self._heard) :]:
-            message = plain(send)
+            message = on_the_wire(send.message)
             schema = {**NOTIFICATIONS, **QUESTIONS}.get(message.get("method"))
             if schema is not None:
                 judge(REVISION, schema).validate(message)
@@ -243,7 +240,7 @@ class Caller:
         """Record and check messages to the wire; return the outputs for the caller."""
         for output in outputs:
             if isinstance(output, Send):
-                message = plain(output)
+                message = on_the_wire(output.message)
                 schema = REQUESTS.get(message.get("method"))
                 if schema is not None:
                     judge(REVISION, schema).validate(message)

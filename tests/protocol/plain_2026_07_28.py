@@ -5,17 +5,19 @@ Every message that comes out is judged by the hand-written schema of its envelop
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
 from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
-from taskmachine.protocol.jsonrpc import Id, Message, decode_message, encode_message
+from taskmachine.protocol.jsonrpc import Id, decode_message
 from taskmachine.protocol.offer import Offer
 from taskmachine.protocol.receiver import Receiver
 from taskmachine.statemachine import Outcome, Question, Task, lifecycle
 from taskmachine.statemachine.lifecycle import Step
 from tests.oracle import judge
+from tests.protocol import peers_2025_11_25 as peers_2025
 from tests.protocol.memory_driver import OFFER, MemoryDriver
 
 REVISION: Final = "2026-07-28"
@@ -27,17 +29,12 @@ SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 TASKS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 ABLE: Final[dict[str, Any]] = {**TASKS, "elicitation": {}, "sampling": {}}
 
-FORM: Final[dict[str, Any]] = {
-    "mode": "form",
-    "message": "Your name?",
-    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-}
-SAMPLING: Final[dict[str, Any]] = {
-    "messages": [{"role": "user", "content": {"type": "text", "text": "2+2?"}}],
-    "maxTokens": 5,
-}
-ACCEPTED: Final[dict[str, Any]] = {"action": "accept", "content": {"name": "Ada"}}
+FORM: Final[dict[str, Any]] = {"mode": "form", **peers_2025.FORM}
+SAMPLING: Final[dict[str, Any]] = peers_2025.SAMPLING
+ACCEPTED: Final[dict[str, Any]] = peers_2025.ACCEPT
 RESULT: Final[dict[str, Any]] = {"content": [{"type": "text", "text": "Hello, Ada"}]}
+returned = peers_2025.returned
+on_the_wire = partial(peers_2025.on_the_wire, revision=REVISION)
 
 
 def form(key: str = "name", **changes: Any) -> Question:
@@ -48,24 +45,9 @@ def sampling(key: str = "idea", **changes: Any) -> Question:
     return Question(key, "sampling/createMessage", json.dumps({**SAMPLING, **changes}).encode())
 
 
-def returned(result: dict[str, Any] = RESULT) -> Outcome:
-    return Outcome.of_result(json.dumps(result).encode(), is_error=result.get("isError") is True)
-
-
 def still(shown: Any) -> Any:
     """Return the task as shown, without the poll interval, which grows with its age."""
     return {**shown, "pollIntervalMs": None}
-
-
-def on_the_wire(message: Message) -> Any:
-    """The message as JSON, which is one of the four envelopes."""
-    seen = json.loads(encode_message(message))
-    if "method" in seen:
-        envelope = "JSONRPCRequest" if "id" in seen else "JSONRPCNotification"
-    else:
-        envelope = "JSONRPCResultResponse" if "result" in seen else "JSONRPCErrorResponse"
-    judge(REVISION, envelope).validate(seen)
-    return seen
 
 
 class Peer:

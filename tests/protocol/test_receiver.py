@@ -25,16 +25,13 @@ def receiver_2026() -> Receiver:
     return Receiver(RECEIVER_2026, OFFER, owner="alice", new_id=lambda: 1)
 
 
-def test_the_suggested_interval_grows_with_age_within_bounds() -> None:
+def test_the_interval_grows_with_age_within_bounds_unless_the_tool_suggests_one() -> None:
     task = Task("t", "alice", Call("tools/call"), 7, 7)
     ages = (0, 2_500, 10_000, 50_000, 10**9)
     grown = [250, 250, 1_000, 5_000, 5_000]
     assert [poll_interval_ms(task, 7 + age) for age in ages] == grown
-
-
-def test_a_tool_may_know_the_interval_better() -> None:
-    task = Task("t", "alice", Call("tools/call"), 7, 7, poll_interval_ms=90_000)
-    assert [poll_interval_ms(task, 7 + age) for age in (0, 10**9)] == [90_000, 90_000]
+    suggested = attrs.evolve(task, poll_interval_ms=90_000)
+    assert {poll_interval_ms(suggested, 7 + age) for age in ages} == {90_000}
 
 
 def test_nothing_is_said_to_a_request_that_was_given_up() -> None:

@@ -79,7 +79,7 @@ class Caller:
     def methods(self) -> list[str]:
         return [request.method for request in self.requests]
 
-    def question(self, id: str, **meta: Any) -> list[Output]:
+    def question(self, id: str = "q", **meta: Any) -> list[Output]:
         related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}, **meta}
         request = Request(id, "elicitation/create", {**FORM, "_meta": related})
         return self.do(self.requestor.receive(request, now=self.now))

@@ -34,10 +34,6 @@ def lose(caller: Caller) -> list[Any]:
     return caller.do(caller.requestor.lost(caller.requests[-1].id, "gone", now=caller.now))
 
 
-def early(caller: Caller, id: str = "q") -> list[Any]:
-    return caller.question(id)
-
-
 def test_a_call_that_is_lost_has_ended() -> None:
     caller = started(G1)
     assert lose(caller) == [Finished("job", GONE)]
@@ -108,7 +104,7 @@ def test_a_task_is_known_from_the_answer_to_the_end() -> None:
 
 def test_the_requestor_holds_an_early_question_until_the_create_result() -> None:
     caller = started(G1)
-    assert early(caller) == []
+    assert caller.question() == []
     out = caller.reply({"task": shown_2025()})
     assert [output.call for output in out if isinstance(output, Asked)] == ["job"]
     [asked] = [output for output in out if isinstance(output, Asked)]
@@ -120,7 +116,7 @@ def test_the_requestor_holds_an_early_question_until_the_create_result() -> None
 @pytest.mark.parametrize("end", ["result", "error", "loss"])
 def test_the_requestor_refuses_an_early_question_if_no_task_follows(end: str) -> None:
     caller = started(G1)
-    early(caller)
+    caller.question()
     match end:
         case "result":
             out = caller.reply({"content": []})
@@ -134,7 +130,7 @@ def test_the_requestor_refuses_an_early_question_if_no_task_follows(end: str) ->
 
 def test_an_early_question_that_is_taken_back_is_not_asked() -> None:
     caller = started(G1)
-    early(caller)
+    caller.question()
     withdrawn = Notification("notifications/cancelled", {"requestId": "q"})
     assert caller.requestor.receive(withdrawn, now=0) == []
     assert not any(isinstance(out, Asked) for out in caller.reply({"task": shown_2025()}))
@@ -143,13 +139,13 @@ def test_an_early_question_that_is_taken_back_is_not_asked() -> None:
 def test_early_questions_are_bounded() -> None:
     caller = started(G1)
     for number in range(MOST_EARLY):
-        assert early(caller, f"q-{number}") == []
-    assert answers(early(caller, "one more"))[0].error.code == -32602
+        assert caller.question(f"q-{number}") == []
+    assert answers(caller.question("one more"))[0].error.code == -32602
 
 
 def test_early_questions_end_with_the_connection() -> None:
     caller = started(G1)
-    early(caller)
+    caller.question()
     caller.requestor.disconnected(now=0)
     caller.start()
     assert not any(isinstance(out, Asked) for out in caller.reply({"task": shown_2025()}))

@@ -110,7 +110,6 @@ class Server:
         return id, answer
 
     async def ask(self, method: str, **params: Any) -> Json:
-        """Return the result."""
         answer = await self.answer(method, **params)
         assert "result" in answer, answer
         result = answer["result"]
@@ -118,7 +117,6 @@ class Server:
         return result
 
     async def refusal(self, method: str, **params: Any) -> Json:
-        """Return the error."""
         answer = await self.answer(method, **params)
         assert "error" in answer, answer
         error = answer["error"]

@@ -247,7 +247,6 @@ async def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: S
 
 async def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
     """Also while the task lives, in the hands of another one: that is what the fence is for."""
-
     async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)

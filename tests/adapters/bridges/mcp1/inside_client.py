@@ -60,8 +60,6 @@ class Person:
 
 
 class RawServer:
-    """A server that sends plain JSON."""
-
     def __init__(self, read, write):
         self._read, self._write = read, write
         self._ids = count(1)
@@ -285,7 +283,6 @@ async def test_an_open_prompt_does_not_keep_anybody_from_leaving():
 @alive
 async def test_a_server_of_the_sdk_asks_by_tasks():
     """The SDK's own helpers create, poll and collect."""
-
     person = Person()
     server = Server("asker")
 

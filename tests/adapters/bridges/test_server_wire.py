@@ -196,9 +196,7 @@ async def test_unknown_tasks_and_methods_of_the_other_revision(bridge: ModuleTyp
 
 
 @bounded
-async def test_mcp_name_header_may_be_absent_but_must_match_the_body(
-    bridge: ModuleType,
-) -> None:
+async def test_mcp_name_header_may_be_absent_but_must_match_the_body(bridge: ModuleType) -> None:
     async with bridge.shop() as (_, caller):
         task_id = await caller.create("wait", {})
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):

@@ -23,15 +23,7 @@ from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
-from tests.adapters.engines.cluster import (
-    answer,
-    cancel,
-    cluster_on,
-    create,
-    ended,
-    reached,
-    until,
-)
+from tests.adapters.engines.cluster import answer, cancel, cluster_on, create, ended, reached, until
 from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 

@@ -13,10 +13,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from taskmachine.adapters.transports.http.bounded_protocol import (
-    MAX_PIPELINED,
-    bounded_protocol,
-)
+from taskmachine.adapters.transports.http.bounded_protocol import MAX_PIPELINED, bounded_protocol
 from taskmachine.adapters.transports.settings import Transport
 
 PATIENCE_S: Final = 20.0

@@ -23,11 +23,7 @@ async def test_long_poll_of_an_ended_task_is_answered_at_once() -> None:
     task = await server.ended()
     tag, path = f'"{task.version}"', f"/tasks/{task.id}/poll"
     ended = await server.request(path)
-    assert (ended.status, ended.json["status"], ended.headers["etag"]) == (
-        200,
-        "completed",
-        tag,
-    )
+    assert (ended.status, ended.json["status"], ended.headers["etag"]) == (200, "completed", tag)
     known = await server.request(path, if_none_match=tag)
     assert (known.status, known.body, now()) == (304, b"", 0)
 

@@ -160,12 +160,7 @@ async def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(p
             return answer
 
         for method in ("GET", "HEAD", "POST"):
-            for more in (
-                [],
-                ['If-None-Match: "1"'],
-                ["If-None-Match: *"],
-                ["Last-Event-ID: 3"],
-            ):
+            for more in ([], ['If-None-Match: "1"'], ["If-None-Match: *"], ["Last-Event-ID: 3"]):
                 for query in ("", "?timeout=60000", "?timeout=x"):
                     [none, one, other] = [
                         await raw(method, path.format(task_id) + query, *more)
@@ -231,11 +226,7 @@ async def test_an_unidentified_caller_gets_no_information(path: str) -> None:
 
     server = Endpoints(identify=nobody)
     task = await server.create()
-    for target in (
-        path.format(task.id),
-        path.format("nobody"),
-        path.format("x") + "?timeout=x",
-    ):
+    for target in (path.format(task.id), path.format("nobody"), path.format("x") + "?timeout=x"):
         request = await server.request(target)
         assert (request.status, request.body) == (401, b"Unauthorized")
     for public in ("/healthz", "/openapi.json"):

@@ -184,9 +184,6 @@ def with_client(
         async with serving_legacy(**options) as server:
             await act(server, await server.connect())
         left = {str(task.get_coro()).split()[2] for task in asyncio.all_tasks()}
-        assert left <= {
-            "with_client.<locals>.main",
-            "_shutdown_watcher",
-        }  # part of SSE
+        assert left <= {"with_client.<locals>.main", "_shutdown_watcher"}  # part of SSE
 
     asyncio.run(main())

@@ -459,10 +459,7 @@ async def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
 
     shared = Tasks()
-    async with (
-        met(lie, shared) as (_, other),
-        met(shows(shown_2026()), shared) as (honest, client),
-    ):
+    async with met(lie, shared) as (_, other), met(shows(shown_2026()), shared) as (honest, client):
         call = asyncio.create_task(client.call_tool("work"))
         await honest.until("tasks/get")
         assert text_of(await other.call_tool("work")) == "done"

@@ -243,10 +243,7 @@ async def test_request_without_task_goes_directly_to_the_callback():
 async def test_another_session_sees_nothing():
     person = Person()
     callbacks = {"sampling": person.sample, "elicitation": person.elicit}
-    async with (
-        receive_tasks(**callbacks) as handlers,
-        connected(handlers, person) as (_, ours),
-    ):
+    async with receive_tasks(**callbacks) as handlers, connected(handlers, person) as (_, ours):
         made = await ours.ask("elicitation/create", **FORM, task={})
         task_id = made["result"]["task"]["taskId"]
         async with connected(handlers, person) as (_, theirs):

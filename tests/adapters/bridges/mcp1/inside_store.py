@@ -219,10 +219,7 @@ async def test_the_work_of_a_dead_process_has_failed_before_anybody_can_ask(tmp_
     os.waitpid(child, 0)
 
     shown = await TaskmachineStore(url).get_task("orphan")
-    assert (shown.status, shown.statusMessage) == (
-        "failed",
-        "The worker of this task was lost.",
-    )
+    assert (shown.status, shown.statusMessage) == ("failed", "The worker of this task was lost.")
 
 
 @alive

@@ -15,16 +15,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine function with the fixture `runner`."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
+    fixtures: dict[str, Any] = pyfuncitem.funcargs
     names = inspect.signature(pyfuncitem.obj).parameters
-    pyfuncitem.funcargs["runner"](
-        pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
-    )
+    fixtures["runner"](pyfuncitem.obj(**{name: fixtures[name] for name in names}))
     return True
 
 
 @pytest.fixture(autouse=True)
 def runner() -> Callable[[Coroutine[Any, Any, None]], None]:
-    """Return what runs a coroutine; a module with a clock of its own has its own."""
+    """Return the function that runs a coroutine; a module with virtual time overrides it."""
     return run
 
 
